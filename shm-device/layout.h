@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
+/* layout.h: where everything lies in the region. Plain C: the kernel module includes it too.
+ *
+ *   0            header      struct barcuda_header, one page
+ *   +4 KiB       slots       struct barcuda_slot[channel_count]: who holds which channel
+ *   +64 KiB      grants      struct barcuda_grant[granule_count]: which client holds which granule of the heap
+ *   +256 KiB     devices     struct barcuda_device[device_count]: what the host's GPUs are
+ *   +1 MiB       channels    struct barcuda_channel + queue memory, BARCUDA_CHANNEL_SIZE each
+ *   extents      the heap    granules of BARCUDA_GRANULE bytes, granted to clients in runs ("extents")
+ *
+ * Every word has one writer, named beside it: H the host (bridge; its workers where said), D the guest's door (its kernel
+ * module; on the flat transport the client itself), C the client. Guest processes see header, slots, grants and devices
+ * read-only through the module. All integers are little-endian, all offsets count bytes from the region's start.
+ */
+#ifndef BARCUDA_LAYOUT_H
+#define BARCUDA_LAYOUT_H
+
+#ifdef __KERNEL__
+#include <linux/build_bug.h>
+#include <linux/stddef.h>
+#include <linux/types.h>
+typedef __u32 barcuda_u32;
+typedef __s32 barcuda_s32;
+typedef __u64 barcuda_u64;
+#else
+#include <stddef.h>
+#include <stdint.h>
+typedef uint32_t barcuda_u32;
+typedef int32_t barcuda_s32;
+typedef uint64_t barcuda_u64;
+#ifndef __cplusplus
+#include <assert.h>
+#endif
+#endif
+
+#define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
+#define BARCUDA_LAYOUT 1u                   /* grows with every change of this file */
+
+#define BARCUDA_PAGE 4096ull
+#define BARCUDA_SLOTS_OFFSET 0x1000ull
+#define BARCUDA_GRANTS_OFFSET 0x10000ull
+#define BARCUDA_DEVICES_OFFSET 0x40000ull
+#define BARCUDA_CHANNELS_OFFSET 0x100000ull
+#define BARCUDA_CHANNEL_SIZE 0x100000ull
+#define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, and a multiple of every huge page but 1 GiB */
+#define BARCUDA_DEFAULT_BASE 0x200000000000ull /* free on x86-64 Linux, under ASan too; a region may name another */
+#define BARCUDA_MIN_SIZE 0x8000000ull        /* 128 MiB: 8 channels and three granules */
+#define BARCUDA_MAX_SIZE 0x4000000000ull     /* 256 GiB: what SeaBIOS and 40 physical address bits can place */
+#define BARCUDA_MAX_CHANNELS 256u
+#define BARCUDA_MAX_DEVICES 16u
+#define BARCUDA_BYTES_PER_CHANNEL 0x4000000ull /* one channel slot for each 64 MiB of region, within 8..256 */
+
+struct barcuda_header {            /* all H; written before `magic`, constant afterwards but for `epoch` and `alive` */
+	barcuda_u64 magic;         /* BARCUDA_MAGIC, stored last with release order */
+	barcuda_u32 layout;        /* BARCUDA_LAYOUT */
+	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
+	barcuda_u64 fingerprint;   /* of this layout and the command table: peers of other builds are refused */
+	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region */
+	barcuda_u64 size;          /* bytes, a power of two */
+	barcuda_u64 channel_size;  /* BARCUDA_CHANNEL_SIZE */
+	barcuda_u64 granule;       /* BARCUDA_GRANULE */
+	barcuda_u64 extents_offset; /* a multiple of `granule` */
+	barcuda_u32 channel_count;
+	barcuda_u32 granule_count;
+	barcuda_u32 device_count;
+	barcuda_u32 epoch;         /* grows when a bridge takes over an existing region: older channels are dead */
+	barcuda_u32 bridge_pid;    /* in the host's pid namespace; 0: no bridge serves this region now */
+	barcuda_u32 driver_version; /* cuDriverGetVersion of the host */
+	barcuda_u64 bridge_start;  /* /proc/PID/stat starttime of bridge_pid: tells a reused pid */
+	char build[64];            /* the host's version, for messages */
+};
+
+/* A channel slot's life is three counters, each written by one side and only ever growing:
+ *   free       opened == closed == reclaimed
+ *   open       opened == closed + 1, closed == reclaimed        (door: a client maps it)
+ *   closed     opened == closed, reclaimed == closed - 1        (door: its last mapping is gone; host must clean up)
+ * On the flat transport the client raises `opened` (compare-and-swap), and the bridge raises `closed` when the pid is gone.
+ */
+struct barcuda_slot {
+	barcuda_u32 opened;        /* D */
+	barcuda_u32 closed;        /* D */
+	barcuda_u32 pid;           /* D: flat transport: the client's pid; 0 behind a module */
+	barcuda_u32 reserved0;
+	barcuda_u64 start_time;    /* D: flat transport: starttime of pid, /proc/PID/stat field 22 */
+	barcuda_u64 reserved1[5];
+	barcuda_u32 reclaimed;     /* H */
+	barcuda_u32 served;        /* H: == opened once a worker serves this opening */
+	barcuda_u64 reserved2[7];
+};
+
+/* A granule is free when owner == 0 and mapped == 0; the host clears its contents before it grants it again. */
+struct barcuda_grant {
+	barcuda_u32 owner;         /* H: channel index + 1 of the client that may map it; 0: nobody */
+	barcuda_u32 mapped;        /* D: mappings that guest processes hold of it; flat transport: unused, 0 */
+};
+
+struct barcuda_device {            /* all H, constant */
+	char name[256];
+	unsigned char uuid[16];
+	char pci_bus_id[32];
+	barcuda_u64 total_memory;  /* bytes */
+	barcuda_u32 attribute_count;
+	barcuda_u32 reserved;
+	barcuda_s32 attributes[256]; /* by CUdevice_attribute; BARCUDA_ATTRIBUTE_UNKNOWN where the host's driver has none */
+};
+#define BARCUDA_ATTRIBUTE_UNKNOWN (-0x7fffffff - 1)
+
+/* The head of each channel. Queue sizes are in virtqueue descriptors of 16 bytes. */
+#define BARCUDA_QUEUE_SIZE 1024u
+#define BARCUDA_FENCES 1024u
+#define BARCUDA_STATUS_OFFSET 0x0ull
+#define BARCUDA_CLIENT_OFFSET 0x1000ull
+#define BARCUDA_FENCES_OFFSET 0x2000ull
+#define BARCUDA_RING_OFFSET 0x4000ull
+#define BARCUDA_DRIVER_EVENT_OFFSET 0x8000ull
+#define BARCUDA_DEVICE_EVENT_OFFSET 0x8040ull
+#define BARCUDA_COMMANDS_OFFSET 0x9000ull
+#define BARCUDA_COMMANDS_SIZE (BARCUDA_CHANNEL_SIZE - BARCUDA_COMMANDS_OFFSET)
+
+enum barcuda_state {
+	BARCUDA_STATE_NEW = 0,     /* no worker yet: commands wait in the queue */
+	BARCUDA_STATE_READY = 1,   /* a worker serves this channel */
+	BARCUDA_STATE_REFUSED = 2, /* the client broke the protocol: its session has ended */
+	BARCUDA_STATE_DEAD = 3,    /* the worker died (crash, kill, lost GPU) */
+	BARCUDA_STATE_GONE = 4     /* the bridge has stopped */
+};
+
+struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_OFFSET */
+	barcuda_u32 state;         /* enum barcuda_state; final once > READY */
+	barcuda_u32 channel;       /* this channel's index */
+	barcuda_u32 opening;       /* the slot's `opened` that this status speaks of */
+	barcuda_u32 worker_pid;
+	barcuda_s32 posted_error;  /* first CUresult of a posted command that failed since the client last asked */
+	barcuda_u32 posted_op;     /* which command that was */
+	barcuda_u64 posted_count;  /* how many posted commands failed so far: a client compares it with what it has seen */
+	barcuda_s32 fatal_error;   /* CUresult for every call once state > READY */
+	barcuda_u32 reserved;
+	char message[256];         /* why, for a person; NUL-terminated */
+};
+
+struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
+	barcuda_u32 pid;           /* in the guest's eyes: for the host's log lines only */
+	barcuda_u32 reserved;
+	char program[120];         /* likewise */
+};
+
+#ifdef __cplusplus
+#define BARCUDA_ASSERT(x) static_assert(x, #x)
+#else
+#define BARCUDA_ASSERT(x) _Static_assert(x, #x)
+#endif
+BARCUDA_ASSERT(sizeof(struct barcuda_header) <= BARCUDA_SLOTS_OFFSET);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
+BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
+BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);
+BARCUDA_ASSERT(sizeof(struct barcuda_grant) == 8);
+BARCUDA_ASSERT(BARCUDA_GRANTS_OFFSET + BARCUDA_MAX_SIZE / BARCUDA_GRANULE * sizeof(struct barcuda_grant) <= BARCUDA_DEVICES_OFFSET);
+BARCUDA_ASSERT(sizeof(struct barcuda_device) == 1344);
+BARCUDA_ASSERT(BARCUDA_DEVICES_OFFSET + BARCUDA_MAX_DEVICES * sizeof(struct barcuda_device) <= BARCUDA_CHANNELS_OFFSET);
+BARCUDA_ASSERT(BARCUDA_CHANNELS_OFFSET + BARCUDA_MAX_CHANNELS * BARCUDA_CHANNEL_SIZE <= BARCUDA_MAX_SIZE);
+BARCUDA_ASSERT(sizeof(struct barcuda_status) <= BARCUDA_PAGE && sizeof(struct barcuda_client) <= BARCUDA_PAGE);
+BARCUDA_ASSERT(BARCUDA_FENCES_OFFSET + BARCUDA_FENCES * 8 <= BARCUDA_RING_OFFSET);
+BARCUDA_ASSERT(BARCUDA_RING_OFFSET + BARCUDA_QUEUE_SIZE * 16 <= BARCUDA_DRIVER_EVENT_OFFSET);
+
+#endif
