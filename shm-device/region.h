@@ -1,0 +1,156 @@
+// region.h: the shared region as a process sees it: opened, checked, mapped. The one place that turns offsets into
+// pointers.
+//
+// A region is anything that can be mapped: a tmpfs, memfd or hugetlbfs file, a /dev/uioN of the guest module, a PCI
+// device's resource2, a /dev/dax. All look the same from here: a header to read, a channel to open, extents to map. An
+// extent lies at header().base + offset in every process, guest and host alike, so that its pointers need no
+// translation; header and channels may lie anywhere. docs/region.md is the specification of what is in it.
+//
+//   guest   Region r; if (Error e = r.open(nullptr, fingerprint)) complain(e.text);      r.open_channel(c);
+//   r.map_extent(...) host    Region r; r.create(path, {.size = 8 << 30}, fingerprint); fill the devices; r.announce();
+//   r.map_channel(i, c)
+//
+// The guest half runs inside malloc of programs that we have never seen: it allocates nothing, throws nothing, and says
+// what went wrong in a buffer that the caller owns.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+// What went wrong, if anything did. `text` is one sentence or two for a person: what, where, and what to do.
+struct Error {
+    enum Kind : std::uint8_t {
+        none,
+        not_found,      // no region, or no such file
+        permission,     // not a member of the group
+        not_a_region,   // something else is at that path
+        not_ready,      // a region that no bridge has announced yet
+        other_layout,   // layout.h has changed in between
+        other_build,    // same layout, other commands
+        bad_size,       // too small, too large, no power of two, or not what the file has
+        bad_base,       // an address that no process could map
+        malformed,      // a header that contradicts itself
+        address_taken,  // something else lies where an extent belongs
+        no_channel,     // every slot is in use
+        bad_range,      // not an extent: unaligned or outside
+        in_use,         // another bridge serves this region
+        exists,         // a file that is no region would be overwritten
+        lost,           // the program has closed or reused our file descriptor
+        system,         // a system call failed: `code`
+    };
+    Kind kind = none;
+    int code = 0;  // errno, where a system call failed
+    char text[500] = "";
+
+    explicit operator bool() const { return kind != none; }
+};
+
+// A mapped channel. The same struct on both sides; who may write which part stands in layout.h.
+struct Channel {
+    char* memory = nullptr;  // BARCUDA_CHANNEL_SIZE bytes, zero when a client gets them
+    std::uint32_t index = 0;
+    std::uint32_t opening = 0;  // the slot's `opened` when this channel was mapped
+    std::uint64_t offset = 0;   // of `memory` in the region: what descriptors' addresses count from
+
+    barcuda_status& status() const { return *reinterpret_cast<barcuda_status*>(memory + BARCUDA_STATUS_OFFSET); }
+    barcuda_client& client() const { return *reinterpret_cast<barcuda_client*>(memory + BARCUDA_CLIENT_OFFSET); }
+    std::uint64_t* fences() const { return reinterpret_cast<std::uint64_t*>(memory + BARCUDA_FENCES_OFFSET); }
+    char* commands() const { return memory + BARCUDA_COMMANDS_OFFSET; }
+    explicit operator bool() const { return memory != nullptr; }
+};
+
+// What a new region shall be. Zeros mean: the defaults, or for an existing region what it already is.
+struct Format {
+    std::uint64_t size = 0;
+    std::uint64_t base = 0;
+    bool overwrite = false;  // an existing file that is no region, or one of another layout or size
+    const char* build = "";  // the host's version
+};
+
+class Region {
+  public:
+    enum class Kind : std::uint8_t { none, file, pci, dax, uio };
+
+    Region() = default;
+    ~Region() { close(); }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+    // ---- both sides
+    // Opens and validates. No path: $BARCUDA_REGION, else the first UIO device of our module.
+    Error open(const char* path, std::uint64_t fingerprint);
+    // Forgets the mappings of the header (not channels, not extents). A bridge says that it is gone.
+    void close();
+
+    explicit operator bool() const { return header_ != nullptr; }
+    Kind kind() const { return kind_; }
+    const char* path() const { return path_; }
+    int fd() const { return fd_; }
+    const barcuda_header& header() const { return *header_; }
+    const barcuda_slot* slots() const { return table<barcuda_slot>(BARCUDA_SLOTS_OFFSET); }
+    const barcuda_grant* grants() const { return table<barcuda_grant>(BARCUDA_GRANTS_OFFSET); }
+    const barcuda_device* devices() const { return table<barcuda_device>(BARCUDA_DEVICES_OFFSET); }
+
+    // Extents: `offset` and `bytes` are multiples of the granule. The address is always at(offset).
+    Error map_extent(std::uint64_t offset, std::uint64_t bytes, void** address = nullptr);
+    void unmap_extent(std::uint64_t offset, std::uint64_t bytes);
+
+    // Arithmetic only: whether anything is mapped there is the caller's knowledge.
+    void* at(std::uint64_t offset) const { return reinterpret_cast<void*>(base_ + offset); }
+    bool contains(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - base_ < size_; }
+    std::uint64_t offset_of(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - base_; }
+
+    // ---- guest
+    // A fresh channel of this process. Kept until close_channel() or the end of the process.
+    Error open_channel(Channel& channel);
+    void close_channel(Channel& channel);
+
+    // ---- host
+    // Formats a new file, or takes over an existing region with a higher epoch: then slots and grants stay as they are,
+    // since clients of the old epoch may still hold them. Nobody can open it before announce().
+    Error create(const char* path, const Format& format, std::uint64_t fingerprint);
+    void announce();
+    barcuda_header& host_header() { return *const_cast<barcuda_header*>(header_); }
+    barcuda_slot* host_slots() { return const_cast<barcuda_slot*>(slots()); }
+    barcuda_grant* host_grants() { return const_cast<barcuda_grant*>(grants()); }
+    barcuda_device* host_devices() { return const_cast<barcuda_device*>(devices()); }
+    Error map_channel(std::uint32_t index, Channel& channel);
+    void unmap_channel(Channel& channel);
+    // Flat transport: has the process that opened this slot ended? (False where only the guest's module can tell.)
+    bool owner_gone(std::uint32_t index) const;
+
+  private:
+    template <class T> const T* table(std::uint64_t offset) const {
+        return reinterpret_cast<const T*>(reinterpret_cast<const char*>(header_) + offset);
+    }
+    Error open_file(const char* path, bool create_it);
+    Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);
+    void unmap_window(char* address, std::uint64_t offset, std::uint64_t bytes);
+    Error claim_slot(Channel& channel);
+    Error check_fd() const;
+
+    const barcuda_header* header_ = nullptr;  // header_bytes of it: with slots, grants and devices
+    std::uint64_t base_ = 0;                  // 0 and 0 until opened: contains() is false for every pointer
+    std::uint64_t size_ = 0;
+    std::uint64_t file_size_ = 0;           // of what was opened; 0: unknown (UIO: the module has checked it)
+    std::uint64_t unit_ = 0;                // mappings begin and end at multiples of this: a page, or a huge page
+    std::uint64_t device_ = 0, inode_ = 0;  // of fd_: a program may close descriptors that it did not open
+    int fd_ = -1;
+    int creator_ = 0;  // pid of the bridge, if that is us: a forked worker does not say goodbye for it
+    Kind kind_ = Kind::none;
+    char path_[256] = "";
+};
+
+// Where a region without a path is: $BARCUDA_REGION, else "/dev/uioN" of the first device named "barcuda" in `sys`.
+Error find_region(char* path, std::size_t bytes, const char* sys = "/sys/class/uio");
+
+// Is this header one that we can trust our addresses to? `file_size` 0: not known. (validate.cc)
+Error validate(const barcuda_header& header, std::uint64_t file_size, std::uint64_t fingerprint);
+
+// How a region of this size is divided: the fields of a header that follow from its size. (validate.cc)
+void divide(barcuda_header& header, std::uint64_t size);
+
+}  // namespace barcuda
