@@ -130,11 +130,11 @@ struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_O
 	barcuda_u32 channel;       /* this channel's index */
 	barcuda_u32 opening;       /* the slot's `opened` that this status speaks of */
 	barcuda_u32 worker_pid;
-	barcuda_s32 posted_error;  /* first CUresult of a posted command that failed since the client last asked */
+	barcuda_s32 posted_error;  /* CUresult of the last posted command that failed */
 	barcuda_u32 posted_op;     /* which command that was */
-	barcuda_u64 posted_count;  /* how many posted commands failed so far: a client compares it with what it has seen */
+	barcuda_u64 posted_count;  /* how many posted commands failed so far, stored last: a client compares it with what it has seen */
 	barcuda_s32 fatal_error;   /* CUresult for every call once state > READY */
-	barcuda_u32 reserved;
+	barcuda_s32 context_error; /* sticky CUresult of a GPU fault: every later call of the client gets it; 0: none */
 	char message[256];         /* why, for a person; NUL-terminated */
 };
 

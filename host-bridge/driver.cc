@@ -1,0 +1,85 @@
+#include "host-bridge/driver.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+namespace barcuda {
+namespace {
+
+// Whether NVIDIA's driver works here, tried in a child: cuInit leaves threads and state that a parent of workers must
+// not have.
+std::string try_driver(const std::string& library) {
+    int ends[2];
+    if (pipe(ends) != 0) return "cannot make a pipe";
+    const pid_t child = fork();
+    if (child == 0) {
+        Driver driver;
+        std::string error = driver.open(library);
+        int count = 0;
+        if (error.empty()) {
+            if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) error = "cuInit: " + driver.error_name(r);
+            else if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count == 0) error = "it sees no GPU";
+        }
+        if (write(ends[1], error.data(), error.size()) < 0) _exit(1);
+        _exit(0);
+    }
+    close(ends[1]);
+    std::string error;
+    char text[512];
+    for (ssize_t n; (n = read(ends[0], text, sizeof text)) > 0;) error.append(text, static_cast<std::size_t>(n));
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status != 0 && error.empty()) error = "the driver crashed while it was tried";
+    return error;
+}
+
+}  // namespace
+
+std::string Driver::open(const std::string& library) {
+    void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return fmt::format("{}", dlerror());
+    if (dlsym(handle, "barcuda_guest_library"))
+        return library + " is Barcuda's own guest library: run the bridge without its LD_LIBRARY_PATH";
+#define X(name, ...) name = reinterpret_cast<decltype(name)>(dlsym(handle, #name));
+    BARCUDA_DRIVER_ROWS(X)
+    BARCUDA_DRIVER_EXTRAS(X)
+#undef X
+    if (!cuInit || !cuStreamWriteValue64_v2 || !cuMemHostRegister_v2 || !cuFuncGetParamInfo)
+        return library + " is too old: Barcuda needs a CUDA 12.4 driver or newer";
+    return {};
+}
+
+std::string Driver::error_name(CUresult result) const {
+    const char* name = nullptr;
+    if (cuGetErrorName && cuGetErrorName(result, &name) == CUDA_SUCCESS && name) return name;
+    return fmt::format("CUresult {}", static_cast<int>(result));
+}
+
+std::string software_library() {
+    std::error_code ec;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", ec);
+    return (self.parent_path().parent_path() / "lib/barcuda-soft/libcuda.so.1").string();
+}
+
+DeviceChoice choose_device(const std::string& device) {
+    const std::string nvidia = "libcuda.so.1", soft = software_library();
+    if (device == "soft") {
+        if (access(soft.c_str(), R_OK) == 0) return {soft, true, {}};
+        return {{}, true, "the software GPU is not installed: " + soft + " is missing (run make)"};
+    }
+    std::string error = try_driver(nvidia);
+    if (error.empty()) return {nvidia, false, {}};
+    if (device == "auto") {
+        if (access(soft.c_str(), R_OK) == 0) return {soft, true, {}};
+        return {{}, false, "no GPU (" + error + ") and no software GPU (" + soft + ")"};
+    }
+    return {{}, false, "no usable GPU: " + error + "; with --device soft programs run on the CPU instead"};
+}
+
+}  // namespace barcuda

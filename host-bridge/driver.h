@@ -1,0 +1,41 @@
+// driver.h: the host's CUDA driver, opened at run time: NVIDIA's libcuda.so.1, or the software GPU's. One member for
+// each function that the command table names, and for those that the worker itself needs; a driver that lacks one
+// leaves it null.
+#pragma once
+#include <string>
+
+#include "shm-device/commands.h"
+
+// What the worker calls beside the rows of the command table.
+#define BARCUDA_DRIVER_EXTRAS(X)                                                                                      \
+    X(cuInit)                                                                                                         \
+    X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName)                     \
+        X(cuDeviceGetUuid_v2) X(cuDeviceGetPCIBusId) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuCtxCreate_v4) \
+            X(cuCtxSetCurrent) X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuStreamWriteValue64_v2)              \
+                X(cuLaunchKernel) X(cuLaunchCooperativeKernel) X(cuModuleLoadData) X(cuLibraryLoadData)               \
+                    X(cuFuncGetParamInfo) X(cuKernelGetParamInfo) X(cuPointerGetAttributes) X(cuEventRecordWithFlags) \
+                        X(cuStreamIsCapturing) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)
+
+namespace barcuda {
+
+struct Driver {
+#define X(name, ...) decltype(&::name) name = nullptr;
+    BARCUDA_DRIVER_ROWS(X)
+    BARCUDA_DRIVER_EXTRAS(X)
+#undef X
+
+        // Opens `library` and fills the table. Returns what went wrong and what to do about it; empty: all is well.
+        std::string open(const std::string& library);
+    std::string error_name(CUresult result) const;
+};
+
+// Which driver `--device auto|cuda|soft` means here.
+struct DeviceChoice {
+    std::string library;  // for Driver::open
+    bool software = false;
+    std::string error;  // not empty: there is no such device, and why
+};
+DeviceChoice choose_device(const std::string& device);
+std::string software_library();  // where the software GPU's libcuda.so.1 lies, beside this program
+
+}  // namespace barcuda

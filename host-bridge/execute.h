@@ -1,0 +1,50 @@
+// execute.h: one command, from its copied bytes to its reply. The bytes given here are the host's own: the guest cannot
+// touch them any more. read -> check -> call -> publish, parameter by parameter, as shm-device/kinds.h tells.
+#pragma once
+#include "host-bridge/session.h"
+
+namespace barcuda {
+
+// What the driver's table or host-bridge/extensions.cc has for a row.
+template <Op> struct Target;
+#define X(name, ...)                                                 \
+    template <> struct Target<Op::name> {                            \
+        static auto in(const Driver& driver) { return driver.name; } \
+    };
+BARCUDA_DRIVER_ROWS(X)
+#undef X
+#define X(name, ...)                                         \
+    template <> struct Target<Op::name> {                    \
+        static auto in(const Driver&) { return &ext::name; } \
+    };
+BARCUDA_EXTENSIONS(X)
+#undef X
+
+// Runs one row. What it returns travels back; a lie ends the session.
+template <Op op> Verdict execute(Session& host, Reader& request, Writer& reply) {
+    typename RowOf<op>::Parameters parameters{};
+    return [&]<std::size_t... I>(std::index_sequence<I...>)->Verdict {
+        if (!(std::get<I>(parameters).read(request, host) && ...) || !request.done()) return a_lie;
+        Verdict verdict;
+        if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
+        const auto function = Target<op>::in(host.driver());
+        if (!function) return {CUDA_ERROR_NOT_SUPPORTED};
+        const CUresult result = function(std::get<I>(parameters).pass()...);
+        if (result == CUDA_SUCCESS) (std::get<I>(parameters).publish(reply, parameters, host), ...);
+        return {result};
+    }
+    (std::make_index_sequence<RowOf<op>::count>{});
+}
+
+// Finds the row and runs it in the session that is in scope.
+inline Verdict dispatch(Session& host, std::uint32_t op, Reader& request, Writer& reply) {
+    using Handler = Verdict (*)(Session&, Reader&, Writer&);
+    static constexpr Handler handlers[] = {
+#define X(name, ...) &execute<Op::name>,
+        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+#undef X
+    };
+    return op < std::size(handlers) ? handlers[op](host, request, reply) : a_lie;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,144 @@
+// extensions.cc: what the extension commands do in the worker. Their parameters have been checked by their kinds.
+#include "shm-device/extensions.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "host-bridge/session.h"
+
+namespace barcuda::ext {
+namespace {
+
+const Driver& driver() { return session().driver(); }
+
+template <class Handle, class Load> CUresult load(Handle* handle, const void* image, std::size_t bytes, Load load) {
+    // The guest could change the image while the driver parses it: the driver gets a private copy, ended by a NUL for
+    // PTX text.
+    std::vector<char> copy(bytes + 1);
+    std::memcpy(copy.data(), image, bytes);
+    if (std::string_view(copy.data(), bytes).find("vprintf") != std::string_view::npos) session().prints() = true;
+    return load(handle, copy.data());
+}
+
+template <class Handle, class Info> CUresult describe(Handle handle, FunctionInfo* info, Info parameter) {
+    *info = {};
+    for (std::size_t i = 0;; ++i) {
+        std::size_t offset = 0, size = 0;
+        const CUresult r = parameter(handle, i, &offset, &size);
+        if (r == CUDA_ERROR_INVALID_VALUE) break;
+        if (r != CUDA_SUCCESS) return r;
+        if (i == max_parameters || offset + size > 0x7fff) return CUDA_ERROR_NOT_SUPPORTED;
+        info->parameters[i] = {static_cast<std::uint16_t>(offset), static_cast<std::uint16_t>(size)};
+        info->parameter_count = static_cast<std::uint32_t>(i + 1);
+        info->parameter_bytes = static_cast<std::uint32_t>(offset + size);
+    }
+    info->prints = session().prints();
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value) {
+    return session().write_fence(stream, offset, value);
+}
+
+CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint64_t offset, std::uint64_t value) {
+    const CUresult recorded = driver().cuEventRecordWithFlags(event, stream, flags);
+    if (offset == 0) return recorded;
+    const CUresult fenced = session().write_fence(stream, offset, value);
+    return recorded != CUDA_SUCCESS ? recorded : fenced;
+}
+
+CUresult launch(CUfunction function, Shape s, CUstream stream, const void* parameters, std::size_t bytes) {
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    if (!s.cooperative)
+        return driver().cuLaunchKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+                                       s.shared_bytes, stream, nullptr, extra);
+    // The cooperative entry takes parameters one by one: their offsets come from the driver.
+    void* each[max_parameters];
+    for (std::size_t i = 0;; ++i) {
+        std::size_t offset = 0, size = 0;
+        if (driver().cuFuncGetParamInfo(function, i, &offset, &size) != CUDA_SUCCESS) break;
+        if (i == max_parameters || offset + size > bytes) return CUDA_ERROR_INVALID_VALUE;
+        each[i] = static_cast<char*>(const_cast<void*>(parameters)) + offset;
+    }
+    return driver().cuLaunchCooperativeKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1],
+                                              s.block[2], s.shared_bytes, stream, each);
+}
+
+CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream) {
+    return driver().cuMemcpyHtoDAsync_v2(to, bytes, size,
+                                         stream);  // from pageable memory: staged before the call returns
+}
+
+CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stream) {
+    if (CUresult r = driver().cuMemcpyDtoHAsync_v2(bytes, from, size, stream); r != CUDA_SUCCESS) return r;
+    return driver().cuStreamSynchronize(stream);
+}
+
+CUresult create_context(CUcontext* context, unsigned flags, CUdevice device) {
+    CUresult r = driver().cuCtxCreate_v4(context, nullptr, flags, device);
+    return r == CUDA_SUCCESS ? session().context_ready(*context) : r;
+}
+
+CUresult retain_primary(CUcontext* context, CUdevice device) {
+    CUresult r = driver().cuDevicePrimaryCtxRetain(context, device);
+    return r == CUDA_SUCCESS ? session().context_ready(*context) : r;
+}
+
+CUresult reset_primary(CUdevice device) {
+    session().extents().unregister_all(driver());
+    CUresult r = driver().cuDevicePrimaryCtxReset_v2(device);
+    session().context_gone();
+    return r;
+}
+
+CUresult load_module(CUmodule* module, const void* image, std::size_t bytes) {
+    return load(module, image, bytes, driver().cuModuleLoadData);
+}
+
+CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes) {
+    return load(library, image, bytes, [](CUlibrary* l, const void* code) {
+        return driver().cuLibraryLoadData(l, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    });
+}
+
+CUresult describe_function(CUfunction function, FunctionInfo* info) {
+    if (CUresult r = describe(function, info, driver().cuFuncGetParamInfo); r != CUDA_SUCCESS) return r;
+    return driver().cuFuncGetAttribute(&info->max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
+}
+
+CUresult describe_kernel(CUkernel kernel, FunctionInfo* info) {
+    return describe(kernel, info, driver().cuKernelGetParamInfo);
+}
+
+CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted) {
+    if (CUresult r = session().granter().grant(bytes, *offset, *granted); r != CUDA_SUCCESS) return r;
+    if (std::string error = session().extents().map(*offset, *granted); !error.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
+    return session().register_extents();
+}
+
+CUresult give_back(std::uint64_t offset, std::uint64_t bytes) {
+    if (!session().extents().unmap(driver(), offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    session().granter().give_back(offset, bytes);
+    return CUDA_SUCCESS;
+}
+
+// Device printf goes to the worker's standard output, which is a file in memory (worker.cc): the client collects it
+// here.
+CUresult take_output(char* text, std::size_t room, std::uint64_t* used) {
+    std::fflush(stdout);
+    const ssize_t n = pread(STDOUT_FILENO, text, room, session().output_taken());
+    *used = n > 0 ? static_cast<std::uint64_t>(n) : 0;
+    session().output_taken() += static_cast<off_t>(*used);
+    if (*used < room && session().output_taken() > 0) {  // all of it: start the file anew, so that it stays small
+        if (ftruncate(STDOUT_FILENO, 0) == 0) session().output_taken() = 0;
+    }
+    return CUDA_SUCCESS;
+}
+
+}  // namespace barcuda::ext

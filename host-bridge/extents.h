@@ -1,0 +1,48 @@
+// extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
+// the region's base plus its offset and registered with the driver there, so that host address = guest address = device
+// address. This is the only place in the worker that turns an offset into a pointer.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "host-bridge/driver.h"
+
+namespace barcuda {
+
+class Extents {
+  public:
+    Extents(int region_fd, std::uint64_t base) : fd_(region_fd), base_(base) {}
+    ~Extents();
+    Extents(const Extents&) = delete;
+    Extents& operator=(const Extents&) = delete;
+
+    // Maps [offset, offset + bytes) of the region. Returns an error text; empty: mapped.
+    std::string map(std::uint64_t offset, std::uint64_t bytes);
+    // Unregisters and unmaps what map() mapped as a whole. False: there is no such extent.
+    bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);
+
+    // Registers whatever is mapped and not yet registered; a context must be current.
+    CUresult register_all(const Driver& driver);
+    void unregister_all(const Driver& driver);
+
+    // The address of [offset, offset + bytes) if it lies within one run of neighbouring extents; null otherwise.
+    std::byte* locate(std::uint64_t offset, std::uint64_t bytes) const;
+    bool contains(std::uint64_t address, std::uint64_t bytes) const {
+        return address >= base_ && locate(address - base_, bytes) != nullptr;
+    }
+
+  private:
+    struct Extent {
+        std::uint64_t bytes;
+        bool registered;
+    };
+    std::byte* at(std::uint64_t offset) const { return reinterpret_cast<std::byte*>(base_ + offset); }
+
+    int fd_;
+    std::uint64_t base_;
+    std::map<std::uint64_t, Extent> extents_;  // by offset; never overlapping
+};
+
+}  // namespace barcuda

@@ -1,0 +1,91 @@
+// handles.h: a client's handles. The guest holds ids; the driver's pointers stay here. Ids that the guest chose index
+// one table, ids that the host gave (for objects that the driver already had, such as a module's functions) index
+// another. An entry remembers its type: a stream's id never passes for an event.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace barcuda {
+
+template <class T> struct TypeOf;
+#define BARCUDA_HANDLE(type, number) \
+    template <> struct TypeOf<type> { static constexpr std::uint8_t value = number; }
+BARCUDA_HANDLE(CUcontext, 1);
+BARCUDA_HANDLE(CUmodule, 2);
+BARCUDA_HANDLE(CUlibrary, 3);
+BARCUDA_HANDLE(CUfunction, 4);
+BARCUDA_HANDLE(CUkernel, 5);
+BARCUDA_HANDLE(CUstream, 6);
+BARCUDA_HANDLE(CUevent, 7);
+BARCUDA_HANDLE(CUarray, 8);
+BARCUDA_HANDLE(CUmipmappedArray, 9);
+BARCUDA_HANDLE(CUmemoryPool, 10);
+BARCUDA_HANDLE(CUgraph, 11);
+BARCUDA_HANDLE(CUgraphExec, 12);
+BARCUDA_HANDLE(CUgraphNode, 13);
+BARCUDA_HANDLE(CUmemGenericAllocationHandle, 14);
+#undef BARCUDA_HANDLE
+
+class Handles {
+  public:
+    static constexpr std::uint64_t first_id = 0x10;      // below: null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+    static constexpr std::uint64_t most_ids = 1u << 22;  // a client with more objects than this is out of its mind
+    static constexpr std::uint64_t given = 1ull << 31;   // ids from here on were given by the host
+
+    // The guest may choose this id: it is in range and free.
+    bool vacant(std::uint64_t id) const {
+        return id >= first_id && id < most_ids && (id >= chosen_.size() || chosen_[id].type == 0);
+    }
+    template <class T> void keep(std::uint64_t id, T value) {
+        if (id >= chosen_.size()) chosen_.resize(std::max<std::size_t>(id + 1, chosen_.size() * 2));
+        chosen_[id] = {raw(value), TypeOf<T>::value};
+        ids_[{raw(value), TypeOf<T>::value}] = id;
+    }
+    // The id of an object that the driver returned: the same one each time.
+    template <class T> std::uint64_t name(T value) {
+        if (raw(value) == 0) return 0;
+        auto [at, fresh] = ids_.try_emplace({raw(value), TypeOf<T>::value}, given + given_.size());
+        if (fresh) given_.push_back({raw(value), TypeOf<T>::value});
+        return at->second;
+    }
+    template <class T> bool find(std::uint64_t id, T& value) const {
+        const Entry* e = entry(id);
+        if (!e || e->type != TypeOf<T>::value) return false;
+        value = (T)e->raw;
+        return true;
+    }
+    void drop(std::uint64_t id) {
+        Entry* e = const_cast<Entry*>(entry(id));
+        if (!e) return;
+        ids_.erase({e->raw, e->type});
+        *e = {};
+    }
+    template <class T, class F> void each(F f) const {
+        for (std::size_t id = 0; id < chosen_.size(); ++id)
+            if (chosen_[id].type == TypeOf<T>::value) f((T)chosen_[id].raw);
+    }
+
+  private:
+    struct Entry {
+        std::uint64_t raw = 0;
+        std::uint8_t type = 0;
+    };
+    struct Hash {
+        std::size_t operator()(const std::pair<std::uint64_t, std::uint8_t>& k) const {
+            return std::hash<std::uint64_t>{}(k.first * 31 + k.second);
+        }
+    };
+    template <class T> static std::uint64_t raw(T value) { return (std::uint64_t)value; }
+    const Entry* entry(std::uint64_t id) const {
+        if (id >= given) return id - given < given_.size() ? &given_[id - given] : nullptr;
+        return id < chosen_.size() ? &chosen_[id] : nullptr;
+    }
+    std::vector<Entry> chosen_, given_;
+    std::unordered_map<std::pair<std::uint64_t, std::uint8_t>, std::uint64_t, Hash> ids_;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,112 @@
+// session.h: what a worker knows about its client, and what it checks: handles, extents, device addresses, contexts,
+// fences. Every value here is the host's own; guest memory is read in channel.h alone. The kinds (shm-device/kinds.h)
+// call the methods named in the first group while a command is admitted.
+#pragma once
+#include <cuda.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "host-bridge/extents.h"
+#include "host-bridge/handles.h"
+
+namespace barcuda {
+
+// Who grants heap memory: the bridge, over a socket (worker.cc); a test, in memory.
+struct Granter {
+    virtual ~Granter() = default;
+    virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
+    virtual void give_back(std::uint64_t offset, std::uint64_t bytes) = 0;
+};
+
+class Session {
+  public:
+    Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status);
+
+    // ---- asked by the kinds
+    // -------------------------------------------------------------------------------------------
+    template <class T> Verdict find(std::uint64_t id, T& value) {
+        if (id == 0 && !std::is_same_v<T, CUstream>) return bad_handle;
+        if (std::is_same_v<T, CUstream> && id <= 2) return value = (T)id, fine;  // the default streams
+        return handles_.find(id, value) ? fine : bad_handle;
+    }
+    Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
+    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value); }
+    template <class T> std::uint64_t name(T value) { return handles_.name(value); }
+    void drop(std::uint64_t id) { handles_.drop(id); }
+
+    // [offset, offset + bytes) lies in the client's extents.
+    template <class T> Verdict locate(std::uint64_t offset, std::uint64_t bytes, T& value) {
+        value = reinterpret_cast<T>(extents_.locate(offset, bytes));
+        return honest(value != nullptr);
+    }
+    // [address, address + bytes) is memory that the GPU may touch on this client's behalf: device memory of this
+    // process or the client's extents, never the worker's own memory.
+    Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
+    Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height);
+    void forget_addresses() { reachable_.clear(); }
+
+    template <class T> Verdict admit(T&) { return fine; }  // structs of plain values
+    Verdict admit(CUDA_RESOURCE_DESC& desc);
+    Verdict admit(CUmemPoolProps& props);
+    Verdict admit(CUmemAllocationProp& prop);
+
+    void* scratch(std::size_t bytes);  // zero-filled; lives until the next command
+    // -------------------------------------------------------------------------------------------------------------------
+
+    const Driver& driver() const { return driver_; }
+    Extents& extents() { return extents_; }
+    Granter& granter() { return granter_; }
+    Handles& handles() { return handles_; }
+
+    void begin_command() { scratch_used_ = 0; }
+    // Makes the context with this id current; 0 keeps whatever is.
+    Verdict enter(std::uint32_t context_id);
+    // A context has come to life: what waited for one is registered now.
+    CUresult context_ready(CUcontext context);
+    CUresult register_extents();  // if a context lives already; else context_ready does it
+    void context_gone();          // the next enter() sets its context anew
+
+    // A fence that the GPU will write. Remembered until it has happened, so that a GPU fault wakes whoever waits.
+    CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
+    bool fences_outstanding() const { return !fences_.empty(); }
+    // Looks after outstanding fences: done ones are forgotten; after a GPU fault all are written by the CPU, and the
+    // status page says why. Called while the worker has nothing else to do.
+    void watch_fences();
+
+    void posted_failure(std::uint32_t op, CUresult result);
+    bool& prints() { return prints_; }
+    off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
+
+  private:
+    struct Fence {
+        std::uint64_t* word;
+        std::uint64_t value;
+        CUstream stream;
+        CUcontext context;
+    };
+    void fault(CUresult error);
+
+    const Driver& driver_;
+    Extents& extents_;
+    Granter& granter_;
+    barcuda_status& status_;
+    Handles handles_;
+    std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
+    std::vector<Fence> fences_;
+    CUcontext current_ = nullptr;
+    std::unique_ptr<std::byte[]> scratch_;
+    std::size_t scratch_used_ = 0;
+    std::uint64_t posted_failures_ = 0;
+    bool prints_ = false, has_context_ = false;
+    off_t output_taken_ = 0;
+};
+
+Session& session();  // the one that the running command belongs to
+struct SessionScope {
+    explicit SessionScope(Session& s);
+    ~SessionScope();
+};
+
+}  // namespace barcuda

@@ -1,0 +1,325 @@
+// kinds.h: how one parameter travels. A kind tells the whole life of a parameter, in the order in which it happens:
+//
+//   guest   valid -> room, send     is the argument usable at all; how many bytes it takes; write it
+//   host    read -> check -> pass   take it from the (copied) request; check it against the session; hand it to the
+//   driver host    publish                 write what the driver returned guest   receive / failed        hand it to
+//   the program, or undo what `send` prepared
+//
+// T is the parameter's own type, taken from the prototype in <cuda.h>; N is the position of the parameter that counts
+// it. Guest-side steps see the whole argument tuple; host-side steps see the whole parameter tuple and the session
+// ("host").
+#pragma once
+#include <cuda.h>
+
+#include <bit>
+#include <tuple>
+
+#include "shm-device/packet.h"
+
+namespace barcuda {
+
+// What a check on the host says: the request may run; it is a program's mistake, answered with this CUresult; or it is
+// something that no honest library sends, and the client's session ends.
+struct Verdict {
+    CUresult result = CUDA_SUCCESS;
+    bool lie = false;
+    bool ok() const { return !lie && result == CUDA_SUCCESS; }
+};
+constexpr Verdict fine{}, a_lie{CUDA_SUCCESS, true};
+constexpr Verdict bad_value{CUDA_ERROR_INVALID_VALUE}, bad_handle{CUDA_ERROR_INVALID_HANDLE};
+constexpr Verdict honest(bool yes) { return yes ? fine : a_lie; }
+
+// The most bytes a counted result (names, logs, small copies) may ask the host for.
+constexpr std::size_t max_result_bytes = 64 * 1024;
+
+namespace kind {
+
+constexpr CUresult usable(bool yes) { return yes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+
+struct Plain {  // the life of a parameter that does nothing special
+    static CUresult valid(const auto&, auto&) { return CUDA_SUCCESS; }
+    static std::size_t room(const auto&) { return 0; }
+    static std::size_t room_back(const auto&) { return 0; }
+    static void send(Writer&, const auto&, auto&) {}
+    static bool read(Reader&, auto&) { return true; }
+    static Verdict check(auto&, auto&) { return fine; }
+    static void publish(Writer&, auto&, auto&) {}
+    static void receive(Reader&, const auto&, auto&) {}
+    static void failed(auto&) {}
+};
+
+struct in {  // a value
+    template <class T, std::size_t I> struct As : Plain {
+        T value{};
+        static std::size_t room(const auto&) { return padded(sizeof(T)); }
+        static void send(Writer& w, const auto& args, auto&) { w.put(std::get<I>(args)); }
+        bool read(Reader& r, auto&) { return r.get(value); }
+        T pass() { return value; }
+    };
+};
+
+template <bool Optional> struct Out {  // *pointer, filled by the driver
+    template <class T, std::size_t I> struct As : Plain {
+        using Value = std::remove_pointer_t<T>;
+        Value value{};
+        std::uint64_t wanted = 1;
+        static CUresult valid(const auto& args, auto&) { return usable(Optional || std::get<I>(args) != nullptr); }
+        static std::size_t room(const auto&) { return Optional ? 8 : 0; }
+        static std::size_t room_back(const auto&) { return padded(sizeof(Value)); }
+        static void send(Writer& w, const auto& args, auto&) {
+            if constexpr (Optional) w.put(std::uint64_t{std::get<I>(args) != nullptr});
+        }
+        bool read(Reader& r, auto&) { return !Optional || r.get(wanted); }
+        T pass() { return wanted ? &value : nullptr; }
+        void publish(Writer& w, auto&, auto&) { w.put(value); }
+        static void receive(Reader& r, const auto& args, auto&) {
+            Value value{};
+            if (r.get(value) && std::get<I>(args)) *std::get<I>(args) = value;
+        }
+    };
+};
+using out = Out<false>;
+using maybe = Out<true>;  // the program may pass null
+
+struct inout {  // *pointer, read and written by the driver
+    template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static std::size_t room(const auto&) { return padded(sizeof(std::remove_pointer_t<T>)); }
+        static void send(Writer& w, const auto& args, auto&) { w.put(*std::get<I>(args)); }
+        bool read(Reader& r, auto&) { return r.get(this->value); }
+    };
+};
+
+struct desc {  // const struct*; handles and addresses inside it are translated by admit(struct&, host)
+    template <class T, std::size_t I> struct As : Plain {
+        std::remove_const_t<std::remove_pointer_t<T>> value{};
+        static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static std::size_t room(const auto&) { return padded(sizeof(value)); }
+        static void send(Writer& w, const auto& args, auto&) { w.put(*std::get<I>(args)); }
+        bool read(Reader& r, auto&) { return r.get(value); }
+        Verdict check(auto&, auto& host) { return host.admit(value); }
+        T pass() { return &value; }
+    };
+};
+
+struct maybe_desc {  // the same, or null
+    template <class T, std::size_t I> struct As : Plain {
+        std::remove_const_t<std::remove_pointer_t<T>> value{};
+        std::uint64_t there = 0;
+        static std::size_t room(const auto&) { return 8 + padded(sizeof(value)); }
+        static void send(Writer& w, const auto& args, auto&) {
+            w.put(std::uint64_t{std::get<I>(args) != nullptr});
+            w.put(std::get<I>(args) ? *std::get<I>(args) : decltype(value){});
+        }
+        bool read(Reader& r, auto&) { return r.get(there) && r.get(value); }
+        Verdict check(auto&, auto& host) { return there ? host.admit(value) : fine; }
+        T pass() { return there ? &value : nullptr; }
+    };
+};
+
+struct use {  // a handle; the guest only ever holds its id
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t id = 0;
+        T value{};
+        static std::size_t room(const auto&) { return 8; }
+        static CUresult valid(const auto& args, auto& guest) {
+            return guest.knows(std::bit_cast<std::uint64_t>(std::get<I>(args))) ? CUDA_SUCCESS
+                                                                                : CUDA_ERROR_INVALID_HANDLE;
+        }
+        static void send(Writer& w, const auto& args, auto&) { w.put(std::bit_cast<std::uint64_t>(std::get<I>(args))); }
+        bool read(Reader& r, auto&) { return r.get(id); }
+        Verdict check(auto&, auto& host) { return host.find(id, value); }
+        T pass() { return value; }
+    };
+};
+
+struct drop {  // a handle that is gone when the call has succeeded
+    template <class T, std::size_t I> struct As : use::As<T, I> {
+        void publish(Writer&, auto&, auto& host) { host.drop(this->id); }
+        static void receive(Reader&, const auto& args, auto& guest) {
+            guest.free_id(std::bit_cast<std::uint64_t>(std::get<I>(args)));
+        }
+    };
+};
+
+struct make {  // *pointer to a new handle, whose id the guest chooses: the call need not be waited for
+    template <class T, std::size_t I> struct As : Plain {
+        using Handle = std::remove_pointer_t<T>;
+        std::uint64_t id = 0;
+        Handle value{};
+        static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static std::size_t room(const auto&) { return 8; }
+        void send(Writer& w, const auto& args, auto& guest) {
+            id = guest.new_id();
+            w.put(id);
+            *std::get<I>(args) = std::bit_cast<Handle>(id);
+        }
+        bool read(Reader& r, auto&) { return r.get(id); }
+        Verdict check(auto&, auto& host) { return host.vacant(id); }
+        T pass() { return &value; }
+        void publish(Writer&, auto&, auto& host) { host.keep(id, value); }
+        void failed(auto& guest) { guest.free_id(id); }
+    };
+};
+
+struct give {  // *pointer to a handle that the driver already has: the host names it
+    template <class T, std::size_t I> struct As : Plain {
+        using Handle = std::remove_pointer_t<T>;
+        Handle value{};
+        static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static std::size_t room_back(const auto&) { return 8; }
+        T pass() { return &value; }
+        void publish(Writer& w, auto&, auto& host) { w.put(std::uint64_t{host.name(value)}); }
+        static void receive(Reader& r, const auto& args, auto&) {
+            std::uint64_t id = 0;
+            if (r.get(id)) *std::get<I>(args) = std::bit_cast<Handle>(id);
+        }
+    };
+};
+
+template <std::size_t N> struct region {  // memory in the region; parameter N counts its bytes
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t offset = 0;
+        T value{};
+        static std::size_t room(const auto&) { return 8; }
+        static void send(Writer& w, const auto& args, auto& guest) {
+            w.put(std::uint64_t{guest.offset_of(std::get<I>(args))});
+        }
+        bool read(Reader& r, auto&) { return r.get(offset); }
+        Verdict check(auto& params, auto& host) { return host.locate(offset, std::get<N>(params).value, value); }
+        T pass() { return value; }
+    };
+};
+
+template <std::size_t N, std::size_t Unit = 1> struct device {  // device memory; parameter N counts its units
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        Verdict check(auto& params, auto& host) {
+            const std::uint64_t count = std::get<N>(params).value;
+            return count > ~std::uint64_t{0} / Unit ? bad_value : host.reachable(this->value, count * Unit);
+        }
+    };
+};
+
+// Device memory of rows: parameter Pitch bytes apart, parameter Width units long, parameter Height of them.
+template <std::size_t Pitch, std::size_t Width, std::size_t Height, std::size_t Unit = 1> struct pitched {
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        Verdict check(auto& params, auto& host) {
+            return host.reachable_rows(this->value, std::get<Pitch>(params).value, std::get<Width>(params).value * Unit,
+                                       std::get<Height>(params).value);
+        }
+    };
+};
+
+// The spellings that rows use: a kind with a comma in it does not fit into a macro's argument.
+template <std::size_t N> using device16 = device<N, 2>;
+template <std::size_t N> using device32 = device<N, 4>;
+using rows8 = pitched<1, 3, 4>;
+using rows16 = pitched<1, 3, 4, 2>;
+using rows32 = pitched<1, 3, 4, 4>;
+
+struct freed {  // device memory that is gone when the call has succeeded
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        void publish(Writer&, auto&, auto& host) { host.forget_addresses(); }
+    };
+};
+
+struct word {  // const void* to one 8-byte attribute value
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t value = 0;
+        static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static std::size_t room(const auto&) { return 8; }
+        static void send(Writer& w, const auto& args, auto&) { w.put_bytes(std::get<I>(args), 8); }
+        bool read(Reader& r, auto&) { return r.get(value); }
+        T pass() { return &value; }
+    };
+};
+
+struct text {  // const char*
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t length = 0;
+        const char* value = nullptr;
+        static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static std::size_t room(const auto& args) { return 8 + padded(std::strlen(std::get<I>(args)) + 1); }
+        static void send(Writer& w, const auto& args, auto&) {
+            std::uint64_t n = std::strlen(std::get<I>(args)) + 1;
+            w.put(n);
+            w.put_bytes(std::get<I>(args), n);
+        }
+        bool read(Reader& r, auto&) {
+            if (!r.get(length) || length == 0 || !(value = reinterpret_cast<const char*>(r.skip(length)))) return false;
+            return value[length - 1] == 0;
+        }
+        T pass() { return value; }
+    };
+};
+
+template <std::size_t N> struct blob {  // bytes that travel inside the request; parameter N counts them
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t length = 0;
+        T value{};
+        static CUresult valid(const auto& args, auto&) {
+            return usable(std::get<I>(args) != nullptr || std::get<N>(args) == 0);
+        }
+        static std::size_t room(const auto& args) { return 8 + padded(std::get<N>(args)); }
+        static void send(Writer& w, const auto& args, auto&) {
+            w.put(std::uint64_t{std::get<N>(args)});
+            w.put_bytes(std::get<I>(args), std::get<N>(args));
+        }
+        bool read(Reader& r, auto&) { return r.get(length) && (value = reinterpret_cast<T>(r.skip(length))); }
+        Verdict check(auto& params, auto&) { return honest(length == std::get<N>(params).value); }
+        T pass() { return value; }
+    };
+};
+
+template <class Element, std::size_t N> struct list {  // const Element*; parameter N counts the elements
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t count = 0;
+        const std::byte* bytes = nullptr;
+        Element* value = nullptr;
+        static CUresult valid(const auto& args, auto&) {
+            return usable(std::get<I>(args) != nullptr || std::get<N>(args) == 0);
+        }
+        static std::size_t room(const auto& args) { return 8 + padded(std::get<N>(args) * sizeof(Element)); }
+        static void send(Writer& w, const auto& args, auto&) {
+            w.put(std::uint64_t{std::get<N>(args)});
+            w.put_bytes(std::get<I>(args), std::get<N>(args) * sizeof(Element));
+        }
+        bool read(Reader& r, auto&) {
+            return r.get(count) && count <= r.left() / sizeof(Element) && (bytes = r.skip(count * sizeof(Element)));
+        }
+        Verdict check(auto& params, auto& host) {
+            if (count != std::get<N>(params).value) return a_lie;
+            value = static_cast<Element*>(host.scratch(count * sizeof(Element)));
+            if (!value) return bad_value;
+            if (count) std::memcpy(value, bytes, count * sizeof(Element));
+            for (std::size_t i = 0; i < count; ++i)
+                if (Verdict v = host.admit(value[i]); !v.ok()) return v;
+            return fine;
+        }
+        T pass() { return count ? value : nullptr; }
+    };
+};
+
+template <std::size_t N> using access = list<CUmemAccessDesc, N>;
+
+template <std::size_t N> struct fill {  // bytes that come back inside the reply; parameter N says how many there may be
+    template <class T, std::size_t I> struct As : Plain {
+        T value{};
+        static CUresult valid(const auto& args, auto&) {
+            return usable(std::get<I>(args) != nullptr && std::size_t(std::get<N>(args)) <= max_result_bytes);
+        }
+        static std::size_t room_back(const auto& args) { return padded(std::size_t(std::get<N>(args))); }
+        Verdict check(auto& params, auto& host) {
+            const auto bytes = std::size_t(std::get<N>(params).value);
+            return honest(bytes <= max_result_bytes && (value = static_cast<T>(host.scratch(bytes))));
+        }
+        T pass() { return value; }
+        void publish(Writer& w, auto& params, auto&) { w.put_bytes(value, std::size_t(std::get<N>(params).value)); }
+        static void receive(Reader& r, const auto& args, auto&) {
+            const auto bytes = std::size_t(std::get<N>(args));
+            if (const std::byte* from = r.skip(bytes)) std::memcpy(std::get<I>(args), from, bytes);
+        }
+    };
+};
+
+}  // namespace kind
+}  // namespace barcuda
