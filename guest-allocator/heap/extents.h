@@ -1,0 +1,51 @@
+// extents.h: where the heap's memory comes from. The heap sees the region as a source of extents and knows nothing of
+// files, channels or hosts; the channel (or a test) implements ExtentSource over what it has.
+//
+// The heap calls the source from inside malloc, with whatever locks the program happens to hold: an implementation may
+// call malloc (it gets ordinary memory) but must not take a lock under which anybody else calls malloc, and must not
+// dlopen, print through stdio or throw. Calls to one source never overlap, but they come from any thread.
+#pragma once
+#include <cstddef>
+
+namespace barcuda::heap {
+
+constexpr std::size_t granule = std::size_t{32} << 20;  // extents begin at and are multiples of it: BARCUDA_GRANULE
+
+struct Extent {
+    std::byte* address = nullptr;
+    std::size_t bytes = 0;
+};
+
+class ExtentSource {
+  public:
+    // The addresses [address, address + bytes) within which every extent lies: the whole region. Constant, aligned to
+    // a granule at both ends, reserved for the region in this process from connect() on.
+    virtual Extent window() const noexcept = 0;
+
+    // An extent of at least `bytes` (a multiple of granule): filled with zeros, mapped shared at its identity address,
+    // readable and writable, registered with the device if there is one. False: the region has none.
+    virtual bool grant(std::size_t bytes, Extent& out) noexcept = 0;
+
+    // Gives back an extent exactly as it was granted. Nothing of the heap's lies in it any more.
+    virtual void release(Extent extent) noexcept = 0;
+
+    // True where a forked child gets a snapshot of the extents by itself (the kernel module's copy-on-write); false
+    // where parent and child would share them, so that the heap copies in the child (fork.cc).
+    virtual bool forks_by_itself() const noexcept = 0;
+
+    // A descriptor in which the byte at window().address + x stands at file offset x, so that a fork can skip holes
+    // (SEEK_DATA); -1 if there is none.
+    virtual int file() const noexcept { return -1; }
+
+    // In a forked child, after the heap has its snapshot and before fork() returns: the connection is the parent's.
+    virtual void forked() noexcept {}
+
+  protected:
+    ~ExtentSource() = default;
+};
+
+// Opens the region and a channel, once, at the heap's first need; null if there is no region or it refused. Whoever
+// links the heap defines it. The same rules as for the source's functions hold.
+ExtentSource* connect() noexcept;
+
+}  // namespace barcuda::heap

@@ -1,0 +1,71 @@
+// heap.h: the zero-copy heap as the driver layer sees it: pinned memory, "is it in the region, and what is it?", host
+// registration, staging buffers and the counters. The program itself sees malloc.cc. Both hand out memory of the same
+// region, from extents of their own: a granule of the region is pinned or pageable, so the question "which of the two?"
+// is one load.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "guest-allocator/heap/statistics.h"
+
+namespace barcuda::heap {
+
+// CUDA is in use: connects to the region now, and from here on malloc at and above the threshold uses it (unless
+// BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory.
+bool activate() noexcept;
+
+// The addresses of the region in this process; empty before the connection.
+struct Window {
+    std::uintptr_t base = 0;
+    std::size_t bytes = 0;
+};
+extern Window window;
+
+inline bool in_region(const void* p, std::size_t bytes) noexcept {
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(p) - window.base;
+    return offset < window.bytes && bytes <= window.bytes - offset;
+}
+
+// Pinned memory, aligned to `alignment` (a power of two; at least a page). `flags` are kept for find() and mean nothing
+// here. Null: the region is full, or there is none. Contents are undefined.
+void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment = 4096) noexcept;
+// False: `p` is not the beginning of a pinned block.
+bool pinned_free(void* p) noexcept;
+
+enum class Kind { outside, pageable, pinned, registered };
+
+// What stands at an address. `base` and `bytes` are the whole block's as the program asked for it (pinned, registered)
+// or the run of pages that holds it (pageable); of small pageable blocks and memory outside they stay empty.
+struct Found {
+    Kind kind = Kind::outside;
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    unsigned flags = 0;
+};
+Found find(const void* p) noexcept;
+// The kind alone, and of the whole range: pinned or registered only if one such block holds all of it.
+Kind kind_of(const void* p, std::size_t bytes) noexcept;
+
+// cudaHostRegister's bookkeeping. The values are CUDA's own error numbers.
+enum class Registration : int {
+    done = 0,
+    invalid = 1,               // null, empty, or past the end of the address space
+    already_registered = 712,  // overlaps a registered range or pinned memory
+    not_registered = 713,      // not the beginning of a registered range
+};
+Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept;
+Registration unregister_host(void* p) noexcept;
+
+// Buffers in the region through which the driver layer copies memory that lies outside. They are pinned blocks that
+// find() reports as outside: no program has ever seen their addresses.
+void* staging_alloc(std::size_t bytes) noexcept;
+void staging_free(void* p) noexcept;
+
+// Gives extents that have stood empty for a while back to the host; all empty ones if `all`. The driver layer may call
+// it when it is about to wait for long; the heap does so when it grows.
+void trim(bool all = false) noexcept;
+
+// True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there.
+bool inherited(const void* p, std::size_t bytes) noexcept;
+
+}  // namespace barcuda::heap

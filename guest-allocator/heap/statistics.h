@@ -1,0 +1,43 @@
+// statistics.h: what the heap and the copies did, counted where it happens and printed at exit when BARCUDA_STATS is
+// set (to 1: on stderr; to a path: appended there). It answers one question: why was this copy not zero-copy?
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace barcuda::heap {
+
+// A count that many threads add to and that orders nothing.
+struct Count {
+    std::atomic<std::uint64_t> value{0};
+    void add(std::uint64_t n = 1) noexcept { value.fetch_add(n, std::memory_order_relaxed); }
+    std::uint64_t get() const noexcept { return value.load(std::memory_order_relaxed); }
+};
+
+struct Copies {
+    Count calls, bytes;
+    void add(std::size_t n) noexcept { calls.add(), bytes.add(n); }
+};
+
+struct Statistics {
+    // The driver layer's: each host side of a copy is one of these.
+    Copies zero_copy;  // source or target lay in the region
+    Copies inlined;    // rode inside the command
+    Copies staged;     // went through a staging buffer: use count_staged()
+
+    // The heap's.
+    Count grants, releases;           // extents
+    Count granted_bytes;              // held now
+    Count peak_bytes;                 // most that was held
+    Count fallbacks, fallback_bytes;  // allocations meant for the region that went to ordinary memory
+    Count forks, fork_bytes;          // snapshots taken in children, and what was copied (parent's count stays)
+};
+extern Statistics statistics;
+
+// A staged copy, and the place in the program that asked for it (a return address): the report lists the hottest.
+void count_staged(const void* caller, std::size_t bytes) noexcept;
+
+// The table, to a descriptor.
+void report(int fd) noexcept;
+
+}  // namespace barcuda::heap
