@@ -16,37 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shm-device/error.h"
 #include "shm-device/layout.h"
 
 namespace barcuda {
-
-// What went wrong, if anything did. `text` is one sentence or two for a person: what, where, and what to do.
-struct Error {
-    enum Kind : std::uint8_t {
-        none,
-        not_found,      // no region, or no such file
-        permission,     // not a member of the group
-        not_a_region,   // something else is at that path
-        not_ready,      // a region that no bridge has announced yet
-        other_layout,   // layout.h has changed in between
-        other_build,    // same layout, other commands
-        bad_size,       // too small, too large, no power of two, or not what the file has
-        bad_base,       // an address that no process could map
-        malformed,      // a header that contradicts itself
-        address_taken,  // something else lies where an extent belongs
-        no_channel,     // every slot is in use
-        bad_range,      // not an extent: unaligned or outside
-        in_use,         // another bridge serves this region
-        exists,         // a file that is no region would be overwritten
-        lost,           // the program has closed or reused our file descriptor
-        system,         // a system call failed: `code`
-    };
-    Kind kind = none;
-    int code = 0;  // errno, where a system call failed
-    char text[500] = "";
-
-    explicit operator bool() const { return kind != none; }
-};
 
 // A mapped channel. The same struct on both sides; who may write which part stands in layout.h.
 struct Channel {
@@ -147,8 +120,13 @@ class Region {
 // Where a region without a path is: $BARCUDA_REGION, else "/dev/uioN" of the first device named "barcuda" in `sys`.
 Error find_region(char* path, std::size_t bytes, const char* sys = "/sys/class/uio");
 
-// Is this header one that we can trust our addresses to? `file_size` 0: not known. (validate.cc)
-Error validate(const barcuda_header& header, std::uint64_t file_size, std::uint64_t fingerprint);
+// Is this header one that we can trust our addresses to? `file_size` 0: not known. `path` is for the message.
+// (validate.cc)
+Error validate(const barcuda_header& header, std::uint64_t file_size, std::uint64_t fingerprint, const char* path);
+
+// Can a region have this size and lie at this address? (validate.cc)
+Error check_size(std::uint64_t size, const char* path);
+Error check_base(std::uint64_t base, std::uint64_t size, const char* path);
 
 // How a region of this size is divided: the fields of a header that follow from its size. (validate.cc)
 void divide(barcuda_header& header, std::uint64_t size);

@@ -28,8 +28,7 @@ static_assert(std::endian::native == std::endian::little,
 
 // What the queue is built from. A model checker puts its own in this place (tests/unit/support/model.h).
 struct Smp {
-    template <class T>
-    using Atomic = std::atomic<T>;
+    template <class T> using Atomic = std::atomic<T>;
     // Full fence. The builtin, because g++ refuses std::atomic_thread_fence under -fsanitize=thread, where its lack of
     // modelling matters only to code that orders plain data by fences alone: here every fence orders atomics.
     static void fence() { __sync_synchronize(); }
@@ -37,20 +36,17 @@ struct Smp {
 
 // Lone words of layout.h are plain integers, since C and the kernel read that header too. The const_cast is for words
 // in read-only mappings: std::atomic_ref<const T> comes with C++26, and a lock-free load writes nothing.
-template <class T>
-T observe(const T& word) {  // WORD, CLAIM
+template <class T> T observe(const T& word) {  // WORD, CLAIM
     static_assert(std::is_integral_v<T> && std::atomic_ref<T>::is_always_lock_free);
     return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_acquire);
 }
 
-template <class T>
-void publish(T& word, std::type_identity_t<T> value) {  // WORD
+template <class T> void publish(T& word, std::type_identity_t<T> value) {  // WORD
     static_assert(std::is_integral_v<T> && std::atomic_ref<T>::is_always_lock_free);
     std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
 
-template <class T>
-bool claim(T& word, std::type_identity_t<T> from, std::type_identity_t<T> to) {  // CLAIM
+template <class T> bool claim(T& word, std::type_identity_t<T> from, std::type_identity_t<T> to) {  // CLAIM
     static_assert(std::is_integral_v<T> && std::atomic_ref<T>::is_always_lock_free);
     return std::atomic_ref<T>(word).compare_exchange_strong(from, to, std::memory_order_acq_rel,
                                                             std::memory_order_acquire);
