@@ -1,0 +1,126 @@
+// context.cc: the current device, which the driver knows only as a current context.
+//
+// Nothing happens before the first call: then the driver is initialized and the primary context of the thread's device
+// is retained and made current. A context that the program itself made current (driver API, or another library's) is
+// respected: if it is a primary context of ours we adopt its device, else the thread is under a *foreign* context and
+// nothing is cached for it.
+#include "guest-allocator/runtime/context.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+
+namespace barcuda::runtime {
+
+thread_local constinit Thread thread;
+constinit std::atomic<unsigned> resets{0};
+
+namespace {
+
+constinit std::atomic<bool> initialized{false};
+constinit std::atomic<bool> over{false};
+constinit std::atomic<int> devices{0};
+constinit std::atomic<CUcontext> primaries[kMaxDevices] = {};
+
+// A thread that forks while another one holds the lock would leave the child without it for ever.
+void survive_fork() {
+    pthread_atfork([] { state_lock.lock(); }, [] { state_lock.unlock(); }, [] { state_lock.unlock(); });
+}
+
+CUresult first_init() {
+    std::lock_guard hold(state_lock);
+    if (initialized.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
+    if (CUresult result = cuInit(0)) return result;  // not remembered: the next call may find a device
+    int count = 0;
+    if (CUresult result = cuDeviceGetCount(&count)) return result;
+    if (count == 0) return CUDA_ERROR_NO_DEVICE;
+    devices.store(count < kMaxDevices ? count : kMaxDevices, std::memory_order_relaxed);
+    survive_fork();
+    // Programs register their fat binaries' atexit handlers before their first CUDA call, so this one runs before
+    // those.
+    std::atexit([] { over.store(true, std::memory_order_relaxed); });
+    initialized.store(true, std::memory_order_release);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+constinit std::mutex state_lock;
+
+CUresult init() { return initialized.load(std::memory_order_acquire) ? CUDA_SUCCESS : first_init(); }
+
+bool exiting() { return over.load(std::memory_order_relaxed); }
+
+int device_count() { return init() == CUDA_SUCCESS ? devices.load(std::memory_order_relaxed) : 0; }
+
+CUresult primary(int device, CUcontext* context) {
+    if (CUresult result = init()) return result;
+    if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    *context = primaries[device].load(std::memory_order_acquire);
+    if (*context) return CUDA_SUCCESS;
+    std::lock_guard hold(state_lock);
+    *context = primaries[device].load(std::memory_order_relaxed);
+    if (*context) return CUDA_SUCCESS;
+    CUdevice handle = 0;
+    if (CUresult result = cuDeviceGet(&handle, device)) return result;
+    if (CUresult result = cuDevicePrimaryCtxRetain(context, handle)) return result;
+    primaries[device].store(*context, std::memory_order_release);
+    return CUDA_SUCCESS;
+}
+
+CUresult bind() {
+    if (CUresult result = init()) return result;
+    CUcontext current = nullptr;
+    if (CUresult result = cuCtxGetCurrent(&current)) return result;
+    unsigned now = resets.load(std::memory_order_acquire);
+    bool died = current && current == thread.bound && thread.resets != now;
+    if (current && !died) {
+        thread.bound = nullptr;
+        for (int device = 0, count = device_count(); device < count; device++) {
+            if (primaries[device].load(std::memory_order_acquire) != current) continue;
+            thread.bound = current;
+            thread.device = device;
+            thread.resets = now;
+        }
+        return CUDA_SUCCESS;
+    }
+    return bind(thread.device);
+}
+
+CUresult bind(int device) {
+    unsigned now = resets.load(std::memory_order_acquire);
+    CUcontext context = nullptr;
+    if (CUresult result = primary(device, &context)) return result;
+    if (CUresult result = cuCtxSetCurrent(context)) return result;
+    thread.bound = context;
+    thread.device = device;
+    thread.resets = now;
+    return CUDA_SUCCESS;
+}
+
+CUresult current_device(int* device) {
+    if (CUresult result = init()) return result;
+    CUcontext current = nullptr;
+    *device = thread.device;
+    if (cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || current == thread.bound) return CUDA_SUCCESS;
+    CUdevice handle = 0;
+    if (cuCtxGetDevice(&handle) == CUDA_SUCCESS) *device = handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult reset(int device) {
+    std::lock_guard hold(state_lock);
+    CUcontext context = primaries[device].exchange(nullptr, std::memory_order_acq_rel);
+    CUdevice handle = 0;
+    if (CUresult result = cuDeviceGet(&handle, device)) return result;
+    resets.fetch_add(1, std::memory_order_acq_rel);
+    if (thread.bound && thread.bound == context) {
+        cuCtxSetCurrent(nullptr);
+        thread.bound = nullptr;
+    }
+    CUresult result = cuDevicePrimaryCtxReset(handle);
+    if (context) cuDevicePrimaryCtxRelease(handle);  // ours; others of this process keep theirs
+    return result;
+}
+
+}  // namespace barcuda::runtime
