@@ -77,9 +77,11 @@ class Region {
     std::uint64_t offset_of(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - base_; }
 
     // ---- guest
-    // A fresh channel of this process. Kept until close_channel() or the end of the process.
+    // A fresh channel of this process, kept until close_channel() or the end of the process. One thread at a time.
     Error open_channel(Channel& channel);
     void close_channel(Channel& channel);
+    // Does a bridge serve this region? (Where its locks cannot be seen, in a VM: has none said goodbye?)
+    bool served() const;
 
     // ---- host
     // Formats a new file, or takes over an existing region with a higher epoch: then slots and grants stay as they are,
@@ -92,6 +94,8 @@ class Region {
     barcuda_device* host_devices() { return const_cast<barcuda_device*>(devices()); }
     Error map_channel(std::uint32_t index, Channel& channel);
     void unmap_channel(Channel& channel);
+    // Makes a channel as a client must find it: zero, but for its number. Before the slot's `reclaimed` is raised.
+    Error clean_channel(std::uint32_t index);
     // Flat transport: has the process that opened this slot ended? (False where only the guest's module can tell.)
     bool owner_gone(std::uint32_t index) const;
 
@@ -99,10 +103,14 @@ class Region {
     template <class T> const T* table(std::uint64_t offset) const {
         return reinterpret_cast<const T*>(reinterpret_cast<const char*>(header_) + offset);
     }
-    Error open_file(const char* path, bool create_it);
+    Error open_file(const char* path, int flags);
+    Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
     Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);
     void unmap_window(char* address, std::uint64_t offset, std::uint64_t bytes);
-    Error claim_slot(Channel& channel);
+    Error open_uio_channel(Channel& channel);
+    Error claim_slot(std::uint32_t& index);
+    int lock_byte(int command, short type, std::uint64_t offset) const;
+    int lock_slot(std::uint32_t index, short type) const;
     Error check_fd() const;
 
     const barcuda_header* header_ = nullptr;  // header_bytes of it: with slots, grants and devices
@@ -123,6 +131,9 @@ Error find_region(char* path, std::size_t bytes, const char* sys = "/sys/class/u
 // Is this header one that we can trust our addresses to? `file_size` 0: not known. `path` is for the message.
 // (validate.cc)
 Error validate(const barcuda_header& header, std::uint64_t file_size, std::uint64_t fingerprint, const char* path);
+
+// When a process began, in clock ticks since boot (pid 0: this one); 0: there is none. A pid alone may be a reused one.
+std::uint64_t start_time_of(std::uint32_t pid);
 
 // Can a region have this size and lie at this address? (validate.cc)
 Error check_size(std::uint64_t size, const char* path);

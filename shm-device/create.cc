@@ -1,0 +1,133 @@
+// create.cc: the host makes a region, or takes over one that an earlier bridge has left. Until announce() stores the
+// magic no guest can open it, so that a half-formatted region is never seen.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "shm-device/region.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+
+// What the new header starts from, given what the file holds now. `keep`: slots and grants stay, for there may still be
+// clients of the last epoch; only their memory is shared with a new bridge, never their commands.
+Error Region::prepare(const char* path, const Format& format, barcuda_header& h, bool& keep) {
+    barcuda_header old{};
+    bool untouched = false;  // never written to: there is nothing to lose
+    if (file_size_ >= BARCUDA_MIN_SIZE) {
+        char* memory = nullptr;
+        struct stat st;
+        if (::fstat(fd_, &st) != 0) return error(Error::system, errno, "%s: cannot be examined", path);
+        untouched = S_ISREG(st.st_mode) && st.st_blocks == 0;
+        if (Error e = map_window(0, sizeof old, PROT_READ, &memory)) return e;
+        std::memcpy(&old, memory, sizeof old);
+        unmap_window(memory, 0, sizeof old);
+    }
+    // A bridge that died while it formatted has left everything but the magic.
+    barcuda_header whole = old;
+    whole.magic = BARCUDA_MAGIC;
+    const bool half = old.magic == 0 && old.layout != 0;
+    const Error invalid = validate(half ? whole : old, file_size_, old.fingerprint, path);
+    const bool wants_change = format.size != 0 && format.size != file_size_;
+    keep = !invalid && !(format.overwrite && wants_change);
+    if (!keep && file_size_ != 0 && !untouched && !format.overwrite) {
+        if (invalid.kind == Error::other_layout) return invalid;
+        return error(Error::exists, 0,
+                     "%s: exists and is not a usable region; remove it, or allow it to be overwritten (--force)", path);
+    }
+    if (wants_change && file_size_ != 0 && !format.overwrite)
+        return error(Error::bad_size, 0, "%s: exists with %llu MiB, not %llu MiB; remove it, or leave out --size", path,
+                     (unsigned long long)(file_size_ >> 20), (unsigned long long)(format.size >> 20));
+    if (!keep && format.size == 0 && file_size_ == 0)
+        return error(Error::bad_size, 0, "%s: a new region needs a size (--size 4G)", path);
+
+    const std::uint64_t size = format.size != 0 ? format.size : keep ? old.size : file_size_;
+    const std::uint64_t base = format.base != 0 ? format.base : keep ? old.base : BARCUDA_DEFAULT_BASE;
+    if (Error e = check_size(size, path)) return e;
+    if (Error e = check_base(base, size, path)) return e;
+    if (size != file_size_ && (kind_ != Kind::file || ::ftruncate(fd_, static_cast<off_t>(size)) != 0))
+        return error(Error::bad_size, kind_ == Kind::file ? errno : 0, "%s: cannot be given %llu MiB", path,
+                     (unsigned long long)(size >> 20));
+    file_size_ = size;
+    h = {};
+    divide(h, size);
+    h.base = base;
+    h.epoch = (!invalid || old.magic == BARCUDA_MAGIC ? old.epoch : 0) + 1;
+    return {};
+}
+
+Error Region::create(const char* path, const Format& format, std::uint64_t fingerprint) {
+    close();
+    Error e = open_file(path, O_CREAT | O_EXCL);
+    const bool made = fd_ >= 0;
+    if (e.kind == Error::system && e.code == EEXIST) {
+        close();
+        e = open_file(path, 0);
+    }
+    if (!e && kind_ != Kind::file && kind_ != Kind::dax)
+        e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
+    // Held by this open file, so by the bridge and its workers, as long as one of them lives.
+    if (!e && lock_byte(F_OFD_SETLK, F_WRLCK, 0) != 0)
+        e = error(Error::in_use, 0, "%s: another bridge serves this region", path);
+    barcuda_header h{};
+    bool keep = false;
+    char* memory = nullptr;
+    if (!e) e = prepare(path, format, h, keep);
+    if (!e) e = map_window(0, BARCUDA_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, &memory);
+    if (e) {
+        if (made) ::unlink(path);
+        close();
+        return e;
+    }
+    header_ = reinterpret_cast<const barcuda_header*>(memory);
+    base_ = h.base;
+    size_ = h.size;
+    creator_ = ::getpid();
+
+    publish(host_header().magic, 0);  // WORD: closed for guests until announce()
+    h.layout = BARCUDA_LAYOUT;
+    h.header_bytes = BARCUDA_CHANNELS_OFFSET;
+    h.fingerprint = fingerprint;
+    h.bridge_pid = static_cast<barcuda_u32>(creator_);
+    h.bridge_start = start_time_of(0);
+    std::snprintf(h.build, sizeof h.build, "%s", format.build);
+    constexpr std::size_t kAfterMagic = offsetof(barcuda_header, layout);
+    std::memcpy(memory + kAfterMagic, reinterpret_cast<const char*>(&h) + kAfterMagic, sizeof h - kAfterMagic);
+    if (!keep) std::memset(memory + BARCUDA_SLOTS_OFFSET, 0, BARCUDA_CHANNELS_OFFSET - BARCUDA_SLOTS_OFFSET);
+    for (std::uint32_t i = 0; i < h.channel_count && !e; ++i) {
+        const barcuda_slot& s = slots()[i];
+        const std::uint32_t opened = observe(s.opened);
+        if (opened == observe(s.closed) && opened == observe(s.reclaimed)) e = clean_channel(i);
+    }
+    if (e) close();
+    return e;
+}
+
+void Region::announce() { publish(host_header().magic, BARCUDA_MAGIC); }  // WORD
+
+Error Region::clean_channel(std::uint32_t index) {
+    Channel c;
+    if (Error e = map_channel(index, c)) return e;
+    // A hole reads as zeros and costs no memory. Where holes cannot be punched, write the zeros.
+    if (kind_ != Kind::file || unit_ > BARCUDA_CHANNEL_SIZE ||
+        ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(c.offset),
+                    BARCUDA_CHANNEL_SIZE) != 0)
+        std::memset(c.memory, 0, BARCUDA_CHANNEL_SIZE);
+    c.status().channel = index;
+    unmap_channel(c);
+    return {};
+}
+
+bool Region::served() const {
+    if (observe(header().bridge_pid) == 0) return false;  // WORD
+    // The creator's own description holds the lock; asking through it would find no conflict.
+    return kind_ != Kind::file || creator_ != 0 || lock_byte(F_OFD_GETLK, F_WRLCK, 0) != 0;
+}
+
+}  // namespace barcuda

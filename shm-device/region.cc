@@ -1,0 +1,302 @@
+// region.cc: opening a region and mapping its parts; the same steps for a file, a UIO device, a BAR and a DAX device.
+// (What a header must say: validate.cc. How the host makes a region: create.cc. Who holds which slot: slots.cc.)
+#include "shm-device/region.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+// Our descriptor lives up here, out of the way of programs that count on getting 3 from their first open().
+constexpr int kHighFd = 512;
+
+// The guest module's maps (docs/region.md): mmap's offset chooses one, in pages.
+constexpr off_t kUioHeader = 0, kUioChannel = BARCUDA_PAGE, kUioExtents = 2 * BARCUDA_PAGE;
+
+// A small text file of sysfs, without its newline. False if it cannot be read.
+bool read_line(const char* path, char* line, std::size_t size) {
+    const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = ::read(fd, line, size - 1);
+    ::close(fd);
+    if (n <= 0) return false;
+    if (line[n - 1] == '\n') --n;
+    line[n] = '\0';
+    return true;
+}
+
+std::uint64_t read_number(const char* format, unsigned major, unsigned minor) {
+    char path[96], line[32];
+    std::snprintf(path, sizeof path, format, major, minor);
+    return read_line(path, line, sizeof line) ? std::strtoull(line, nullptr, 0) : 0;
+}
+
+Error cannot_open(const char* path, int code) {
+    if (code == ENOENT || code == ENXIO || code == ENODEV)
+        return error(Error::not_found, 0, "%s: there is no such region; start barcuda-bridge, or name another path",
+                     path);
+    if (code == EACCES || code == EPERM)
+        return error(
+            Error::permission, 0,
+            "%s: permission denied; only root and members of the group 'barcuda' may open it (usermod -aG barcuda "
+            "USER, then log in again)",
+            path);
+    return error(Error::system, code, "%s: cannot be opened", path);
+}
+
+// Names what lies in [from, to): the first overlapping line of /proc/self/maps, read piece by piece into `line`.
+void who_is_there(std::uintptr_t from, std::uintptr_t to, char* line, std::size_t size) {
+    std::snprintf(line, size, "another mapping");
+    const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    char piece[1024];
+    char text[400];
+    std::size_t length = 0;
+    bool found = false;
+    for (ssize_t n; !found && (n = ::read(fd, piece, sizeof piece)) > 0;)
+        for (ssize_t i = 0; i < n && !found; ++i) {
+            if (piece[i] != '\n') {
+                if (length < sizeof text - 1) text[length++] = piece[i];
+                continue;
+            }
+            text[length] = '\0';
+            length = 0;
+            char* end = text;
+            const std::uintptr_t begin = std::strtoull(text, &end, 16);
+            const std::uintptr_t stop = *end == '-' ? std::strtoull(end + 1, nullptr, 16) : 0;
+            found = begin < to && from < stop;
+        }
+    ::close(fd);
+    if (!found) return;
+    // "200000000000-200002000000 rw-s 00000000 00:01 1025      /name": the range, and the name if it has one.
+    const char* name = std::strpbrk(text, "/[");
+    std::snprintf(line, size, "%.*s (%.200s)", static_cast<int>(std::strcspn(text, " ")), text,
+                  name ? name : "anonymous");
+}
+
+}  // namespace
+
+Error find_region(char* path, std::size_t bytes, const char* sys) {
+    if (const char* named = std::getenv("BARCUDA_REGION"); named && *named) {
+        if (std::strlen(named) >= bytes) return error(Error::not_found, 0, "$BARCUDA_REGION is too long a path");
+        std::snprintf(path, bytes, "%s", named);
+        return {};
+    }
+    // Names are tried rather than listed, since opendir() allocates. 256: more UIO devices than any machine here has.
+    for (unsigned i = 0; i < 256 && ::access(sys, F_OK) == 0; ++i) {
+        char file[128], name[16];
+        std::snprintf(file, sizeof file, "%s/uio%u/name", sys, i);
+        if (!read_line(file, name, sizeof name) || std::strcmp(name, "barcuda") != 0) continue;
+        std::snprintf(path, bytes, "/dev/uio%u", i);
+        return {};
+    }
+    return error(
+        Error::not_found, 0,
+        "no region found: neither $BARCUDA_REGION nor a UIO device named 'barcuda'; in a guest, load uio_barcuda; "
+        "without a VM, use 'barcuda run -- PROGRAM'");
+}
+
+// Opens the file and finds out what it is: kind, size, and in which units it can be mapped.
+Error Region::open_file(const char* path, int flags) {
+    if (std::strlen(path) >= sizeof path_) return error(Error::not_found, 0, "a region's path has at most 255 bytes");
+    std::snprintf(path_, sizeof path_, "%s", path);
+    fd_ = ::open(path, O_RDWR | O_CLOEXEC | flags, 0660);
+    if (fd_ < 0) return cannot_open(path, errno);
+    if (const int high = ::fcntl(fd_, F_DUPFD_CLOEXEC, kHighFd); high >= 0) {
+        ::close(fd_);
+        fd_ = high;
+    }
+    struct stat st;
+    struct statfs fs;
+    if (::fstat(fd_, &st) != 0 || ::fstatfs(fd_, &fs) != 0)
+        return error(Error::system, errno, "%s: cannot be examined", path);
+    device_ = st.st_dev;
+    inode_ = st.st_ino;
+    unit_ = BARCUDA_PAGE;
+    if (S_ISREG(st.st_mode)) {
+        kind_ = fs.f_type == SYSFS_MAGIC ? Kind::pci : Kind::file;
+        file_size_ = st.st_size;
+        if (fs.f_type == HUGETLBFS_MAGIC) unit_ = fs.f_bsize;
+    } else if (S_ISCHR(st.st_mode)) {
+        const unsigned major = gnu_dev_major(st.st_rdev), minor = gnu_dev_minor(st.st_rdev);
+        char file[64], name[16];
+        std::snprintf(file, sizeof file, "/sys/dev/char/%u:%u/name", major, minor);
+        if (read_line(file, name, sizeof name) && std::strcmp(name, "barcuda") == 0) {
+            kind_ = Kind::uio;
+            file_size_ = 0;  // the module has compared the header with the BAR
+        } else if ((file_size_ = read_number("/sys/dev/char/%u:%u/size", major, minor)) != 0) {
+            kind_ = Kind::dax;
+            if (const std::uint64_t align = read_number("/sys/dev/char/%u:%u/align", major, minor)) unit_ = align;
+        }
+    }
+    if (kind_ == Kind::none)
+        return error(Error::not_a_region, 0, "%s: neither a file nor a device that can hold a region", path);
+    if (unit_ < BARCUDA_PAGE || BARCUDA_GRANULE % unit_ != 0)
+        return error(Error::bad_size, 0, "%s: made of pages of %llu MiB, but extents are mapped in steps of %llu MiB",
+                     path, (unsigned long long)(unit_ >> 20), (unsigned long long)(BARCUDA_GRANULE >> 20));
+    return {};
+}
+
+// Maps a part of the file anywhere. Huge pages are mapped whole: then the part lies inside a larger mapping.
+Error Region::map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address) {
+    const std::uint64_t begin = offset / unit_ * unit_;
+    const std::uint64_t end = (offset + bytes + unit_ - 1) / unit_ * unit_;
+    void* p = ::mmap(nullptr, end - begin, protection, MAP_SHARED, fd_, static_cast<off_t>(begin));
+    if (p == MAP_FAILED)
+        return error(Error::system, errno, "%s: cannot map its part at 0x%llx", path_, (unsigned long long)offset);
+    *address = static_cast<char*>(p) + (offset - begin);
+    return {};
+}
+
+void Region::unmap_window(char* address, std::uint64_t offset, std::uint64_t bytes) {
+    const std::uint64_t begin = offset / unit_ * unit_;
+    const std::uint64_t end = (offset + bytes + unit_ - 1) / unit_ * unit_;
+    ::munmap(address - (offset - begin), end - begin);
+}
+
+Error Region::open(const char* path, std::uint64_t fingerprint) {
+    close();
+    char found[sizeof path_];
+    if (!path) {
+        if (Error e = find_region(found, sizeof found)) return e;
+        path = found;
+    }
+    Error e = open_file(path, 0);
+    char* header = nullptr;
+    if (!e && kind_ == Kind::uio) {
+        void* p = ::mmap(nullptr, BARCUDA_CHANNELS_OFFSET, PROT_READ, MAP_SHARED, fd_, kUioHeader);
+        if (p == MAP_FAILED) e = error(Error::system, errno, "%s: cannot map the header", path_);
+        else header = static_cast<char*>(p);
+    } else if (!e) {
+        // Before anything is read: a file that ends inside a page would answer with SIGBUS.
+        if (file_size_ < BARCUDA_MIN_SIZE)
+            e = error(Error::not_a_region, 0, "%s: not a Barcuda region: it has %llu bytes, the least is %llu", path_,
+                      (unsigned long long)file_size_, BARCUDA_MIN_SIZE);
+        else e = map_window(0, BARCUDA_CHANNELS_OFFSET, PROT_READ, &header);
+    }
+    if (!e) {
+        header_ = reinterpret_cast<const barcuda_header*>(header);
+        barcuda_header copy{};
+        copy.magic = observe(header_->magic);  // WORD: what was written before it is there now
+        if (copy.magic == BARCUDA_MAGIC) std::memcpy(&copy, header_, sizeof copy);
+        e = validate(copy, file_size_, fingerprint, path_);
+        base_ = copy.base;
+        size_ = copy.size;
+    }
+    if (e) close();
+    return e;
+}
+
+void Region::close() {
+    if (header_) {
+        if (creator_ != 0 && creator_ == ::getpid()) publish(host_header().bridge_pid, 0);  // WORD
+        if (kind_ == Kind::uio) ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
+        else unmap_window(reinterpret_cast<char*>(const_cast<barcuda_header*>(header_)), 0, BARCUDA_CHANNELS_OFFSET);
+    }
+    if (fd_ >= 0 && !check_fd()) ::close(fd_);
+    header_ = nullptr;
+    base_ = size_ = file_size_ = unit_ = device_ = inode_ = 0;
+    fd_ = -1;
+    creator_ = 0;
+    kind_ = Kind::none;
+    path_[0] = '\0';
+}
+
+// Programs close descriptors that they did not open (daemons close them all), and get the number again for another
+// file. To map that one would be a disaster.
+Error Region::check_fd() const {
+    struct stat st;
+    if (fd_ >= 0 && ::fstat(fd_, &st) == 0 && st.st_dev == device_ && st.st_ino == inode_) return {};
+    if (kind_ == Kind::none && fd_ >= 0) return {};  // closing what could not be opened wholly
+    return error(Error::lost, 0, "%s: this program has closed the region's file descriptor (%d), which it did not open",
+                 path_, fd_);
+}
+
+Error Region::map_extent(std::uint64_t offset, std::uint64_t bytes, void** address) {
+    const barcuda_header& h = header();
+    if (bytes == 0 || offset % BARCUDA_GRANULE != 0 || bytes % BARCUDA_GRANULE != 0 || offset < h.extents_offset ||
+        offset > size_ || bytes > size_ - offset)
+        return error(Error::bad_range, 0, "%s: 0x%llx bytes at 0x%llx are not an extent of this region", path_,
+                     (unsigned long long)bytes, (unsigned long long)offset);
+    if (Error e = check_fd()) return e;
+    void* const want = at(offset);
+    const off_t file_offset = kind_ == Kind::uio ? kUioExtents : static_cast<off_t>(offset);
+    void* p = ::mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_, file_offset);
+    const int code = errno;
+    if (p == want) {
+        if (address) *address = p;
+        return {};
+    }
+    if (p != MAP_FAILED) ::munmap(p, bytes);  // Linux before 4.17 takes the flag for a hint
+    if (p != MAP_FAILED || code == EEXIST) {
+        char there[280];
+        const auto from = reinterpret_cast<std::uintptr_t>(want);
+        who_is_there(from, from + bytes, there, sizeof there);
+        return error(Error::address_taken, 0,
+                     "%s: the extent at %p cannot be mapped, that address is taken by %s; give the region another base "
+                     "(barcuda-bridge --base)",
+                     path_, want, there);
+    }
+    if (code == EACCES || code == EPERM)
+        return error(Error::permission, 0, "%s: the extent at 0x%llx was not granted to this process", path_,
+                     (unsigned long long)offset);
+    return error(Error::system, code, "%s: cannot map the extent at 0x%llx", path_, (unsigned long long)offset);
+}
+
+void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) { ::munmap(at(offset), bytes); }
+
+Error Region::map_channel(std::uint32_t index, Channel& channel) {
+    if (index >= header().channel_count) return error(Error::bad_range, 0, "%s: there is no channel %u", path_, index);
+    if (Error e = check_fd()) return e;
+    Channel c;
+    c.index = index;
+    c.offset = BARCUDA_CHANNELS_OFFSET + index * BARCUDA_CHANNEL_SIZE;
+    c.opening = observe(slots()[index].opened);  // WORD
+    if (Error e = map_window(c.offset, BARCUDA_CHANNEL_SIZE, PROT_READ | PROT_WRITE, &c.memory)) return e;
+    channel = c;
+    return {};
+}
+
+void Region::unmap_channel(Channel& channel) {
+    if (channel) unmap_window(channel.memory, channel.offset, BARCUDA_CHANNEL_SIZE);
+    channel = {};
+}
+
+// The guest module picks the slot, and marks it closed when the last mapping goes.
+Error Region::open_uio_channel(Channel& channel) {
+    void* p = ::mmap(nullptr, BARCUDA_CHANNEL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, kUioChannel);
+    if (p == MAP_FAILED) {
+        if (errno == ENOSPC || errno == EBUSY || errno == EAGAIN)
+            return error(Error::no_channel, 0,
+                         "%s: all %u channels are in use; end a CUDA process, or make the region larger", path_,
+                         header().channel_count);
+        return error(Error::system, errno, "%s: cannot open a channel", path_);
+    }
+    Channel c;
+    c.memory = static_cast<char*>(p);
+    c.index = c.status().channel;
+    if (c.index >= header().channel_count) {
+        ::munmap(p, BARCUDA_CHANNEL_SIZE);
+        return error(Error::malformed, 0, "%s: the channel says that it is number %u of %u", path_, c.index,
+                     header().channel_count);
+    }
+    c.offset = BARCUDA_CHANNELS_OFFSET + c.index * BARCUDA_CHANNEL_SIZE;
+    c.opening = observe(slots()[c.index].opened);  // WORD
+    channel = c;
+    return {};
+}
+
+}  // namespace barcuda

@@ -1,0 +1,158 @@
+// slots.cc: who holds which channel where no guest module watches over them (the flat transport, and a BAR mapped
+// whole).
+//
+// A client claims a slot in four steps, so that it may die between any two of them and leave nothing behind:
+//   1. lock the slot's first byte in the file (a POSIX record lock: the kernel drops it when the process dies)
+//   2. look again: is the slot still free?
+//   3. write start_time and pid
+//   4. raise `opened` by compare-and-swap (CLAIM): now the host sees the slot, and who holds it
+// Who dies before step 4 has opened nothing; who dies after it has left a name. The lock stays as long as the client
+// does: it tells the bridge of clients whose pid it cannot see, in another pid namespace. The pid tells of clients that
+// have lost their lock, because they closed descriptors that were not theirs. Only who has lost both is gone.
+//
+// A BAR or DAX device mapped whole is another machine's memory: the bridge sees neither pids nor locks of this kernel.
+// Then pid is 0, which tells it not to look, and the next client that comes by closes the slots of dead ones: their
+// lock is free.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shm-device/region.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+struct Life {
+    std::uint64_t start_time = 0;  // in clock ticks since boot; 0: there is no such process
+    bool ended = false;            // a zombie without threads: only its parent still cares
+};
+
+// Fields 3, 20 and 22 of /proc/PID/stat. The name before them (in parentheses) may contain anything.
+Life life_of(std::uint32_t pid) {
+    char path[40], text[1024];
+    if (pid == 0) std::snprintf(path, sizeof path, "/proc/self/stat");
+    else std::snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return {};
+    const ssize_t n = ::read(fd, text, sizeof text - 1);
+    ::close(fd);
+    if (n <= 0) return {};
+    text[n] = '\0';
+    const char* at = std::strrchr(text, ')');
+    if (!at || at[1] != ' ') return {};
+    at += 2;
+    const char state = *at;
+    unsigned long long threads = 0;
+    for (int field = 3; field < 22 && at; ++field) {
+        if (field == 20) threads = std::strtoull(at, nullptr, 10);
+        at = std::strchr(at, ' ');
+        if (at) ++at;
+    }
+    if (!at) return {};
+    return {std::strtoull(at, nullptr, 10), (state == 'Z' || state == 'X') && threads <= 1};
+}
+
+std::uint64_t slot_offset(std::uint32_t index) { return BARCUDA_SLOTS_OFFSET + index * sizeof(barcuda_slot); }
+
+}  // namespace
+
+std::uint64_t start_time_of(std::uint32_t pid) { return life_of(pid).start_time; }
+
+// One byte of the file, locked or asked about. 0 or errno; EAGAIN: it is somebody else's.
+int Region::lock_byte(int command, short type, std::uint64_t offset) const {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(offset);
+    lock.l_len = 1;
+    if (::fcntl(fd_, command, &lock) != 0) return errno == EACCES ? EAGAIN : errno;
+    return command == F_OFD_GETLK && lock.l_type != F_UNLCK ? EAGAIN : 0;
+}
+
+// Where the bridge can see our pid, the lock is the process's (F_SETLK): a forked child does not keep it. Elsewhere it
+// is the open file's (F_OFD_SETLK), which a second Region of the same process respects too.
+int Region::lock_slot(std::uint32_t index, short type) const {
+    return lock_byte(kind_ == Kind::file ? F_SETLK : F_OFD_SETLK, type, slot_offset(index));
+}
+
+Error Region::claim_slot(std::uint32_t& index) {
+    char* memory = nullptr;
+    const std::uint64_t bytes = header().channel_count * sizeof(barcuda_slot);
+    if (Error e = map_window(BARCUDA_SLOTS_OFFSET, bytes, PROT_READ | PROT_WRITE, &memory)) return e;
+    auto* slots = reinterpret_cast<barcuda_slot*>(memory);
+    const bool visible = kind_ == Kind::file;  // to the bridge: our pid and our locks
+    const std::uint32_t me = visible ? static_cast<std::uint32_t>(::getpid()) : 0;
+    bool claimed = false;
+    for (std::uint32_t i = 0; i < header().channel_count && !claimed; ++i) {
+        barcuda_slot& s = slots[i];
+        const auto free = [&s] {
+            const std::uint32_t opened = observe(s.opened);  // CLAIM
+            return observe(s.closed) == opened && observe(s.reclaimed) == opened;
+        };
+        const auto abandoned = [&] { return !visible && observe(s.opened) == observe(s.closed) + 1; };
+        if (!free() && !abandoned()) continue;
+        if (lock_slot(i, F_WRLCK) != 0) continue;
+        if (abandoned()) publish(s.closed, observe(s.opened));  // its lock was free: its client is dead
+        if (free()) {
+            // Other threads of this process pass the lock too: they write the same name, and one of them wins the slot.
+            publish(s.start_time, visible ? start_time_of(0) : 0);
+            publish(s.pid, me);
+            const std::uint32_t opened = observe(s.reclaimed);
+            claimed = claim(s.opened, opened, opened + 1);  // CLAIM
+            index = i;
+        }
+        if (!claimed && observe(s.pid) != me) lock_slot(i, F_UNLCK);  // not if a thread of ours has won
+    }
+    unmap_window(memory, BARCUDA_SLOTS_OFFSET, bytes);
+    if (claimed) return {};
+    return error(Error::no_channel, 0, "%s: all %u channels are in use; end a CUDA process, or make the region larger",
+                 path_, header().channel_count);
+}
+
+Error Region::open_channel(Channel& channel) {
+    if (Error e = check_fd()) return e;
+    if (kind_ == Kind::uio) return open_uio_channel(channel);
+    std::uint32_t index = 0;
+    if (Error e = claim_slot(index)) return e;
+    Error e = map_channel(index, channel);
+    if (e) {
+        Channel unmapped;
+        unmapped.index = index;
+        close_channel(unmapped);
+    }
+    return e;
+}
+
+void Region::close_channel(Channel& channel) {
+    if (kind_ == Kind::uio) {
+        if (channel) ::munmap(channel.memory, BARCUDA_CHANNEL_SIZE);  // the module does the rest
+        channel = {};
+        return;
+    }
+    const std::uint32_t i = channel.index;
+    unmap_channel(channel);
+    char* memory = nullptr;
+    if (check_fd() || map_window(slot_offset(i), sizeof(barcuda_slot), PROT_READ | PROT_WRITE, &memory)) return;
+    auto& s = *reinterpret_cast<barcuda_slot*>(memory);
+    const std::uint32_t opened = observe(s.opened);
+    claim(s.closed, opened - 1, opened);  // CLAIM: a bridge that thinks we are dead may have done it
+    lock_slot(i, F_UNLCK);
+    unmap_window(memory, slot_offset(i), sizeof(barcuda_slot));
+}
+
+bool Region::owner_gone(std::uint32_t index) const {
+    const barcuda_slot& s = slots()[index];
+    const std::uint32_t pid = observe(s.pid);
+    if (kind_ != Kind::file || pid == 0) return false;
+    const Life life = life_of(pid);
+    if (life.start_time != 0 && life.start_time == observe(s.start_time) && !life.ended) return false;
+    return lock_byte(F_OFD_GETLK, F_WRLCK, slot_offset(index)) == 0;
+}
+
+}  // namespace barcuda
