@@ -1,0 +1,107 @@
+// wait_test: how a waiter behaves, told by a clock that the test owns. Nothing here takes time.
+#include "shm-device/wait.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace barcuda {
+namespace {
+
+// Each act costs what it costs in life, and is written down.
+struct World {
+    std::uint64_t clock = 0;
+    std::string acts;  // p(ause), y(ield), n(ap), without repeats
+    std::vector<std::uint64_t> naps;
+
+    void did(char act, std::uint64_t cost) {
+        if (acts.empty() || acts.back() != act) acts += act;
+        clock += cost;
+    }
+    std::uint64_t now() const { return clock; }
+    void pause() { did('p', 40); }
+    void yield() { did('y', 500); }
+    void nap(std::uint64_t ns) {
+        naps.push_back(ns);
+        did('n', ns);
+    }
+};
+constexpr Patience kPatience{.spin = 10, .yield = 100, .nap_min = 50, .nap_max = 400, .ask = 1000};
+const auto never = [] { return false; };
+
+TEST(Wait, WhatIsDoneCostsNothing) {
+    World w;
+    EXPECT_EQ(wait(
+                  kPatience, [] { return true; }, never, w),
+              Waited::done);
+    EXPECT_EQ(w.acts, "");
+    EXPECT_EQ(w.clock, 0u);
+}
+TEST(Wait, ItSpinsThenYieldsThenNaps) {
+    World w;
+    EXPECT_EQ(wait(
+                  kPatience, [&] { return w.clock > 1'000'000; }, never, w),
+              Waited::done);
+    EXPECT_EQ(w.acts, "pyn");
+}
+TEST(Wait, AQuickAnswerIsMetSpinning) {
+    World w;
+    EXPECT_EQ(wait(
+                  kPatience, [&] { return w.clock > 8'000; }, never, w),
+              Waited::done);
+    EXPECT_EQ(w.acts, "p");
+}
+TEST(Wait, NapsGrowToTheirBound) {
+    World w;
+    wait(
+        kPatience, [&] { return w.naps.size() == 6; }, never, w);
+    EXPECT_EQ(w.naps, (std::vector<std::uint64_t>{50'000, 100'000, 200'000, 400'000, 400'000, 400'000}));
+}
+TEST(Wait, WithoutSpinItGivesWayAtOnce) {
+    World w;
+    Patience one_processor = kPatience;
+    one_processor.spin = 0;
+    wait(
+        one_processor, [&] { return w.clock > 5'000; }, never, w);
+    EXPECT_EQ(w.acts, "y");
+}
+TEST(Wait, WhoWaitsForTheDeadIsTold) {
+    World w;
+    EXPECT_EQ(wait(
+                  kPatience, never, [&] { return w.clock > 5'000'000; }, w),
+              Waited::dead);
+}
+TEST(Wait, WhatWasDoneBeforeTheDeathCounts) {
+    World w;
+    bool died = false;
+    EXPECT_EQ(wait(
+                  kPatience, [&] { return died; },  // seen only after the peer was asked about
+                  [&] { return died = true; }, w),
+              Waited::done);
+}
+TEST(Wait, ThePeerIsAskedAboutSeldom) {
+    World w;
+    int asked = 0;
+    wait(
+        kPatience, [&] { return w.clock > 10'000'000; }, [&] { return ++asked, false; }, w);
+    EXPECT_GE(asked, 1);
+    EXPECT_LE(asked, 10);
+}
+TEST(Wait, ThePeerIsNotAskedAboutWhileSpinning) {
+    World w;
+    int asked = 0;
+    wait(
+        kPatience, [&] { return w.clock > 9'000; }, [&] { return ++asked, false; }, w);
+    EXPECT_EQ(asked, 0);
+}
+TEST(Wait, TheRealOneWaitsToo) {
+    int looks = 0;
+    EXPECT_EQ(wait(
+                  {.spin = 1, .yield = 1, .nap_min = 1, .nap_max = 1, .ask = 1}, [&] { return ++looks == 200; }, never),
+              Waited::done);
+    EXPECT_EQ(looks, 200);
+}
+
+}  // namespace
+}  // namespace barcuda
