@@ -14,16 +14,19 @@ namespace barcuda::heap {
 // BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory.
 bool activate() noexcept;
 
-// The addresses of the region in this process; empty before the connection.
+// The addresses of the region in this process; empty before the connection, then constant. `bytes` is stored after and
+// loaded before `base`: no thread ever holds the new size against the old base.
 struct Window {
-    std::uintptr_t base = 0;
-    std::size_t bytes = 0;
+    std::atomic<std::uintptr_t> base{0};
+    std::atomic<std::size_t> bytes{0};
 };
 extern Window window;
 
+// The range lies in the region's addresses. That is not yet "the device reaches it": see kind_of().
 inline bool in_region(const void* p, std::size_t bytes) noexcept {
-    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(p) - window.base;
-    return offset < window.bytes && bytes <= window.bytes - offset;
+    const std::size_t size = window.bytes.load(std::memory_order_acquire);
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(p) - window.base.load(std::memory_order_relaxed);
+    return offset < size && bytes <= size - offset;
 }
 
 // Pinned memory, aligned to `alignment` (a power of two; at least a page). `flags` are kept for find() and mean nothing
@@ -43,7 +46,8 @@ struct Found {
     unsigned flags = 0;
 };
 Found find(const void* p) noexcept;
-// The kind alone, and of the whole range: pinned or registered only if one such block holds all of it.
+// The kind alone, of the range's first byte, for the path of a copy: a load and a range check while nothing is
+// registered. Registered only if one registered range holds all of it.
 Kind kind_of(const void* p, std::size_t bytes) noexcept;
 
 // cudaHostRegister's bookkeeping. The values are CUDA's own error numbers.

@@ -1,0 +1,121 @@
+// core.h: what the rooms of the heap share, and nobody else includes: the state of the connection, the lock that
+// survives a fork, and the entries that malloc.cc calls once it knows that a block is, or should be, in the region.
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "guest-allocator/heap/extents.h"
+#include "guest-allocator/heap/heap.h"
+
+namespace barcuda::heap {
+
+constexpr std::size_t page = 4096;
+// Blocks from here up are runs of pages (pages.h): rounded up to pages they waste at most 1/16. Smaller ones are
+// mimalloc's (small.h).
+constexpr std::size_t run_bytes = std::size_t{64} << 10;
+
+constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) & ~(to - 1); }
+
+// Blocks of at least `limit` bytes go to the region. No block does until there is a reason: the constructor in
+// settings.cc (BARCUDA_HEAP=always) or activate() lowers it.
+extern std::atomic<std::size_t> limit;
+
+// True while this thread runs inside the heap or the source: its own mallocs then come from ordinary memory. Also true
+// in a thread between fork's prepare and parent/child handlers: it holds every lock below.
+struct Thread {
+    bool inside = false;
+    bool forking = false;
+};
+extern thread_local Thread self __attribute__((tls_model("initial-exec")));
+
+struct Inside {
+    bool before = self.inside;
+    Inside() { self.inside = true; }
+    ~Inside() { self.inside = before; }
+    Inside(const Inside&) = delete;
+};
+
+// A mutex. The thread that forks takes them all, and handlers of other libraries that run in between may come back in:
+// for that thread they are open. Adaptive: what it guards takes tens of nanoseconds.
+class Lock {
+  public:
+    void lock() noexcept {
+        if (!self.forking) pthread_mutex_lock(&mutex_);
+    }
+    // False after `ms`: whoever holds it waits for something that this thread may hold.
+    bool lock_for(unsigned ms) noexcept;
+    void unlock() noexcept {
+        if (!self.forking) pthread_mutex_unlock(&mutex_);
+    }
+    void reset() noexcept { mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP; }  // in a child: its holder is gone
+
+  private:
+    pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+};
+
+struct Locked {
+    Lock& lock;
+    explicit Locked(Lock& l) : lock(l) { lock.lock(); }
+    ~Locked() { lock.unlock(); }
+    Locked(const Locked&) = delete;
+};
+
+// What the granules of the region are to this process.
+enum class Use : std::uint8_t {
+    none,
+    pageable,
+    pinned,
+    small,
+    kept_pages,  // in a forked child: private copies of what its parent had there (fork.cc), only read and forgotten
+    kept_small,
+};
+struct Granule {
+    std::atomic<Use> use{Use::none};
+    std::uint32_t first = 0;       // granule with which its extent begins
+    std::uint32_t count = 0;       // granules of its extent (on the first one)
+    std::uint32_t idle_since = 0;  // seconds; on the first one: when the extent became empty
+};
+constexpr std::size_t max_granules = 8192;  // 256 GiB: BARCUDA_MAX_SIZE
+extern Granule granules[max_granules];
+
+inline Use use_of(const void* p) noexcept {  // p lies in the window
+    return granules[(reinterpret_cast<std::uintptr_t>(p) - window.base.load(std::memory_order_relaxed)) / granule]
+        .use.load(std::memory_order_relaxed);
+}
+
+// malloc.cc's entries. region_alloc is null when the region cannot serve the block; the others take region blocks only.
+void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept;
+void region_free(void* p) noexcept;
+std::size_t region_usable(const void* p) noexcept;
+bool region_resize(void* p, std::size_t bytes) noexcept;  // in place
+
+// An extent for `use` of at least `bytes`, from the source, with its granules marked; address null if there is none.
+Extent grow(Use use, std::size_t bytes) noexcept;
+
+// The connection; heap.cc. Each process has its own: a child of a fork starts without one.
+struct Connection {
+    ExtentSource* source = nullptr;
+    bool tried = false;
+};
+extern Connection connection;
+extern Lock growth;  // taken before any pool's lock; guards connection and granules
+class Pages;
+extern Pages pageable, pinned;
+
+// fork.cc. Called once by settings.cc's constructor; and the end of a block that a child kept of its parent.
+void watch_forks() noexcept;
+void forget(void* p) noexcept;
+
+void note_fallback(std::size_t bytes) noexcept;         // statistics.cc
+void report_at_exit(const char* destination) noexcept;  // statistics.cc
+
+std::uint32_t now() noexcept;  // seconds, coarse
+
+// One line on stderr, with write(2) alone.
+void say(const char* a, const char* b = "", const char* c = "") noexcept;
+[[noreturn]] void die(const char* what, const void* p = nullptr) noexcept;
+
+}  // namespace barcuda::heap

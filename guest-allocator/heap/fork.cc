@@ -1,0 +1,183 @@
+// fork.cc: a forked child gets a snapshot of its parent's heap. The region is shared memory: without this, parent and
+// child would write into each other's blocks. A private mapping of the same file is no snapshot (it shows what the
+// parent writes later), and the parent must keep the file's pages, because the device writes to them. So the child
+// copies: it replaces each extent by private memory at the same address, before fork() returns in either process.
+//
+//   prepare   the forking thread takes every lock of the heap: the books it forks are in order
+//   child     copies the blocks in use (holes of the file are skipped), forgets the connection, starts without locks
+//   parent    waits until the child has copied, with the locks: no block that the child needs is freed and used again
+//
+// Other threads of the parent go on and may write into blocks while the child copies them, which a kernel's fork would
+// not show. What the forking thread holds locked in its own fork handlers is safe: those run after ours have waited.
+// Where the kernel module snapshots by itself nothing is copied, and nobody waits. vfork, posix_spawn, system and popen
+// run no fork handlers and need nothing. A raw clone() system call passes all of this by, as it does glibc's malloc.
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/pages.h"
+#include "guest-allocator/heap/registrations.h"
+#include "guest-allocator/heap/small.h"
+
+namespace barcuda::heap {
+
+namespace {
+
+// Between prepare and parent/child; guarded by the locks that the forking thread holds.
+int copied[2] = {-1, -1};   // a pipe: its write end closes when the child has copied, or has died
+bool kept_by_copy = false;  // in a child: its kept blocks are private memory
+
+bool shares() noexcept {
+    return connection.source && !connection.source->forks_by_itself() && statistics.granted_bytes.get();
+}
+
+template <class F> void each_extent(F visit) noexcept {
+    const std::size_t end = window.bytes.load(std::memory_order_relaxed) / granule;
+    for (std::size_t g = 0; g < end;) {
+        const Use use = granules[g].use.load(std::memory_order_relaxed);
+        if (use == Use::pageable || use == Use::pinned || use == Use::small) {
+            visit(g, use,
+                  Extent{reinterpret_cast<std::byte*>(window.base.load() + g * granule), granules[g].count * granule});
+            g += granules[g].count;
+        } else {
+            ++g;
+        }
+    }
+}
+
+// Copies [from, from + bytes) to `to`. Reading a hole of shared memory would fill it: where there is a file, its holes
+// are left as the zeros that `to` already has.
+void copy_block(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    const int file = connection.source->file();
+    const auto offset = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from) - window.base.load());
+    const off_t end = offset + static_cast<off_t>(bytes);
+    for (off_t at = offset; at < end;) {
+        off_t hole = end;
+        if (file >= 0) {
+            const off_t data = lseek(file, at, SEEK_DATA);
+            if (data < 0 && errno == ENXIO) return;  // nothing but holes
+            if (data >= end) return;
+            if (data >= 0) {
+                at = data;
+                if (const off_t next = lseek(file, at, SEEK_HOLE); next > at && next < end) hole = next;
+            }  // a file that cannot tell has no holes
+        }
+        std::memcpy(to + (at - offset), from + (at - offset), static_cast<std::size_t>(hole - at));
+        statistics.fork_bytes.add(static_cast<std::size_t>(hole - at));
+        at = hole;
+    }
+}
+
+void snapshot(Use use, Extent extent) noexcept {
+    constexpr std::size_t huge = std::size_t{2} << 20;  // aligned to it, the move below moves page tables, not entries
+    auto* raw = static_cast<std::byte*>(
+        mmap(nullptr, extent.bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (raw == MAP_FAILED) die("no memory for a forked child's copy of the heap");
+    auto* to = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(raw), huge));
+    if (use == Use::small) {
+        copy_block(to, extent.address, extent.bytes);
+    } else {
+        (use == Use::pinned ? pinned : pageable).each_block(extent, [&](std::byte* block, std::size_t bytes) {
+            copy_block(to + (block - extent.address), block, bytes);
+        });
+    }
+    if (mremap(to, extent.bytes, extent.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, extent.address) != extent.address)
+        die("a forked child cannot take its copy of the heap into place", extent.address);
+    if (to > raw) munmap(raw, static_cast<std::size_t>(to - raw));
+    if (const std::size_t behind = huge - static_cast<std::size_t>(to - raw)) munmap(to + extent.bytes, behind);
+}
+
+void prepare() noexcept {
+    growth.lock();
+    pageable.lock.lock();
+    pinned.lock.lock();
+    lock_registrations();
+    self.forking = true;
+    if (shares() && pipe2(copied, O_CLOEXEC))
+        die("fork: no file descriptors left to wait for the child's copy of the heap");
+}
+
+void parent() noexcept {
+    if (copied[1] >= 0) {
+        const int before = errno;
+        close(copied[1]);  // a fork that failed: this was the last write end
+        char byte;
+        while (read(copied[0], &byte, 1) < 0 && errno == EINTR) {}
+        close(copied[0]);
+        copied[0] = copied[1] = -1;
+        errno = before;
+        statistics.forks.add();
+    }
+    self.forking = false;
+    unlock_registrations();
+    pinned.lock.unlock();
+    pageable.lock.unlock();
+    growth.unlock();
+}
+
+void child() noexcept {
+    if (connection.source) {
+        kept_by_copy = !connection.source->forks_by_itself();
+        each_extent([](std::size_t first, Use use, Extent extent) {
+            if (kept_by_copy) snapshot(use, extent);
+            for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
+                granules[g].use.store(use == Use::small ? Use::kept_small : Use::kept_pages, std::memory_order_relaxed);
+        });
+        connection.source->forked();
+        limit.store(SIZE_MAX, std::memory_order_relaxed);  // until the child uses CUDA itself: see activate()
+        connection = {};
+        statistics.granted_bytes.value.store(0, std::memory_order_relaxed);
+        pageable.forget_all();
+        pinned.forget_all();
+        small::forget_all();
+        forget_registrations();
+    }
+    if (copied[1] >= 0) {
+        close(copied[0]);
+        close(copied[1]);  // lets the parent go
+        copied[0] = copied[1] = -1;
+    }
+    self.forking = false;
+    pageable.lock.reset();
+    pinned.lock.reset();
+    unlock_registrations();
+    growth.reset();
+}
+
+}  // namespace
+
+void watch_forks() noexcept { pthread_atfork(prepare, parent, child); }
+
+void forget(void* p) noexcept {
+    const std::uint32_t at = page_of(p);
+    if (!kept_by_copy || use_of(p) != Use::kept_pages || books[at].state != State::used) return;
+    madvise(p, std::size_t{books[at].pages} * page, MADV_DONTNEED);  // private memory: it goes back to the system
+}
+
+bool inherited(const void* p, std::size_t bytes) noexcept {
+    if (!in_region(p, bytes) || !bytes) return false;
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - window.base.load();
+    for (std::size_t g = offset / granule; g <= (offset + bytes - 1) / granule; ++g)
+        if (const Use use = granules[g].use.load(std::memory_order_relaxed);
+            use == Use::kept_pages || use == Use::kept_small)
+            return true;
+    return false;
+}
+
+}  // namespace barcuda::heap
+
+// Without fork handlers by its definition; the heap's must run all the same.
+extern "C" __attribute__((visibility("default"))) pid_t _Fork() noexcept {
+    static const auto next = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "_Fork"));
+    if (!next) return errno = ENOSYS, -1;
+    barcuda::heap::prepare();
+    const pid_t pid = next();
+    pid ? barcuda::heap::parent() : barcuda::heap::child();
+    return pid;
+}

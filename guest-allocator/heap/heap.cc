@@ -1,0 +1,237 @@
+// heap.cc: the connection to the source, growth and shrinking, and the entries that choose a room for a block: small
+// ones go to mimalloc (small.h), the others and all pinned ones to runs of pages (pages.h).
+#include "guest-allocator/heap/heap.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/pages.h"
+#include "guest-allocator/heap/registrations.h"
+#include "guest-allocator/heap/settings.h"
+#include "guest-allocator/heap/small.h"
+
+namespace barcuda::heap {
+
+Window window;
+std::atomic<std::size_t> limit{SIZE_MAX};
+thread_local Thread self __attribute__((tls_model("initial-exec")));
+Granule granules[max_granules];
+Connection connection;
+Lock growth;
+
+Pages pageable{Use::pageable}, pinned{Use::pinned};
+
+namespace {
+
+constexpr unsigned staging = 0x80000000u;  // the flag of blocks that no program has seen; CUDA's flags are small
+constexpr std::uint32_t idle_seconds = 5;  // long enough for a program's loop to come round, short for a person
+// Growth by at least this much, and by a quarter of what is held: few grants, little held in vain.
+constexpr std::size_t least_growth = 2 * granule, most_growth = 16 * granule;
+// A source that has just refused is not asked again by every malloc: one refused grant costs a round trip.
+std::atomic<std::uint32_t> full_at{0};
+std::atomic<std::size_t> full_for{0};
+
+Pages& pool(Use use) noexcept { return use == Use::pinned ? pinned : pageable; }
+
+// With `growth` held. Calls connect() once; later calls only answer.
+bool attach() noexcept {
+    if (connection.tried) return connection.source;
+    connection.tried = true;
+    Inside inside;
+    ExtentSource* source = connect();
+    if (!source) return limit.store(SIZE_MAX, std::memory_order_relaxed), false;  // no malloc need ask again
+    const Extent all = source->window();
+    if (all.bytes / granule > max_granules)
+        return say("the region is larger than 256 GiB, the heap leaves it alone"), false;
+    if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects anew
+        if (before != all.bytes ||
+            window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address))
+            return say("the parent's region lies elsewhere, the heap stays ordinary memory"), false;
+        connection.source = source;
+        return true;
+    }
+    if (!open_books(all)) return say("no address space for the heap's books, the heap stays ordinary memory"), false;
+    window.base.store(reinterpret_cast<std::uintptr_t>(all.address), std::memory_order_relaxed);
+    window.bytes.store(all.bytes, std::memory_order_release);
+    connection.source = source;
+    return true;
+}
+
+std::size_t held() noexcept { return statistics.granted_bytes.get(); }
+
+// With `growth` held: extents that are empty go back. True if any did.
+bool shrink(std::uint32_t seconds) noexcept {
+    bool any = false;
+    for (Pages* pages : {&pageable, &pinned})
+        for (Extent extent; (extent = pages->retire(seconds)).address; any = true) {
+            Inside inside;
+            connection.source->release(extent);
+            statistics.releases.add();
+            statistics.granted_bytes.value.fetch_sub(extent.bytes, std::memory_order_relaxed);
+        }
+    return any;
+}
+
+bool ask(std::size_t bytes, Extent& out) noexcept {
+    Inside inside;
+    return connection.source->grant(bytes, out);
+}
+
+Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned flags) noexcept {
+    Pages& pages = pool(use);
+    if (window.bytes.load(std::memory_order_acquire))
+        if (const Pages::Block block = pages.take(bytes, alignment, flags); block.p) return block;
+    // Slower by far, and with a time limit: the source waits for a host, and whoever waits here may hold a lock of the
+    // program that somebody inside the source needs. Ordinary memory is always the better answer than a standstill.
+    if (!growth.lock_for(2000)) return {};
+    Pages::Block block;
+    if (attach() && !(block = pages.take(bytes, alignment, flags)).p) {
+        const std::size_t need = bytes + (alignment > page ? alignment : 0);
+        if (need >= bytes)
+            if (const Extent extent = grow(use, need); extent.address)
+                block = pages.take_from(extent, bytes, alignment, flags);
+    }
+    growth.unlock();
+    return block;
+}
+
+}  // namespace
+
+// With `growth` held.
+Extent grow(Use use, std::size_t bytes) noexcept {
+    const std::size_t all = window.bytes.load(std::memory_order_relaxed);
+    if (bytes > all) return {};
+    if (full_for.load(std::memory_order_relaxed) && bytes >= full_for.load(std::memory_order_relaxed) &&
+        now() - full_at.load(std::memory_order_relaxed) < 1)
+        return {};
+    shrink(idle_seconds);
+    const std::size_t need = round_up(bytes, granule);
+    std::size_t wish = round_up(held() / 4, granule);
+    wish = wish < least_growth ? least_growth : wish > most_growth ? most_growth : wish;
+    Extent extent;
+    const bool granted = (wish > need && ask(wish, extent)) || ask(need, extent) || (shrink(0) && ask(need, extent));
+    if (!granted) {
+        full_at.store(now(), std::memory_order_relaxed);
+        full_for.store(bytes, std::memory_order_relaxed);
+        return {};
+    }
+    full_for.store(0, std::memory_order_relaxed);
+    const auto first = static_cast<std::uint32_t>(
+        (reinterpret_cast<std::uintptr_t>(extent.address) - window.base.load(std::memory_order_relaxed)) / granule);
+    const auto count = static_cast<std::uint32_t>(extent.bytes / granule);
+    if (use != Use::small && !commit_books(extent)) {
+        Inside inside;
+        connection.source->release(extent);
+        return {};
+    }
+    granules[first].count = count;
+    for (std::uint32_t i = first; i < first + count; ++i) {
+        granules[i].first = first;
+        granules[i].use.store(use, std::memory_order_relaxed);
+    }
+    statistics.grants.add();
+    statistics.granted_bytes.add(extent.bytes);
+    const std::uint64_t total = held();
+    if (total > statistics.peak_bytes.get()) statistics.peak_bytes.value.store(total, std::memory_order_relaxed);
+    return extent;
+}
+
+void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept {
+    if (self.inside) return nullptr;  // the source's own needs
+    if (bytes < run_bytes && alignment <= page) {
+        void* p = small::alloc(bytes, alignment, zero);
+        if (!p) note_fallback(bytes);
+        return p;
+    }
+    const Pages::Block block = take(Use::pageable, bytes, alignment, 0);
+    if (!block.p) {
+        note_fallback(bytes);
+        return nullptr;
+    }
+    if (zero) std::memset(block.p, 0, block.stale < bytes ? block.stale : bytes);
+    return block.p;
+}
+
+void region_free(void* p) noexcept {
+    switch (use_of(p)) {
+        case Use::kept_pages:
+        case Use::kept_small: return forget(p);
+        case Use::small: return small::free(p);
+        case Use::pageable:
+            if (pageable.give(p)) return;
+            [[fallthrough]];
+        default: die("free() of an address that malloc did not return, or twice", p);
+    }
+}
+
+std::size_t region_usable(const void* p) noexcept {
+    const Use use = use_of(p);
+    return use == Use::small || use == Use::kept_small ? small::usable(p) : pool(use).info(p).capacity;
+}
+
+bool region_resize(void* p, std::size_t bytes) noexcept {
+    const Use use = use_of(p);
+    if (use == Use::pageable) return bytes >= run_bytes && pageable.resize(p, bytes);
+    if (use != Use::small) return false;  // a child's copy of its parent's block: it moves to memory of the child
+    const std::size_t room = small::usable(p);
+    return bytes <= room && bytes >= room / 2;  // a smaller one moves, so that the room is used again
+}
+
+bool activate() noexcept {
+    growth.lock();
+    const bool attached = attach();
+    growth.unlock();
+    if (!attached) return false;
+    if (settings.mode != Mode::never && limit.load(std::memory_order_relaxed) != settings.threshold) {
+        small::open();
+        limit.store(settings.threshold, std::memory_order_relaxed);
+    }
+    return true;
+}
+
+void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment) noexcept {
+    return take(Use::pinned, bytes, alignment, flags & ~staging).p;
+}
+
+bool pinned_free(void* p) noexcept {
+    if (!in_region(p, 1) || use_of(p) != Use::pinned) return false;
+    return pinned.give(p);
+}
+
+void* staging_alloc(std::size_t bytes) noexcept { return take(Use::pinned, bytes, page, staging).p; }
+void staging_free(void* p) noexcept { pinned.give(p); }
+
+Found find(const void* p) noexcept {
+    if (Found found; find_registered(p, 1, found)) return found;
+    if (!in_region(p, 1)) return {};
+    const Use use = use_of(p);
+    if (use == Use::none || use == Use::kept_pages || use == Use::kept_small) return {};
+    if (use == Use::small) return {Kind::pageable};
+    const Pages::Info info = pool(use).info(p);
+    if (!info.base || info.flags & staging) return {};
+    return {use == Use::pinned ? Kind::pinned : Kind::pageable, info.base, info.bytes, info.flags};
+}
+
+Kind kind_of(const void* p, std::size_t bytes) noexcept {
+    if (Found found; find_registered(p, bytes, found)) return Kind::registered;
+    if (!in_region(p, bytes)) return Kind::outside;
+    switch (use_of(p)) {
+        case Use::pinned: return Kind::pinned;
+        case Use::pageable:
+        case Use::small: return Kind::pageable;
+        default: return Kind::outside;
+    }
+}
+
+void trim(bool all) noexcept {
+    if (!window.bytes.load(std::memory_order_acquire)) return;
+    if (!growth.lock_for(0)) return;  // somebody grows: not the moment
+    if (connection.source) shrink(all ? 0 : idle_seconds);
+    growth.unlock();
+}
+
+}  // namespace barcuda::heap

@@ -1,0 +1,121 @@
+// pages.h: blocks of 64 KiB and more, and all pinned ones: runs of whole pages in extents. A two-level segregated fit:
+// free runs hang in lists by size class, a bitmap says which lists are not empty, neighbours merge when they become
+// free. So every operation takes the same few tens of nanoseconds under one lock, whether a block has 4 KiB or 4 GiB,
+// and a block wastes less than a page.
+//
+// Why not mimalloc for these? Its segments of 32 MiB belong to a thread: 64 threads with a block of 1 MiB each would
+// take 2 GiB, and a block of 33 MiB takes 64; it gives every freed huge block back to the system, so that the next one
+// starts with page faults (and here with a punch into shared memory); and it cannot give an arena back.
+//
+// What is known of a page stands outside the region (Run below): the host can read and write the region, and must not
+// be able to lead the allocator astray; and a fork copies the books like any private memory.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "guest-allocator/heap/core.h"
+
+namespace barcuda::heap {
+
+enum class State : std::uint8_t { interior, free, used };
+
+// One for each page of the window. Pages are counted from the window's base.
+struct Run {
+    std::uint32_t pages;       // on a run's first page: its length
+    std::uint32_t tail;        // on the last page of a free run: its length; elsewhere 0
+    std::uint32_t next, prev;  // on the first page of a free run: its neighbours in the list; `none` ends it
+    std::uint32_t fresh;       // of a free run: so many pages at its end were never used since the grant: zeros
+    std::uint32_t flags;       // of a used run: the driver layer's
+    std::uint32_t slack;       // of a used run: bytes that the program did not ask for
+    State state;               // interior unless a run begins here
+};
+
+// A set of page numbers that finds the nearest one at or below a page: where does the run begin that holds it? Three
+// levels of 64: a bit says that the word below is not empty.
+class Heads {
+  public:
+    static std::size_t footprint(std::size_t pages) noexcept;
+    void place(void* memory, std::size_t pages) noexcept;
+    void add(std::size_t page) noexcept;
+    void remove(std::size_t page) noexcept;
+    std::size_t at_or_below(std::size_t page) const noexcept;  // there is one
+
+  private:
+    std::uint64_t* level_[4] = {};
+};
+
+// The books of the whole window, shared by all Pages; reserved when the region is opened, filled by extents.
+bool open_books(Extent window) noexcept;
+bool commit_books(Extent extent) noexcept;
+
+class Pages {
+  public:
+    explicit Pages(Use use) : use_(use) {}
+
+    struct Block {
+        std::byte* p = nullptr;
+        std::size_t stale = 0;  // bytes [0, stale) may hold old data; the rest of the run is zeros
+    };
+    // A block from the free runs; null: none is long enough. `alignment` is a power of two.
+    Block take(std::size_t bytes, std::size_t alignment, unsigned flags = 0) noexcept;
+    // Adds an extent and takes the block from it in one step, so that no other thread gets between.
+    Block take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags) noexcept;
+    // False: no block begins at p.
+    bool give(void* p) noexcept;
+    // Longer or shorter in place; false: the pages behind it are in use.
+    bool resize(void* p, std::size_t bytes) noexcept;
+
+    struct Info {
+        std::byte* base = nullptr;
+        std::size_t bytes = 0;  // as asked for
+        std::size_t capacity = 0;
+        unsigned flags = 0;
+    };
+    Info info(const void* p) noexcept;  // of the block that holds p; empty if p lies in a free run
+
+    // An extent that has stood empty for `seconds` or longer, no longer in the pool; address null: there is none.
+    Extent retire(std::uint32_t seconds) noexcept;
+
+    // For a fork: calls visit(address, bytes) for each block of an extent. The caller holds the lock.
+    template <class F> void each_block(Extent extent, F visit) noexcept;
+
+    // In a forked child: the pool begins anew, what it had stays on the books.
+    void forget_all() noexcept;
+
+    Lock lock;
+
+  private:
+    static constexpr std::size_t bins = 400;
+    static constexpr std::uint32_t none = ~0u;
+
+    std::uint32_t find(std::uint32_t pages) const noexcept;
+    void insert(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) noexcept;
+    void unlink(std::uint32_t at) noexcept;
+    void release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) noexcept;
+    Block carve(std::uint32_t at, std::uint32_t pages, std::size_t alignment) noexcept;
+    Block take_locked(std::size_t bytes, std::size_t alignment, unsigned flags) noexcept;
+    void add_locked(Extent extent) noexcept;
+
+    const Use use_;
+    std::uint32_t idle_ = 0;  // extents that are one free run
+    std::uint64_t filled_[(bins + 63) / 64] = {};
+    std::uint32_t first_[bins] = {};
+};
+
+extern Run* books;  // one Run a page of the window
+
+inline std::uint32_t page_of(const void* p) noexcept {
+    return static_cast<std::uint32_t>(
+        (reinterpret_cast<std::uintptr_t>(p) - window.base.load(std::memory_order_relaxed)) / page);
+}
+inline std::byte* address_of(std::uint32_t at) noexcept {
+    return reinterpret_cast<std::byte*>(window.base.load(std::memory_order_relaxed) + std::size_t{at} * page);
+}
+
+template <class F> void Pages::each_block(Extent extent, F visit) noexcept {
+    const std::uint32_t end = page_of(extent.address) + static_cast<std::uint32_t>(extent.bytes / page);
+    for (std::uint32_t at = page_of(extent.address); at < end; at += books[at].pages)
+        if (books[at].state == State::used) visit(address_of(at), std::size_t{books[at].pages} * page);
+}
+
+}  // namespace barcuda::heap

@@ -1,0 +1,72 @@
+// settings.cc: the heap's constructor. Before it has run, malloc is libc's (malloc.cc): the environment cannot be read
+// while the loader still relocates, and what begins before us must end well without us.
+#include "guest-allocator/heap/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/small.h"
+
+namespace barcuda::heap {
+
+Settings settings;
+
+bool parse_mode(const char* text, Mode& out) noexcept {
+    if (!strcmp(text, "auto")) return out = Mode::automatic, true;
+    if (!strcmp(text, "always")) return out = Mode::always, true;
+    if (!strcmp(text, "never")) return out = Mode::never, true;
+    return false;
+}
+
+bool parse_bytes(const char* text, std::size_t& out) noexcept {
+    std::size_t value = 0;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9'; ++text)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *text - '0', &value))
+            return false;
+    unsigned shift = 0;
+    switch (*text) {
+        case 'k':
+        case 'K': shift = 10, ++text; break;
+        case 'm':
+        case 'M': shift = 20, ++text; break;
+        case 'g':
+        case 'G': shift = 30, ++text; break;
+    }
+    if (*text || value > SIZE_MAX >> shift) return false;
+    out = value << shift;
+    return true;
+}
+
+namespace {
+
+// A wrong word must not quietly become the default, and it is the user's, not the program's: 78 is EX_CONFIG.
+[[noreturn]] void refuse(const char* name, const char* text, const char* wanted) noexcept {
+    say(name, text, wanted);
+    _exit(78);
+}
+
+void open_heap() noexcept {
+    if (const char* text = getenv("BARCUDA_HEAP"); text && !parse_mode(text, settings.mode))
+        refuse("BARCUDA_HEAP=", text, " is not auto, always or never");
+    if (const char* text = getenv("BARCUDA_THRESHOLD"); text && !parse_bytes(text, settings.threshold))
+        refuse("BARCUDA_THRESHOLD=", text, " is not a number of bytes (K, M or G may follow)");
+    if (const char* text = getenv("BARCUDA_STATS"); text && *text && strcmp(text, "0")) settings.stats = text;
+    watch_forks();
+    if (settings.mode == Mode::always) {
+        small::open();
+        limit.store(settings.threshold, std::memory_order_relaxed);
+    }
+}
+
+// Among the first of the constructors and the last of the destructors of this library.
+[[gnu::constructor(101)]] void begin() { open_heap(); }
+[[gnu::destructor(101)]] void end() {
+    if (settings.stats && window.bytes.load()) report_at_exit(settings.stats);
+}
+
+}  // namespace
+
+}  // namespace barcuda::heap
