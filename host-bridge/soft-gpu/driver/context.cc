@@ -1,0 +1,178 @@
+// context.cc: submission and the rules of the legacy default stream: its work waits for all earlier work of the
+// blocking streams, and their later work waits for it.
+#include "host-bridge/soft-gpu/driver/context.h"
+
+#include <algorithm>
+
+#include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/module.h"
+
+namespace barcuda::soft {
+
+Context::Context(unsigned flags, bool primary)
+    : id(Driver::get().next_id++), primary(primary), flags(flags), alive_(!primary) {
+    const Settings& settings = Driver::get().settings;
+    limits.compute_capability = settings.compute_capability();
+    limits.multiprocessors = settings.cores;
+}
+
+void Context::set_fault(CUresult code, const std::string& message) {
+    int none = CUDA_SUCCESS;
+    if (!fault_.compare_exchange_strong(none, code, std::memory_order_acq_rel)) return;
+    const char* name = "?";
+    cuGetErrorName(code, &name);
+    log(std::string(name) + ": " + message);
+}
+
+void Context::check() const {
+    if (!alive_) fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    if (fault() != CUDA_SUCCESS) fail(fault());
+}
+
+std::shared_ptr<Stream> Context::legacy() {
+    std::lock_guard lock(order);
+    if (!legacy_) legacy_ = std::make_shared<Stream>(shared_from_this(), CU_STREAM_DEFAULT, 0);
+    return legacy_;
+}
+
+namespace {
+// Numbers threads, and drops a thread's default streams when it ends.
+struct ThreadNumber {
+    const std::uint64_t value = [] {
+        static std::atomic<std::uint64_t> next{1};
+        return next++;
+    }();
+};
+thread_local ThreadNumber thread_number;
+}  // namespace
+
+std::shared_ptr<Stream> Context::per_thread() {
+    std::lock_guard lock(order);
+    auto& stream = per_thread_[thread_number.value];
+    if (!stream) {
+        stream = std::make_shared<Stream>(shared_from_this(), CU_STREAM_DEFAULT, 0);
+        streams_.push_back(stream);
+    }
+    return stream;
+}
+
+std::shared_ptr<Stream> Context::add_stream(unsigned stream_flags, int priority) {
+    auto stream = std::make_shared<Stream>(shared_from_this(), stream_flags, priority);
+    std::lock_guard lock(order);
+    forget_dropped();
+    streams_.push_back(stream);
+    return stream;
+}
+
+void Context::drop_stream(Stream& stream) {
+    std::lock_guard lock(order);
+    stream.dropped = true;
+    forget_dropped();
+}
+
+// One with work left stays, so that synchronize() and the default stream still see it.
+void Context::forget_dropped() {
+    std::erase_if(streams_, [](const auto& each) { return each->dropped && each->idle(); });
+}
+
+std::vector<Mark> Context::before(Stream& stream) {
+    std::vector<Mark> marks;
+    if (&stream == legacy_.get()) {
+        for (const auto& other : streams_)
+            if (other->blocking())
+                if (Mark mark = other->last(); !mark.done()) marks.push_back(std::move(mark));
+    } else if (stream.blocking() && legacy_) {
+        if (Mark mark = legacy_->last(); !mark.done()) marks.push_back(std::move(mark));
+    }
+    return marks;
+}
+
+Mark Context::post(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after) {
+    std::lock_guard lock(order);
+    if (stream.capture) {
+        capture_operation(stream, std::move(operation));
+        return {};
+    }
+    for (Mark& mark : before(stream)) after.push_back(std::move(mark));
+    return stream.enqueue(std::move(operation), std::move(after));
+}
+
+void Context::perform(Stream& stream, std::shared_ptr<Operation> operation) {
+    Mark mark;
+    {
+        std::lock_guard lock(order);
+        refuse_in_capture(stream);
+        auto after = before(stream);
+        if (!stream.begin_here(after)) mark = stream.enqueue(std::move(operation), std::move(after));
+    }
+    if (mark.stream) {
+        mark.wait();
+    } else {
+        stream.execute(*operation, {});
+        stream.end_here();
+    }
+    check();
+}
+
+std::vector<Mark> Context::marks() {
+    std::vector<Mark> all;
+    std::lock_guard lock(order);
+    if (legacy_) all.push_back(legacy_->last());
+    for (const auto& stream : streams_) all.push_back(stream->last());
+    return all;
+}
+
+bool Context::capturing_anywhere() {
+    std::lock_guard lock(order);
+    return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->capture != nullptr; });
+}
+
+void Context::synchronize() {
+    for (const Mark& mark : marks()) mark.wait();
+}
+
+void Context::tear_down() {
+    alive_ = false;  // waits for values in memory end with it
+    synchronize();
+    Driver& driver = Driver::get();
+    const auto ours = [&](const auto& object) { return object.context.get() == this; };
+    driver.streams.take_if([&](const Stream& stream) { return &stream.context() == this; });
+    driver.events.take_if(ours);
+    drop_modules(*this);
+    for (const Allocation& gone :
+         driver.memory.remove_all([&](const Allocation& allocation) { return allocation.context == handle(); }))
+        unmap_host(gone);
+    std::lock_guard lock(order);
+    streams_.clear();
+    per_thread_.clear();
+    legacy_.reset();
+    fault_ = CUDA_SUCCESS;
+}
+
+// ---- the calling thread
+// -----------------------------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<Context>>& context_stack() {
+    thread_local std::vector<std::shared_ptr<Context>> stack;
+    return stack;
+}
+
+std::shared_ptr<Context> current_context() {
+    const auto& stack = context_stack();
+    if (stack.empty() || !stack.back()) fail(CUDA_ERROR_INVALID_CONTEXT);
+    stack.back()->check();
+    return stack.back();
+}
+
+std::shared_ptr<Stream> stream_of(CUstream stream) {
+    if (stream == nullptr) stream = per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    if (stream == CU_STREAM_LEGACY) return current_context()->legacy();
+    if (stream == CU_STREAM_PER_THREAD) return current_context()->per_thread();
+    auto found = Driver::get().streams.find(stream);
+    found->context().check();
+    return found;
+}
+
+std::shared_ptr<Stream> stream_of_sync_call() { return stream_of(nullptr); }
+
+}  // namespace barcuda::soft

@@ -1,0 +1,262 @@
+// copy_calls.cc: cuMemcpy* and cuMemset*. What a call has done when it returns is as CUDA documents it: a synchronous
+// copy from or to the host is complete; one between device memory, and a fill, is only queued; an asynchronous copy is
+// queued unless the host's memory is pageable: then a source may be reused at once, and a target is already written.
+#include "host-bridge/soft-gpu/driver/context.h"
+#include "host-bridge/soft-gpu/driver/copy.h"
+#include "host-bridge/soft-gpu/driver/driver.h"
+
+namespace barcuda::soft {
+namespace {
+
+// Longer pageable sources are copied before the call returns, as hardware's driver does.
+constexpr std::size_t stage_at_most = 64 << 10;
+
+std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+void copy_now(std::shared_ptr<Copy> copy) {
+    const auto stream = stream_of_sync_call();
+    if (copy->bytes() == 0) return;
+    if (copy->from.device && copy->to.device) stream->context().post(*stream, std::move(copy));
+    else stream->context().perform(*stream, std::move(copy));
+}
+
+void copy_later(std::shared_ptr<Copy> copy, CUstream handle) {
+    const auto stream = stream_of(handle);
+    bool capturing;
+    {
+        std::lock_guard lock(stream->context().order);
+        capturing = stream->capture != nullptr;
+    }
+    if (!capturing && copy->bytes() == 0) return;
+    if (!capturing && copy->from.pageable && !copy->to.pageable && copy->bytes() <= stage_at_most &&
+        copy->height * copy->depth == 1) {
+        copy->staged.assign(copy->from.start, copy->from.start + copy->width);
+    } else if (!capturing && (copy->from.pageable || copy->to.pageable)) {
+        stream->context().perform(*stream, std::move(copy));
+        return;
+    }
+    stream->context().post(*stream, std::move(copy));
+}
+
+CUresult fill_later(CUdeviceptr dst, std::size_t pitch, unsigned value, unsigned size, std::size_t width,
+                    std::size_t height, CUstream handle, const char* name = __builtin_FUNCTION()) {
+    return api(
+        [&] {
+            const auto stream = stream_of(handle);
+            stream->context().post(*stream, fill({dst, pitch, value, size, width, height}));
+        },
+        name);
+}
+
+CUresult fill_now(CUdeviceptr dst, std::size_t pitch, unsigned value, unsigned size, std::size_t width,
+                  std::size_t height, const char* name = __builtin_FUNCTION()) {
+    return api(
+        [&] {
+            const auto stream = stream_of_sync_call();
+            auto operation = fill({dst, pitch, value, size, width, height});
+            const auto target = Driver::get().memory.find(dst);
+            if (target && target->on_device()) stream->context().post(*stream, std::move(operation));
+            else stream->context().perform(*stream, std::move(operation));
+        },
+        name);
+}
+
+}  // namespace
+}  // namespace barcuda::soft
+
+using namespace barcuda::soft;
+
+// ---- lines ----------------------------------------------------------------------------------------------------------
+
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+    return api([&] { copy_now(copy_line(dst, Where::any, src, Where::any, ByteCount)); });
+}
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+    return api([&] { copy_later(copy_line(dst, Where::any, src, Where::any, ByteCount), hStream); });
+}
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
+    return api([&] { copy_now(copy_line(dstDevice, Where::device, address(srcHost), Where::host, ByteCount)); });
+}
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
+    return api(
+        [&] { copy_later(copy_line(dstDevice, Where::device, address(srcHost), Where::host, ByteCount), hStream); });
+}
+CUresult cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+    return api([&] { copy_now(copy_line(address(dstHost), Where::host, srcDevice, Where::device, ByteCount)); });
+}
+CUresult cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+    return api(
+        [&] { copy_later(copy_line(address(dstHost), Where::host, srcDevice, Where::device, ByteCount), hStream); });
+}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+    return api([&] { copy_now(copy_line(dstDevice, Where::device, srcDevice, Where::device, ByteCount)); });
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+    return api([&] { copy_later(copy_line(dstDevice, Where::device, srcDevice, Where::device, ByteCount), hStream); });
+}
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                      size_t ByteCount) {
+    return api([&] {
+        Driver::get().contexts.find(dstContext);
+        Driver::get().contexts.find(srcContext);
+        copy_now(copy_line(dstDevice, Where::device, srcDevice, Where::device, ByteCount));
+    });
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                           size_t ByteCount, CUstream hStream) {
+    return api([&] {
+        Driver::get().contexts.find(dstContext);
+        Driver::get().contexts.find(srcContext);
+        copy_later(copy_line(dstDevice, Where::device, srcDevice, Where::device, ByteCount), hStream);
+    });
+}
+
+// ---- rectangles and boxes -------------------------------------------------------------------------------------------
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {
+    return api([&] {
+        require(pCopy);
+        copy_now(copy_box(as_box(*pCopy)));
+    });
+}
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* pCopy) { return cuMemcpy2D_v2(pCopy); }
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+    return api([&] {
+        require(pCopy);
+        copy_later(copy_box(as_box(*pCopy)), hStream);
+    });
+}
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* pCopy) {
+    return api([&] {
+        require(pCopy);
+        copy_now(copy_box(*pCopy));
+    });
+}
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+    return api([&] {
+        require(pCopy);
+        copy_later(copy_box(*pCopy), hStream);
+    });
+}
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) {
+    return api([&] {
+        require(pCopy);
+        copy_now(copy_box(as_box(*pCopy)));
+    });
+}
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
+    return api([&] {
+        require(pCopy);
+        copy_later(copy_box(as_box(*pCopy)), hStream);
+    });
+}
+
+// ---- arrays, one line -----------------------------------------------------------------------------------------------
+
+namespace {
+CUDA_MEMCPY3D line_box(std::size_t bytes) {
+    CUDA_MEMCPY3D box{};
+    box.WidthInBytes = bytes, box.Height = box.Depth = 1;
+    return box;
+}
+void from_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
+    box.srcMemoryType = CU_MEMORYTYPE_ARRAY, box.srcArray = array, box.srcXInBytes = offset;
+}
+void to_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
+    box.dstMemoryType = CU_MEMORYTYPE_ARRAY, box.dstArray = array, box.dstXInBytes = offset;
+}
+}  // namespace
+
+CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        box.srcMemoryType = CU_MEMORYTYPE_DEVICE, box.srcDevice = srcDevice;
+        to_array(box, dstArray, dstOffset);
+        copy_now(copy_box(box));
+    });
+}
+CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        from_array(box, srcArray, srcOffset);
+        box.dstMemoryType = CU_MEMORYTYPE_DEVICE, box.dstDevice = dstDevice;
+        copy_now(copy_box(box));
+    });
+}
+CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = srcHost;
+        to_array(box, dstArray, dstOffset);
+        copy_now(copy_box(box));
+    });
+}
+CUresult cuMemcpyAtoH_v2(void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        from_array(box, srcArray, srcOffset);
+        box.dstMemoryType = CU_MEMORYTYPE_HOST, box.dstHost = dstHost;
+        copy_now(copy_box(box));
+    });
+}
+CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        from_array(box, srcArray, srcOffset);
+        to_array(box, dstArray, dstOffset);
+        copy_now(copy_box(box));
+    });
+}
+CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount,
+                              CUstream hStream) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = srcHost;
+        to_array(box, dstArray, dstOffset);
+        copy_later(copy_box(box), hStream);
+    });
+}
+CUresult cuMemcpyAtoHAsync_v2(void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream) {
+    return api([&] {
+        auto box = line_box(ByteCount);
+        from_array(box, srcArray, srcOffset);
+        box.dstMemoryType = CU_MEMORYTYPE_HOST, box.dstHost = dstHost;
+        copy_later(copy_box(box), hStream);
+    });
+}
+
+// ---- fills ----------------------------------------------------------------------------------------------------------
+
+CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char uc, size_t N) { return fill_now(dst, 0, uc, 1, N, 1); }
+CUresult cuMemsetD16_v2(CUdeviceptr dst, unsigned short us, size_t N) { return fill_now(dst, 0, us, 2, N, 1); }
+CUresult cuMemsetD32_v2(CUdeviceptr dst, unsigned int ui, size_t N) { return fill_now(dst, 0, ui, 4, N, 1); }
+CUresult cuMemsetD2D8_v2(CUdeviceptr dst, size_t pitch, unsigned char uc, size_t Width, size_t Height) {
+    return fill_now(dst, pitch, uc, 1, Width, Height);
+}
+CUresult cuMemsetD2D16_v2(CUdeviceptr dst, size_t pitch, unsigned short us, size_t Width, size_t Height) {
+    return fill_now(dst, pitch, us, 2, Width, Height);
+}
+CUresult cuMemsetD2D32_v2(CUdeviceptr dst, size_t pitch, unsigned int ui, size_t Width, size_t Height) {
+    return fill_now(dst, pitch, ui, 4, Width, Height);
+}
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char uc, size_t N, CUstream hStream) {
+    return fill_later(dst, 0, uc, 1, N, 1, hStream);
+}
+CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short us, size_t N, CUstream hStream) {
+    return fill_later(dst, 0, us, 2, N, 1, hStream);
+}
+CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int ui, size_t N, CUstream hStream) {
+    return fill_later(dst, 0, ui, 4, N, 1, hStream);
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char uc, size_t Width, size_t Height,
+                           CUstream hStream) {
+    return fill_later(dst, pitch, uc, 1, Width, Height, hStream);
+}
+CUresult cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch, unsigned short us, size_t Width, size_t Height,
+                            CUstream hStream) {
+    return fill_later(dst, pitch, us, 2, Width, Height, hStream);
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch, unsigned int ui, size_t Width, size_t Height,
+                            CUstream hStream) {
+    return fill_later(dst, pitch, ui, 4, Width, Height, hStream);
+}

@@ -1,0 +1,75 @@
+// driver.h: the one device, its settings, and the tables of everything that a program holds a handle of. It is made by
+// the first cuInit and never destroyed: threads of streams may outlive main().
+//
+//   BARCUDA_SOFT_MEMORY   the device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
+//   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
+//   BARCUDA_SOFT_WINDOW   where device memory lies in this process (default 0x300000000000)
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "host-bridge/soft-gpu/driver/api.h"
+#include "host-bridge/soft-gpu/driver/handles.h"
+#include "host-bridge/soft-gpu/driver/memory.h"
+
+namespace barcuda::soft {
+
+class Context;
+class Stream;
+class Event;
+class Pool;
+struct Module;
+struct Function;
+struct Library;
+struct Linker;
+struct Graph;
+struct GraphNode;
+struct GraphExec;
+struct UserObject;
+struct Array;
+struct Mipmap;
+
+struct Settings {
+    std::size_t memory = 0;  // bytes
+    int major = 9, minor = 0;
+    std::uintptr_t window = 0x300000000000;
+    int cores = 1;  // of this machine: each is a multiprocessor
+
+    int compute_capability() const { return major * 10 + minor; }
+    static Settings from_environment();
+};
+
+struct Driver {
+    explicit Driver(const Settings& settings);
+    static Driver& get();  // throws Error: not initialized
+    static CUresult initialize();
+
+    const Settings settings;
+    AddressSpace space;
+    Memory memory;
+    std::shared_ptr<Context> primary;
+
+    Handles<CUcontext, Context> contexts{CUDA_ERROR_INVALID_CONTEXT};
+    Handles<CUstream, Stream> streams;
+    Handles<CUevent, Event> events;
+    Handles<CUmodule, Module> modules;
+    Handles<CUfunction, Function> functions;  // a CUkernel is one of them, too
+    Handles<CUlibrary, Library> libraries;
+    Handles<CUlinkState, Linker> linkers;
+    Handles<CUmemoryPool, Pool> pools;
+    Handles<CUmemGenericAllocationHandle, Physical> physicals{CUDA_ERROR_INVALID_VALUE};
+    Handles<CUgraph, Graph> graphs{CUDA_ERROR_INVALID_VALUE};
+    Handles<CUgraphNode, GraphNode> nodes{CUDA_ERROR_INVALID_VALUE};
+    Handles<CUgraphExec, GraphExec> execs{CUDA_ERROR_INVALID_VALUE};
+    Handles<CUuserObject, UserObject> user_objects{CUDA_ERROR_INVALID_VALUE};
+    Handles<CUarray, Array> arrays;
+    Handles<CUmipmappedArray, Mipmap> mipmaps;
+
+    std::shared_ptr<Pool> default_pool, current_pool;
+    std::atomic<std::uint64_t> next_id{1};  // of contexts, streams, allocations, captures
+};
+
+// The device argument of so many functions: there is one, 0. Throws CUDA_ERROR_INVALID_DEVICE.
+inline void require_device(CUdevice device) { require(device == 0, CUDA_ERROR_INVALID_DEVICE); }
+
+}  // namespace barcuda::soft

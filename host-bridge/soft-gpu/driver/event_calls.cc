@@ -1,0 +1,109 @@
+// event_calls.cc: cuEvent* and cuStreamWaitEvent. An event's record is a mark in its stream; the time is taken when the
+// stream reaches it.
+#include <chrono>
+
+#include "host-bridge/soft-gpu/driver/capture.h"
+#include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/operations.h"
+
+namespace barcuda::soft {
+
+void EventRecord::run(Context&) { record->nanoseconds = std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+void EventWait::run(Context&) {
+    if (const auto record = event->last()) record->mark.wait();
+}
+
+namespace {
+
+void record(CUevent handle, CUstream stream_handle, unsigned flags) {
+    require((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) == 0);
+    const auto stream = stream_of(stream_handle);
+    const auto event = Driver::get().events.find(handle);
+    require(event->context.get() == &stream->context(), CUDA_ERROR_INVALID_HANDLE);
+    if (!(flags & CU_EVENT_RECORD_EXTERNAL) && record_in_capture(*stream, *event)) return;
+    auto operation = std::make_shared<EventRecord>();
+    operation->event = event;
+    auto fresh = operation->record = std::make_shared<Event::Record>();
+    const Mark mark = stream->context().post(*stream, std::move(operation));
+    if (!mark.stream) return;  // became a graph's node
+    std::lock_guard lock(event->mutex);
+    fresh->mark = mark;
+    event->record = std::move(fresh);
+    event->capture = nullptr;
+}
+
+}  // namespace
+}  // namespace barcuda::soft
+
+using namespace barcuda::soft;
+
+CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+    return api([&] {
+        constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+        require(phEvent && (Flags & ~known) == 0);
+        require(!(Flags & CU_EVENT_INTERPROCESS) || (Flags & CU_EVENT_DISABLE_TIMING));
+        *phEvent = Driver::get().events.add(std::make_shared<Event>(current_context(), Flags));
+    });
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent) {
+    return api([&] { Driver::get().events.take(hEvent); });  // what waits for it, still does
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+    return api([&] { record(hEvent, hStream, CU_EVENT_RECORD_DEFAULT); });
+}
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+    return api([&] { record(hEvent, hStream, flags); });
+}
+
+CUresult cuEventQuery(CUevent hEvent) {
+    return api([&] {
+        const auto event = Driver::get().events.find(hEvent);
+        refuse_captured(*event);
+        const auto last = event->last();
+        const bool done = !last || last->mark.done();
+        event->context->check();
+        return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    });
+}
+
+CUresult cuEventSynchronize(CUevent hEvent) {
+    return api([&] {
+        const auto event = Driver::get().events.find(hEvent);
+        refuse_captured(*event);
+        if (const auto last = event->last()) last->mark.wait();
+        event->context->check();
+    });
+}
+
+CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+    return api([&] {
+        require(pMilliseconds);
+        const auto start = Driver::get().events.find(hStart), end = Driver::get().events.find(hEnd);
+        require(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
+        const auto first = start->last(), second = end->last();
+        require(first && second, CUDA_ERROR_INVALID_HANDLE);
+        start->context->check();
+        if (!first->mark.done() || !second->mark.done()) return CUDA_ERROR_NOT_READY;
+        *pMilliseconds = static_cast<float>(static_cast<double>(second->nanoseconds - first->nanoseconds) * 1e-6);
+        return CUDA_SUCCESS;
+    });
+}
+CUresult cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+    return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+    return api([&] {
+        require((Flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) == 0);
+        const auto stream = stream_of(hStream);
+        const auto event = Driver::get().events.find(hEvent);
+        if (wait_in_capture(*stream, event, Flags)) return;
+        const auto last = event->last();
+        if (!last || last->mark.done()) return;
+        // Nothing to run: the marks before it are all that it is.
+        stream->context().post(*stream, std::make_shared<Action>([](Context&) {}), {last->mark});
+    });
+}

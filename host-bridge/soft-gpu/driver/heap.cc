@@ -1,0 +1,70 @@
+// heap.cc: the window is mapped once, without a promise of memory (MAP_NORESERVE): the system gives pages when they are
+// touched, so a device of 4 GiB costs nothing until it is used.
+#include "host-bridge/soft-gpu/driver/heap.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+
+#include "host-bridge/soft-gpu/driver/api.h"
+
+namespace barcuda::soft {
+
+namespace {
+constexpr std::size_t page = 4096;
+// A freed range shorter than this keeps its pages: giving back and faulting in again would cost more than the memory.
+constexpr std::size_t worth_giving_back = 64 << 10;
+}  // namespace
+
+Heap::Heap(std::uintptr_t hint, std::size_t size) : size_((size + page - 1) / page * page) {
+    void* const at = mmap(reinterpret_cast<void*>(hint), size_, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) fail(CUDA_ERROR_OUT_OF_MEMORY, "no address space for the device's memory");
+    // A forked child has no device: it need not pay for a copy of its memory.
+    madvise(at, size_, MADV_DONTFORK);
+    base_ = reinterpret_cast<std::uintptr_t>(at);
+    holes_[base_] = size_;
+}
+
+Heap::~Heap() { munmap(reinterpret_cast<void*>(base_), size_); }
+
+std::uintptr_t Heap::allocate(std::size_t size, std::size_t alignment) {
+    if (size == 0 || size > size_) return 0;
+    size = rounded(size);
+    std::lock_guard lock(mutex_);
+    for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
+        const auto [start, length] = *hole;
+        const std::uintptr_t address = (start + alignment - 1) & ~(alignment - 1);
+        const std::size_t before = address - start;
+        if (before > length || size > length - before) continue;
+        holes_.erase(hole);
+        if (before != 0) holes_[start] = before;
+        if (before + size != length) holes_[address + size] = length - before - size;
+        return address;
+    }
+    return 0;
+}
+
+void Heap::release(std::uintptr_t address, std::size_t size) {
+    size = rounded(size);
+    if (size >= worth_giving_back) {  // whole pages inside the range only: its neighbours share the outer ones
+        const std::uintptr_t first = (address + page - 1) & ~(page - 1), last = (address + size) & ~(page - 1);
+        madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    }
+    std::lock_guard lock(mutex_);
+    auto next = holes_.upper_bound(address);
+    if (next != holes_.end() && next->first == address + size) {
+        size += next->second;
+        next = holes_.erase(next);
+    }
+    if (next != holes_.begin()) {
+        const auto previous = std::prev(next);
+        if (previous->first + previous->second == address) {
+            previous->second += size;
+            return;
+        }
+    }
+    holes_[address] = size;
+}
+
+}  // namespace barcuda::soft

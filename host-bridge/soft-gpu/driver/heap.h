@@ -1,0 +1,37 @@
+// heap.h: device memory's addresses. One window of the address space, as long as the device's memory; allocations are
+// first-fit ranges of it, and a freed range's pages go back to the system. Thread-safe.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace barcuda::soft {
+
+class Heap {
+  public:
+    // Maps the window at `hint` if that is free, else anywhere. Throws Error{CUDA_ERROR_OUT_OF_MEMORY}.
+    Heap(std::uintptr_t hint, std::size_t size);
+    ~Heap();
+    Heap(const Heap&) = delete;
+
+    // 0 if there is no such hole. `alignment` is a power of two; contents are not defined.
+    std::uintptr_t allocate(std::size_t size, std::size_t alignment = granule);
+    void release(std::uintptr_t address, std::size_t size);
+
+    bool contains(std::uintptr_t address) const { return address - base_ < size_; }
+    std::uintptr_t base() const { return base_; }
+    std::size_t size() const { return size_; }
+
+    // As on hardware: what cudaMalloc's alignment promises to textures and vector loads.
+    static constexpr std::size_t granule = 256;
+    static std::size_t rounded(std::size_t size) { return (size + granule - 1) / granule * granule; }
+
+  private:
+    std::mutex mutex_;
+    std::uintptr_t base_ = 0;
+    std::size_t size_ = 0;
+    std::map<std::uintptr_t, std::size_t> holes_;  // by address; neighbours are always merged
+};
+
+}  // namespace barcuda::soft

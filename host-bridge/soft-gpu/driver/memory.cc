@@ -1,0 +1,115 @@
+// memory.cc: the table of ranges. The engine's AddressSpace holds the same ranges for kernels; the two change together,
+// under the table's lock.
+#include "host-bridge/soft-gpu/driver/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace barcuda::soft {
+
+Physical::Physical(std::size_t wanted, Memory& memory) : size(wanted), counted(&memory) {
+    if (!memory.take(size)) {
+        counted = nullptr;
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    file = memfd_create("barcuda-device-memory", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) {
+        if (file >= 0) close(file);
+        memory.give(size);
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+}
+
+Physical::~Physical() {
+    if (file >= 0) close(file);
+    if (counted) counted->give(size);
+}
+
+void unmap_host(const Allocation& gone) {
+    if (gone.kind == Allocation::Kind::host) munmap(reinterpret_cast<void*>(gone.base), gone.size);
+}
+
+bool Memory::take(std::size_t bytes) {
+    std::size_t used = used_;
+    do {
+        if (bytes > total() || used > total() - bytes) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes));
+    return true;
+}
+
+std::uintptr_t Memory::allocate(Allocation wanted, std::size_t alignment) {
+    const std::size_t bytes = Heap::rounded(wanted.size);
+    if (wanted.size > total() || !take(bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
+    wanted.base = heap_.allocate(wanted.size, alignment);
+    if (wanted.base == 0) {
+        give(bytes);
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    std::unique_lock lock(mutex_);
+    wanted.id = next_id_++;
+    const std::uintptr_t base = wanted.base;
+    space_.add({base, wanted.size, true});
+    ranges_.emplace(base, std::move(wanted));
+    return base;
+}
+
+void Memory::adopt(Allocation range, CUresult overlap) {
+    std::unique_lock lock(mutex_);
+    if (overlapping(range.base, range.size) != ranges_.end()) fail(overlap);
+    range.id = next_id_++;
+    // A module has told the engine of its variables itself.
+    if (range.accessible && range.kind != Allocation::Kind::global)
+        space_.add({range.base, range.size, range.writable});
+    const std::uintptr_t base = range.base;
+    ranges_.emplace(base, std::move(range));
+}
+
+Allocation Memory::remove(Ranges::iterator at) {
+    Allocation gone = std::move(at->second);
+    ranges_.erase(at);
+    if (gone.accessible && gone.kind != Allocation::Kind::global) space_.remove(gone.base);
+    if (gone.in_heap()) {
+        heap_.release(gone.base, gone.size);
+        give(Heap::rounded(gone.size));
+    }
+    return gone;
+}
+
+Memory::Ranges::const_iterator Memory::containing(std::uintptr_t address) const {
+    auto after = ranges_.upper_bound(address);
+    if (after == ranges_.begin()) return ranges_.end();
+    --after;
+    return address - after->first < after->second.size ? after : ranges_.end();
+}
+
+Memory::Ranges::const_iterator Memory::overlapping(std::uintptr_t base, std::size_t size) const {
+    if (const auto first = containing(base); first != ranges_.end()) return first;
+    const auto next = ranges_.lower_bound(base);
+    return next != ranges_.end() && next->first - base < size ? next : ranges_.end();
+}
+
+std::optional<Allocation> Memory::find(std::uintptr_t address) const {
+    std::shared_lock lock(mutex_);
+    const auto found = containing(address);
+    return found == ranges_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Allocation> Memory::first_in(std::uintptr_t start, std::size_t size) const {
+    std::shared_lock lock(mutex_);
+    const auto found = overlapping(start, size);
+    return found == ranges_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool Memory::covered(std::uintptr_t address, std::size_t size, bool for_writing) const {
+    while (size != 0) {
+        const AddressSpace::Range range = space_.find(address);
+        if (range.size == 0 || (for_writing && !range.writable)) return false;
+        const std::size_t here = range.size - (address - range.base);
+        if (here >= size) return true;
+        address += here;
+        size -= here;
+    }
+    return true;
+}
+
+}  // namespace barcuda::soft

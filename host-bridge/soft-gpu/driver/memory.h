@@ -1,0 +1,114 @@
+// memory.h: what a pointer is. Every range that kernels may touch is an allocation: device memory in the heap's window,
+// pinned host memory, the program's own memory once it is registered, managed memory, mapped physical memory, a
+// module's variables. They never overlap. Device memory is counted against the device's size.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+
+#include "host-bridge/soft-gpu/driver/api.h"
+#include "host-bridge/soft-gpu/driver/heap.h"
+
+namespace barcuda::soft {
+
+class Context;
+class Pool;
+
+// Device memory without an address yet (cuMemCreate): a memory file that may be mapped several times.
+struct Physical {
+    Physical(std::size_t size, class Memory& memory);                 // throws CUDA_ERROR_OUT_OF_MEMORY
+    Physical(int file, std::size_t size) : file(file), size(size) {}  // another process's, counted there
+    ~Physical();
+    int file = -1;
+    std::size_t size = 0;
+    CUmemAllocationProp properties{};
+    class Memory* counted = nullptr;
+};
+
+struct Allocation {
+    enum class Kind { device, managed, host, registered, mapped, global };
+    std::uintptr_t base = 0;
+    std::size_t size = 0;
+    Kind kind = Kind::device;
+    unsigned flags = 0;  // as the allocating call had them
+    CUcontext context = nullptr;
+    std::uint64_t id = 0;    // CU_POINTER_ATTRIBUTE_BUFFER_ID
+    bool accessible = true;  // mapped memory: cuMemSetAccess has been called
+    bool writable = true;
+    bool sync_memops = false;
+    std::shared_ptr<Pool> pool{};          // of cuMemAllocAsync
+    std::shared_ptr<Physical> physical{};  // of mapped memory
+    std::size_t offset = 0;                // in it
+
+    bool on_device() const { return kind == Kind::device || kind == Kind::mapped || kind == Kind::global; }
+    bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
+    bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
+};
+
+// Gives the pages of pinned memory (Kind::host) back to the system, once nobody finds it any more.
+void unmap_host(const Allocation& gone);
+
+class Memory {
+  public:
+    Memory(std::uintptr_t window, std::size_t size, AddressSpace& space) : heap_(window, size), space_(space) {}
+
+    // Device or managed memory. Throws CUDA_ERROR_OUT_OF_MEMORY.
+    std::uintptr_t allocate(Allocation wanted, std::size_t alignment = Heap::granule);
+    // A range that exists already: registered, pinned, mapped, global. Throws `overlap` if it meets another.
+    void adopt(Allocation range, CUresult overlap);
+    // Forgets the allocation that starts at `base`, if `expected` holds for it; frees heap memory.
+    // Throws CUDA_ERROR_INVALID_VALUE if there is none.
+    template <class Expected> Allocation remove(std::uintptr_t base, const Expected& expected) {
+        std::unique_lock lock(mutex_);
+        const auto found = ranges_.find(base);
+        if (found == ranges_.end() || !expected(found->second)) fail(CUDA_ERROR_INVALID_VALUE);
+        return remove(found);
+    }
+    template <class Expected> std::vector<Allocation> remove_all(const Expected& expected) {
+        std::vector<Allocation> removed;
+        std::unique_lock lock(mutex_);
+        for (auto at = ranges_.begin(); at != ranges_.end();) {
+            const auto here = at++;
+            if (expected(here->second)) removed.push_back(remove(here));
+        }
+        return removed;
+    }
+    template <class Change> bool change(std::uintptr_t address, const Change& change) {
+        std::unique_lock lock(mutex_);
+        const auto found = containing(address);
+        if (found == ranges_.end()) return false;
+        change(const_cast<Allocation&>(found->second));
+        return true;
+    }
+    std::optional<Allocation> find(std::uintptr_t address) const;
+    std::optional<Allocation> first_in(std::uintptr_t start, std::size_t size) const;
+
+    // Every byte lies in ranges that kernels may touch, perhaps of several neighbouring allocations.
+    bool covered(std::uintptr_t address, std::size_t size, bool for_writing) const;
+
+    // Counts device memory; false if the device is full.
+    bool take(std::size_t bytes);
+    void give(std::size_t bytes) { used_ -= bytes; }
+    std::size_t used() const { return used_; }
+    std::size_t total() const { return heap_.size(); }
+
+    Heap& heap() { return heap_; }
+    AddressSpace& space() { return space_; }
+
+  private:
+    using Ranges = std::map<std::uintptr_t, Allocation>;
+    Allocation remove(Ranges::iterator at);
+    Ranges::const_iterator containing(std::uintptr_t address) const;
+    Ranges::const_iterator overlapping(std::uintptr_t base, std::size_t size) const;
+
+    Heap heap_;
+    AddressSpace& space_;
+    mutable std::shared_mutex mutex_;
+    Ranges ranges_;
+    std::atomic<std::size_t> used_{0};
+    std::uint64_t next_id_ = 1;
+};
+
+}  // namespace barcuda::soft

@@ -1,0 +1,22 @@
+// pool.h: memory pools. A pool counts what is taken from it; the memory itself is the device's. Memory of
+// cuMemAllocAsync has its address at once, and is given back when its stream reaches cuMemFreeAsync.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "host-bridge/soft-gpu/driver/api.h"
+
+namespace barcuda::soft {
+
+class Pool {
+  public:
+    std::size_t limit = 0;  // CUmemPoolProps::maxSize; 0: the device's
+    std::atomic<std::uint64_t> release_threshold{0};
+    std::atomic<int> follow_events{1}, opportunistic{1}, internal_dependencies{1};
+    std::atomic<std::uint64_t> used{0}, used_high{0};
+
+    bool take(std::uint64_t bytes);
+    void give(std::uint64_t bytes) { used -= bytes; }
+};
+
+}  // namespace barcuda::soft

@@ -1,0 +1,185 @@
+// pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*.
+#include "host-bridge/soft-gpu/driver/context.h"
+#include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/pool.h"
+
+namespace barcuda::soft {
+
+bool Pool::take(std::uint64_t bytes) {
+    const std::uint64_t now = used += bytes;
+    if (limit != 0 && now > limit) {
+        used -= bytes;
+        return false;
+    }
+    for (std::uint64_t high = used_high; high < now && !used_high.compare_exchange_weak(high, now);) {}
+    return true;
+}
+
+namespace {
+
+CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Context& context) {
+    Memory& memory = Driver::get().memory;
+    const std::size_t bytes = Heap::rounded(size);
+    if (!pool->take(bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
+    try {
+        return memory.allocate(
+            {.size = size, .kind = Allocation::Kind::device, .context = context.handle(), .pool = pool});
+    } catch (const Error&) {
+        pool->give(bytes);
+        throw;
+    }
+}
+
+void give_back(CUdeviceptr address) {
+    const Allocation gone =
+        Driver::get().memory.remove(address, [](const Allocation& allocation) { return allocation.in_heap(); });
+    if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
+}
+
+void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_ptr<Pool>& pool, CUstream handle) {
+    require(made && size != 0);
+    const auto stream = stream_of(handle);
+    {
+        std::lock_guard lock(stream->context().order);
+        if (stream->capture) refuse("cuMemAllocAsync in a capture");
+    }
+    try {
+        *made = allocate(pool, size, stream->context());
+    } catch (const Error& error) {
+        // What is to be freed in streams is not free yet: let them get there, and try once more.
+        if (error.code != CUDA_ERROR_OUT_OF_MEMORY) throw;
+        stream->context().synchronize();
+        *made = allocate(pool, size, stream->context());
+    }
+}
+
+}  // namespace
+}  // namespace barcuda::soft
+
+using namespace barcuda::soft;
+
+CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+    return api([&] { allocate_in_order(dptr, bytesize, Driver::get().current_pool, hStream); });
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    return api([&] { allocate_in_order(dptr, bytesize, Driver::get().pools.find(pool), hStream); });
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+    return api([&] {
+        const auto stream = stream_of(hStream);
+        if (dptr == 0) return;
+        {
+            std::lock_guard lock(stream->context().order);
+            if (stream->capture) refuse("cuMemFreeAsync in a capture");
+        }
+        const auto target = Driver::get().memory.find(dptr);
+        require(target && target->base == dptr && target->in_heap());
+        stream->context().post(*stream, std::make_shared<Action>([=](Context&) { give_back(dptr); }, true));
+    });
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+    return api([&] {
+        require(pool_out);
+        require_device(dev);
+        *pool_out = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().default_pool);
+    });
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
+    return api([&] {
+        require(pool);
+        require_device(dev);
+        *pool = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().current_pool);
+    });
+}
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+    return api([&] {
+        require_device(dev);
+        Driver::get().current_pool = Driver::get().pools.find(pool);
+    });
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
+    return api([&] {
+        require(pool && poolProps && poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
+        require(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+        require_device(poolProps->location.id);
+        if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) refuse("a memory pool that other processes can open");
+        auto made = std::make_shared<Pool>();
+        made->limit = poolProps->maxSize;
+        *pool = Driver::get().pools.add(made);
+    });
+}
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+    return api([&] {
+        Driver& driver = Driver::get();
+        require(driver.pools.find(pool) != driver.default_pool);
+        const auto gone = driver.pools.take(pool);  // lives on until its last allocation is freed
+        if (driver.current_pool == gone) driver.current_pool = driver.default_pool;
+    });
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
+    return api([&] { Driver::get().pools.find(pool); });  // freed memory is given back at once
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+    return api([&] {
+        require(value);
+        Pool& of = *Driver::get().pools.find(pool);
+        const auto flag = [&] { return *static_cast<const int*>(value) != 0; };
+        switch (attr) {
+            case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: of.follow_events = flag(); return;
+            case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: of.opportunistic = flag(); return;
+            case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: of.internal_dependencies = flag(); return;
+            case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+                of.release_threshold = *static_cast<const cuuint64_t*>(value);
+                return;
+            case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+            case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+                require(*static_cast<const cuuint64_t*>(value) == 0);  // a reset is all that CUDA allows
+                of.used_high = of.used.load();
+                return;
+            default: fail(CUDA_ERROR_INVALID_VALUE);
+        }
+    });
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
+    return api([&] {
+        require(value);
+        const Pool& of = *Driver::get().pools.find(pool);
+        const auto flag = [&](int set) { *static_cast<int*>(value) = set; };
+        const auto bytes = [&](std::uint64_t count) { *static_cast<cuuint64_t*>(value) = count; };
+        switch (attr) {
+            case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return flag(of.follow_events);
+            case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return flag(of.opportunistic);
+            case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return flag(of.internal_dependencies);
+            case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return bytes(of.release_threshold);
+            case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+            case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return bytes(of.used);
+            case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+            case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return bytes(of.used_high);
+            default: fail(CUDA_ERROR_INVALID_VALUE);
+        }
+    });
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
+    return api([&] {
+        require(map || count == 0);
+        Driver::get().pools.find(pool);
+        for (std::size_t i = 0; i < count; ++i) {
+            require(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+            require_device(map[i].location.id);
+            // Its own device always has access; taking that away is an error, as on hardware.
+            require(map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        }
+    });
+}
+CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
+    return api([&] {
+        require(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE);
+        Driver::get().pools.find(memPool);
+        require_device(location->id);
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    });
+}
