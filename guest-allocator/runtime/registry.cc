@@ -136,7 +136,13 @@ const void* symbol_of(CUfunction function, CUkernel handle) {
 
 cudaError_t adopt(CUkernel handle) {
     std::lock_guard hold(state_lock);
-    if (kernels.find(handle)) return cudaSuccess;
+    if (Kernel* known = kernels.find(handle)) {
+        // Perhaps the name of a new kernel that got the handle of an unloaded one: what was cached may be the old
+        // one's.
+        auto* functions = known->functions.load(std::memory_order_acquire);
+        for (int device = 0; functions && device < device_count(); device++) functions[device] = nullptr;
+        return cudaSuccess;
+    }
     auto* kernel = new (std::nothrow) Kernel{handle, nullptr, nullptr, nullptr, handle, nullptr};
     return kernel && kernels.insert(kernel) ? cudaSuccess : cudaErrorMemoryAllocation;
 }

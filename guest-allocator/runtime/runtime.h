@@ -82,6 +82,8 @@ template <class Runtime, class Driver> inline constexpr bool same_thing = false;
 SAME_HANDLE(cudaArray_t, CUarray);
 SAME_HANDLE(cudaMipmappedArray_t, CUmipmappedArray);
 SAME_HANDLE(void*, CUdeviceptr);
+SAME_HANDLE(cudaExternalMemory_t, CUexternalMemory);
+SAME_HANDLE(cudaExternalSemaphore_t, CUexternalSemaphore);
 SAME_HANDLE(cudaGraphicsResource_t, CUgraphicsResource);
 SAME_HANDLE(cudaAsyncCallbackHandle_t, CUasyncCallbackHandle);
 SAME_THING(unsigned long long, cuuint64_t);
@@ -101,6 +103,9 @@ SAME_THING(cudaArraySparseProperties, CUDA_ARRAY_SPARSE_PROPERTIES);
 SAME_THING(cudaArrayMemoryRequirements, CUDA_ARRAY_MEMORY_REQUIREMENTS);
 SAME_THING(cudaResourceViewDesc, CUDA_RESOURCE_VIEW_DESC);
 SAME_THING(cudaMemcpyAttributes, CUmemcpyAttributes);
+SAME_THING(cudaMemcpy3DBatchOp, CUDA_MEMCPY3D_BATCH_OP);
+SAME_THING(cudaExternalSemaphoreSignalNodeParams, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS);
+SAME_THING(cudaExternalSemaphoreWaitNodeParams, CUDA_EXT_SEM_WAIT_NODE_PARAMS);
 SAME_THING(cudaExternalMemoryHandleDesc, CUDA_EXTERNAL_MEMORY_HANDLE_DESC);
 SAME_THING(cudaExternalSemaphoreHandleDesc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC);
 SAME_THING(cudaExternalSemaphoreSignalParams, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS);
@@ -111,8 +116,8 @@ SAME_THING(cudaExternalSemaphoreWaitParams, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS)
 template <class To, class From> constexpr bool same_pointee() {
     using T = std::remove_cv_t<std::remove_pointer_t<To>>;
     using F = std::remove_cv_t<std::remove_pointer_t<From>>;
-    return std::is_same_v<T, F> || same_thing<F, T> ||
-           (std::is_enum_v<T> && std::is_enum_v<F> && sizeof(T) == sizeof(F));
+    if constexpr (std::is_enum_v<T> && std::is_enum_v<F>) return sizeof(T) == sizeof(F);
+    return std::is_same_v<T, F> || same_thing<F, T>;
 }
 
 // `from` as the driver's parameter of type To. What is not listed above does not compile.

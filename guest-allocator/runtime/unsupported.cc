@@ -1,0 +1,81 @@
+// unsupported.cc: names that programs may import and that we do not do. They must exist, or such a program does not
+// even load; a call says once which one it was, and fails.
+//
+// The list is the rest of libcudart.so.13's exports (tests/unit/runtime_exports_test.cc compares), and names that older
+// toolkits had. <cuda_runtime_api.h> is not included here on purpose: these take any arguments, and look at none.
+#include <driver_types.h>
+
+#include <atomic>
+#include <cstdio>
+
+namespace barcuda::runtime {
+cudaError_t record_unsupported();  // error.cc: the thread remembers cudaErrorNotSupported
+}
+
+#define UNSUPPORTED(name)                                                                            \
+    extern "C" __attribute__((visibility("default"))) cudaError_t name() {                           \
+        static constinit std::atomic<bool> told{false};                                              \
+        if (!told.exchange(true)) std::fprintf(stderr, "barcuda: " #name " is not supported yet\n"); \
+        return barcuda::runtime::record_unsupported();                                               \
+    }
+
+// ---- graphics: a guest has no display of the host's GPU ------------------------------------------------------------
+UNSUPPORTED(cudaGLGetDevices)
+UNSUPPORTED(cudaGLMapBufferObject)
+UNSUPPORTED(cudaGLMapBufferObjectAsync)
+UNSUPPORTED(cudaGLRegisterBufferObject)
+UNSUPPORTED(cudaGLSetBufferObjectMapFlags)
+UNSUPPORTED(cudaGLSetGLDevice)
+UNSUPPORTED(cudaGLUnmapBufferObject)
+UNSUPPORTED(cudaGLUnmapBufferObjectAsync)
+UNSUPPORTED(cudaGLUnregisterBufferObject)
+UNSUPPORTED(cudaGraphicsEGLRegisterImage)
+UNSUPPORTED(cudaGraphicsGLRegisterBuffer)
+UNSUPPORTED(cudaGraphicsGLRegisterImage)
+UNSUPPORTED(cudaGraphicsMapResources)
+UNSUPPORTED(cudaGraphicsResourceGetMappedEglFrame)
+UNSUPPORTED(cudaGraphicsResourceGetMappedMipmappedArray)
+UNSUPPORTED(cudaGraphicsResourceGetMappedPointer)
+UNSUPPORTED(cudaGraphicsResourceSetMapFlags)
+UNSUPPORTED(cudaGraphicsSubResourceGetMappedArray)
+UNSUPPORTED(cudaGraphicsUnmapResources)
+UNSUPPORTED(cudaGraphicsUnregisterResource)
+UNSUPPORTED(cudaGraphicsVDPAURegisterOutputSurface)
+UNSUPPORTED(cudaGraphicsVDPAURegisterVideoSurface)
+UNSUPPORTED(cudaVDPAUGetDevice)
+UNSUPPORTED(cudaVDPAUSetVDPAUDevice)
+UNSUPPORTED(cudaEGLStreamConsumerAcquireFrame)
+UNSUPPORTED(cudaEGLStreamConsumerConnect)
+UNSUPPORTED(cudaEGLStreamConsumerConnectWithFlags)
+UNSUPPORTED(cudaEGLStreamConsumerDisconnect)
+UNSUPPORTED(cudaEGLStreamConsumerReleaseFrame)
+UNSUPPORTED(cudaEGLStreamProducerConnect)
+UNSUPPORTED(cudaEGLStreamProducerDisconnect)
+UNSUPPORTED(cudaEGLStreamProducerPresentFrame)
+UNSUPPORTED(cudaEGLStreamProducerReturnFrame)
+UNSUPPORTED(cudaEventCreateFromEGLSync)
+
+// ---- private or rare ------------------------------------------------------------------------------------------------
+UNSUPPORTED(__cudaGetProcAddress)
+UNSUPPORTED(__cudaRegisterHostVar)
+UNSUPPORTED(__cudaRegisterUnifiedTable)
+UNSUPPORTED(cudaDeviceGetNvSciSyncAttributes)
+UNSUPPORTED(cudaGetExportTable)
+UNSUPPORTED(cudaSetValidDevices)
+
+// ---- of older toolkits: texture and surface references, gone since CUDA 12 -----------------------------------------
+UNSUPPORTED(__cudaRegisterTexture)
+UNSUPPORTED(__cudaRegisterSurface)
+UNSUPPORTED(cudaBindTexture)
+UNSUPPORTED(cudaBindTexture2D)
+UNSUPPORTED(cudaBindTextureToArray)
+UNSUPPORTED(cudaBindTextureToMipmappedArray)
+UNSUPPORTED(cudaUnbindTexture)
+UNSUPPORTED(cudaGetTextureReference)
+UNSUPPORTED(cudaGetTextureAlignmentOffset)
+UNSUPPORTED(cudaBindSurfaceToArray)
+UNSUPPORTED(cudaGetSurfaceReference)
+UNSUPPORTED(cudaLaunchCooperativeKernelMultiDevice)
+UNSUPPORTED(cudaProfilerInitialize)
+UNSUPPORTED(cudaSetDoubleForDevice)
+UNSUPPORTED(cudaSetDoubleForHost)
