@@ -101,7 +101,8 @@ struct Connection {
     bool tried = false;
 };
 extern Connection connection;
-extern Lock growth;  // taken before any pool's lock; guards connection and granules
+bool attach() noexcept;  // with `growth` held: connects once; later calls only answer
+extern Lock growth;      // taken before any pool's lock; guards connection and granules
 class Pages;
 extern Pages pageable, pinned;
 
@@ -110,6 +111,7 @@ void watch_forks() noexcept;
 void forget(void* p) noexcept;
 
 void note_fallback(std::size_t bytes) noexcept;         // statistics.cc
+void forget_statistics() noexcept;                      // in a child: the counts are the parent's
 void report_at_exit(const char* destination) noexcept;  // statistics.cc
 
 std::uint32_t now() noexcept;  // seconds, coarse

@@ -124,6 +124,7 @@ void parent() noexcept {
 void child() noexcept {
     if (connection.source) {
         kept_by_copy = !connection.source->forks_by_itself();
+        forget_statistics();
         each_extent([](std::size_t first, Use use, Extent extent) {
             if (kept_by_copy) snapshot(use, extent);
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
@@ -132,7 +133,6 @@ void child() noexcept {
         connection.source->forked();
         limit.store(SIZE_MAX, std::memory_order_relaxed);  // until the child uses CUDA itself: see activate()
         connection = {};
-        statistics.granted_bytes.value.store(0, std::memory_order_relaxed);
         pageable.forget_all();
         pinned.forget_all();
         small::forget_all();

@@ -37,30 +37,6 @@ std::atomic<std::size_t> full_for{0};
 
 Pages& pool(Use use) noexcept { return use == Use::pinned ? pinned : pageable; }
 
-// With `growth` held. Calls connect() once; later calls only answer.
-bool attach() noexcept {
-    if (connection.tried) return connection.source;
-    connection.tried = true;
-    Inside inside;
-    ExtentSource* source = connect();
-    if (!source) return limit.store(SIZE_MAX, std::memory_order_relaxed), false;  // no malloc need ask again
-    const Extent all = source->window();
-    if (all.bytes / granule > max_granules)
-        return say("the region is larger than 256 GiB, the heap leaves it alone"), false;
-    if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects anew
-        if (before != all.bytes ||
-            window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address))
-            return say("the parent's region lies elsewhere, the heap stays ordinary memory"), false;
-        connection.source = source;
-        return true;
-    }
-    if (!open_books(all)) return say("no address space for the heap's books, the heap stays ordinary memory"), false;
-    window.base.store(reinterpret_cast<std::uintptr_t>(all.address), std::memory_order_relaxed);
-    window.bytes.store(all.bytes, std::memory_order_release);
-    connection.source = source;
-    return true;
-}
-
 std::size_t held() noexcept { return statistics.granted_bytes.get(); }
 
 // With `growth` held: extents that are empty go back. True if any did.
@@ -100,6 +76,29 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
 }
 
 }  // namespace
+
+bool attach() noexcept {
+    if (connection.tried) return connection.source;
+    connection.tried = true;
+    Inside inside;
+    ExtentSource* source = connect();
+    if (!source) return limit.store(SIZE_MAX, std::memory_order_relaxed), false;  // no malloc need ask again
+    const Extent all = source->window();
+    if (all.bytes / granule > max_granules)
+        return say("the region is larger than 256 GiB, the heap leaves it alone"), false;
+    if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects anew
+        if (before != all.bytes ||
+            window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address))
+            return say("the parent's region lies elsewhere, the heap stays ordinary memory"), false;
+        connection.source = source;
+        return true;
+    }
+    if (!open_books(all)) return say("no address space for the heap's books, the heap stays ordinary memory"), false;
+    window.base.store(reinterpret_cast<std::uintptr_t>(all.address), std::memory_order_relaxed);
+    window.bytes.store(all.bytes, std::memory_order_release);
+    connection.source = source;
+    return true;
+}
 
 // With `growth` held.
 Extent grow(Use use, std::size_t bytes) noexcept {
@@ -142,11 +141,7 @@ Extent grow(Use use, std::size_t bytes) noexcept {
 
 void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept {
     if (self.inside) return nullptr;  // the source's own needs
-    if (bytes < run_bytes && alignment <= page) {
-        void* p = small::alloc(bytes, alignment, zero);
-        if (!p) note_fallback(bytes);
-        return p;
-    }
+    if (bytes < run_bytes && alignment <= page) return small::alloc(bytes, alignment, zero);
     const Pages::Block block = take(Use::pageable, bytes, alignment, 0);
     if (!block.p) {
         note_fallback(bytes);

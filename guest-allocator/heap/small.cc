@@ -1,8 +1,159 @@
+// small.cc: mimalloc over the region. Each extent is an exclusive arena; each thread has a heap of its own in each
+// arena that it has needed, and allocates from the newest first. mimalloc's headers of segments and pages lie in the
+// arena; the arena's own books lie in private memory.
+//
+// What must be known of mimalloc (2.0.9, Debian's; 2.2 and 3.x have the same names and nothing below changes):
+//   - It is opened privately, at the first need: it exports malloc itself, and loading it costs a millisecond.
+//   - An arena's memory must be zeros, whatever `is_zero` says: extents are.
+//   - `is_large` would send each thread's first segment to the system; "committed" alone already keeps it from giving
+//     pages back, which is what shared memory needs.
+//   - A thread takes at least one segment of 32 MiB, there are at most 64 arenas, and none is ever given back. That is
+//     why blocks of 64 KiB and more are not its business (pages.h), and why arenas grow with what there is.
 #include "guest-allocator/heap/small.h"
+
+#include <dlfcn.h>
+#include <mimalloc.h>
+#include <pthread.h>
+
+#include <cstring>
+
+#include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/settings.h"
+
 namespace barcuda::heap::small {
-void open() noexcept {}
-void* alloc(std::size_t, std::size_t, bool) noexcept { return nullptr; }
-void free(void*) noexcept {}
-std::size_t usable(const void*) noexcept { return 0; }
-void forget_all() noexcept {}
+
+namespace {
+
+// The library that the header belongs to: 209 is 2.0.9, 3011 is 3.0.11, 30403 is 3.4.3.
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#if MI_MALLOC_VERSION / 100 == 2
+#define MAJOR 2
+#else
+#define MAJOR 3
+#endif
+constexpr const char* library = "libmimalloc.so." TEXT(MAJOR);
+
+struct Mimalloc {
+    decltype(&mi_manage_os_memory_ex) manage;
+    decltype(&mi_heap_new_in_arena) new_heap;
+    decltype(&mi_heap_malloc) alloc;
+    decltype(&mi_heap_zalloc) zalloc;
+    decltype(&mi_heap_malloc_aligned) aligned;
+    decltype(&mi_heap_zalloc_aligned) zaligned;
+    decltype(&mi_free) free;
+    decltype(&mi_usable_size) usable;
+    decltype(&mi_zalloc) own;  // from mimalloc's own memory outside the region: a thread's list of heaps
+} mi;
+bool opened = false;
+
+constexpr std::size_t most_arenas = 64;
+mi_arena_id_t arenas[most_arenas];
+std::atomic<std::size_t> arena_count{0};  // grows under `growth`
+std::size_t arena_bytes = 0;
+std::atomic<std::uint32_t> full_at{0};  // when the region last refused an arena
+
+// A thread's heaps. Where the thread is ending they are gone before its last frees and mallocs: `ended` says so.
+struct Heaps {
+    mi_heap_t* current;
+    mi_heap_t* in[most_arenas];
+};
+Heaps ended;
+thread_local Heaps* mine __attribute__((tls_model("initial-exec"))) = nullptr;
+pthread_key_t key;
+
+// Before mimalloc's own destructor for the thread, which takes the heaps apart: keys end in the order of their making.
+void end_thread(void* heaps) {
+    mine = &ended;
+    mi.free(heaps);
+}
+
+Heaps* begin_thread() noexcept {
+    if (!opened) return nullptr;
+    Inside inside;
+    mine = static_cast<Heaps*>(mi.own(sizeof(Heaps)));
+    if (mine) pthread_setspecific(key, mine);
+    return mine;
+}
+
+void* from(mi_heap_t* heap, std::size_t bytes, std::size_t alignment, bool zero) noexcept {
+    if (alignment <= 16) return zero ? mi.zalloc(heap, bytes) : mi.alloc(heap, bytes);
+    return zero ? mi.zaligned(heap, bytes, alignment) : mi.aligned(heap, bytes, alignment);
+}
+
+// One more arena, unless another thread was quicker. Each a quarter of all before it: 64 are enough for any region.
+bool add_arena(std::size_t known) noexcept {
+    if (now() - full_at.load(std::memory_order_relaxed) < 1 || !growth.lock_for(2000)) return false;
+    const std::size_t n = arena_count.load(std::memory_order_relaxed);
+    bool grown = n > known;
+    if (!grown && n < most_arenas && attach()) {
+        Extent extent = grow(Use::small, arena_bytes / 4 > 2 * granule ? arena_bytes / 4 : 2 * granule);
+        if (!extent.address) extent = grow(Use::small, granule);
+        Inside inside;
+        if (extent.address && mi.manage(extent.address, extent.bytes, true, false, true, -1, true, &arenas[n])) {
+            arena_bytes += extent.bytes;
+            arena_count.store(n + 1, std::memory_order_release);
+            grown = true;
+        }
+    }
+    if (!grown) full_at.store(now(), std::memory_order_relaxed);
+    growth.unlock();
+    return grown;
+}
+
+[[gnu::noinline]] void* alloc_slowly(std::size_t bytes, std::size_t alignment, bool zero) noexcept {
+    Heaps* heaps = mine ? mine : begin_thread();
+    if (!heaps || heaps == &ended) return nullptr;
+    for (;;) {
+        const std::size_t n = arena_count.load(std::memory_order_acquire);
+        for (std::size_t i = n; i-- > 0;) {
+            if (!heaps->in[i]) {
+                Inside inside;
+                if (!(heaps->in[i] = mi.new_heap(arenas[i]))) continue;
+            } else if (heaps->in[i] == heaps->current) {
+                continue;  // it has just refused
+            }
+            if (void* p = from(heaps->in[i], bytes, alignment, zero)) return heaps->current = heaps->in[i], p;
+        }
+        if (!add_arena(n)) break;
+    }
+    note_fallback(bytes);
+    return nullptr;
+}
+
+}  // namespace
+
+void open() noexcept {
+    if (opened || settings.threshold >= run_bytes) return;
+    if (pthread_key_create(&key, end_thread)) return;
+    void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!handle) return say("blocks below 64K stay ordinary memory: ", dlerror());
+    const auto find = [&](auto& to, const char* name) {
+        to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(handle, name));
+        if (!to) say("blocks below 64K stay ordinary memory, this mimalloc lacks ", name);
+        return to != nullptr;
+    };
+    opened = find(mi.manage, "mi_manage_os_memory_ex") && find(mi.new_heap, "mi_heap_new_in_arena") &&
+             find(mi.alloc, "mi_heap_malloc") && find(mi.zalloc, "mi_heap_zalloc") &&
+             find(mi.aligned, "mi_heap_malloc_aligned") && find(mi.zaligned, "mi_heap_zalloc_aligned") &&
+             find(mi.free, "mi_free") && find(mi.usable, "mi_usable_size") && find(mi.own, "mi_zalloc");
+}
+
+void* alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept {
+    if (mine && mine->current)
+        if (void* p = from(mine->current, bytes, alignment, zero)) return p;
+    return alloc_slowly(bytes, alignment, zero);
+}
+
+void free(void* p) noexcept { mi.free(p); }
+std::size_t usable(const void* p) noexcept { return mi.usable(p); }
+
+void forget_all() noexcept {
+    if (mine != &ended) mine = nullptr;
+    if (opened) pthread_setspecific(key, nullptr);
+    arena_count.store(0, std::memory_order_relaxed);
+    arena_bytes = 0;
+    full_at.store(0, std::memory_order_relaxed);
+}
+
 }  // namespace barcuda::heap::small

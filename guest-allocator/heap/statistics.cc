@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
 
@@ -117,6 +119,13 @@ void count_staged(const void* caller, std::size_t bytes) noexcept {
         if (there == caller) return sites[at].copies.add(bytes);
     }
     elsewhere.add(bytes);
+}
+
+void forget_statistics() noexcept {
+    // Counts and atomic pointers, all zero to begin with; the child has one thread.
+    std::memset(static_cast<void*>(&statistics), 0, sizeof statistics);
+    std::memset(static_cast<void*>(sites), 0, sizeof sites);
+    std::memset(static_cast<void*>(&elsewhere), 0, sizeof elsewhere);
 }
 
 void report(int fd) noexcept {
