@@ -1,0 +1,24 @@
+// math.cc: the approximations of f32 and f64.
+#include "host-bridge/soft-gpu/ptx/math.h"
+
+namespace barcuda::soft {
+
+float exp2_approx(float x) { return static_cast<float>(std::exp2(static_cast<double>(x))); }
+float log2_approx(float x) { return static_cast<float>(std::log2(static_cast<double>(x))); }
+float sin_approx(float x) { return static_cast<float>(std::sin(static_cast<double>(x))); }
+float cos_approx(float x) { return static_cast<float>(std::cos(static_cast<double>(x))); }
+float tanh_approx(float x) { return static_cast<float>(std::tanh(static_cast<double>(x))); }
+float rcp_approx(float x) { return static_cast<float>(1.0 / static_cast<double>(x)); }
+float rsqrt_approx(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
+float sqrt_approx(float x) { return std::sqrt(x); }
+float div_approx(float x, float y) { return static_cast<float>(static_cast<double>(x) / static_cast<double>(y)); }
+
+// The f64 approximations give the upper 20 bits of the fraction; the lower 32 bits of the result are zero.
+static double upper_half(double x) {
+    return std::isnan(x) ? x : __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, x) & 0xFFFFFFFF00000000ull);
+}
+static double flush(double x) { return std::fabs(x) < 0x1p-1022 ? std::copysign(0.0, x) : x; }
+double rcp_approx(double x) { return upper_half(flush(1.0 / flush(x))); }
+double rsqrt_approx(double x) { return upper_half(1.0 / std::sqrt(flush(x))); }
+
+}  // namespace barcuda::soft

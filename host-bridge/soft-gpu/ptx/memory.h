@@ -1,0 +1,63 @@
+// memory.h: from a lane's address to a place in this process, checked. The one way in which kernels reach memory.
+#pragma once
+#include <cuda.h>
+
+#include "host-bridge/soft-gpu/ptx/machine.h"
+
+namespace barcuda::soft {
+
+// Finds the range that holds an address, or throws. Slow: the block keeps the ranges it found last.
+void find_range(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool write);
+[[noreturn]] void misaligned(int lane, std::uint64_t address, unsigned bytes);
+[[noreturn]] void out_of_bounds(Warp& w, int lane, Space space, std::uint64_t address, unsigned bytes);
+
+// Drops cached ranges once a range has been removed. Called by every instruction that touches global memory.
+[[gnu::always_inline]] inline void refresh_ranges(Block& b) {
+    const auto now = b.grid->space->generation();
+    if (now == b.generation) return;
+    b.generation = now;
+    b.range = b.other_range = {};
+}
+
+[[gnu::always_inline]] inline bool within(const AddressSpace::Range& r, std::uint64_t address, unsigned bytes,
+                                          bool write) {
+    const std::uint64_t offset = address - r.base;
+    return offset < r.size && r.size - offset >= bytes && (r.writable || !write);
+}
+
+template <Space space> [[gnu::always_inline]] inline std::byte* resolve(Warp& w, int lane, std::uint64_t address,
+                                                                        unsigned bytes, unsigned align, bool write) {
+    Block& b = *w.block;
+    if ((address & (align - 1)) != 0) misaligned(lane, address, align);
+    if constexpr (space == Space::shared) {
+        if (address > b.shared_bytes || b.shared_bytes - address < bytes) out_of_bounds(w, lane, space, address, bytes);
+        return b.shared + address;
+    } else if constexpr (space == Space::local) {
+        if (address > b.stack_bytes || b.stack_bytes - address < bytes) out_of_bounds(w, lane, space, address, bytes);
+        return w.stacks + static_cast<std::size_t>(lane) * b.stack_stride + address;
+    } else {
+        if constexpr (space == Space::generic) {
+            const std::uint64_t offset = address - window.base;
+            if (offset < Window::shared_size) return resolve<Space::shared>(w, lane, offset, bytes, align, write);
+            if (offset < Window::size)
+                return resolve<Space::local>(w, lane, offset - Window::shared_size, bytes, align, write);
+        }
+        if (!within(b.range, address, bytes, write)) [[unlikely]] {
+            std::swap(b.range, b.other_range);
+            if (!within(b.range, address, bytes, write)) find_range(w, lane, address, bytes, write);
+        }
+        return reinterpret_cast<std::byte*>(address);
+    }
+}
+
+// A pointer of a builtin's argument: any space.
+inline std::byte* resolve_generic(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool write) {
+    refresh_ranges(*w.block);
+    return resolve<Space::generic>(w, lane, address, bytes, 1, write);
+}
+
+// A lane that looks at memory which others change may be waiting for them: it uses up its turn sooner.
+inline constexpr int look_cost = 64;
+inline void looked(Warp& w) { w.budget -= look_cost; }
+
+}  // namespace barcuda::soft

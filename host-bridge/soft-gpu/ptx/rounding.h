@@ -1,0 +1,32 @@
+// rounding.h: floating arithmetic in a direction other than to nearest. The host's own rounding mode does it; the
+// operation stands behind a barrier that the compiler does not move it across.
+#pragma once
+#include <cfenv>
+
+#include "host-bridge/soft-gpu/ptx/half.h"
+
+namespace barcuda::soft {
+
+class Rounded {
+  public:
+    explicit Rounded(Rounding r) : before_(std::fegetround()) {
+        std::fesetround(r == Rounding::zero   ? FE_TOWARDZERO
+                        : r == Rounding::down ? FE_DOWNWARD
+                        : r == Rounding::up   ? FE_UPWARD
+                                              : FE_TONEAREST);
+    }
+    ~Rounded() { std::fesetround(before_); }
+    Rounded(const Rounded&) = delete;
+    Rounded& operator=(const Rounded&) = delete;
+
+  private:
+    int before_;
+};
+
+// A value the compiler knows nothing about: neither folded nor moved past a change of the rounding mode.
+template <class T> [[gnu::always_inline]] inline T opaque(T value) {
+    asm volatile("" : "+m"(value) : : "memory");
+    return value;
+}
+
+}  // namespace barcuda::soft
