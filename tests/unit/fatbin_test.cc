@@ -1,0 +1,148 @@
+// From nvcc's fat binaries to PTX text: which entry is taken, and that no lie in a header is followed.
+#include "host-bridge/soft-gpu/fatbin.h"
+
+#include <cuda.h>
+#include <gtest/gtest.h>
+#include <lz4.h>
+#include <zstd.h>
+
+#include <cstring>
+
+#include "host-bridge/soft-gpu/engine.h"
+
+namespace {
+
+using barcuda::soft::Error;
+using barcuda::soft::ptx_of_bytes;
+using barcuda::soft::ptx_of_image;
+using barcuda::soft::select_ptx;
+
+enum class Packing { plain, lz4, zstd };
+
+// Writes containers as nvcc does.
+struct Container {
+    std::string bytes = std::string("\x50\xed\x55\xba\x01\x00\x10\x00\0\0\0\0\0\0\0\0", 16);
+
+    template <class T> static void put(std::string& to, std::size_t at, T value) {
+        std::memcpy(to.data() + at, &value, sizeof value);
+    }
+    Container& add(int kind, int architecture, const std::string& text, Packing packing = Packing::plain) {
+        std::string payload = text;
+        std::uint64_t flags = 0x11;
+        if (packing == Packing::lz4) {
+            payload.resize(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(text.size()))));
+            payload.resize(static_cast<std::size_t>(LZ4_compress_default(
+                text.data(), payload.data(), static_cast<int>(text.size()), static_cast<int>(payload.size()))));
+            flags |= 0x2000;
+        } else if (packing == Packing::zstd) {
+            payload.resize(ZSTD_compressBound(text.size()));
+            payload.resize(ZSTD_compress(payload.data(), payload.size(), text.data(), text.size(), 3));
+            flags |= 0x8000;
+        }
+        const std::size_t used = payload.size();
+        payload.resize((used + 7) / 8 * 8);
+        std::string header(80, '\0');
+        put<std::uint16_t>(header, 0, static_cast<std::uint16_t>(kind));
+        put<std::uint16_t>(header, 2, 0x101);
+        put<std::uint32_t>(header, 4, 80);
+        put<std::uint64_t>(header, 8, payload.size());
+        if (packing != Packing::plain) {
+            put<std::uint32_t>(header, 16, static_cast<std::uint32_t>(used));
+            put<std::uint64_t>(header, 56, text.size());
+        }
+        put<std::uint32_t>(header, 28, static_cast<std::uint32_t>(architecture));
+        put<std::uint64_t>(header, 40, flags);
+        bytes += header + payload;
+        put<std::uint64_t>(bytes, 8, bytes.size() - 16);
+        return *this;
+    }
+    std::span<const std::byte> span() const { return std::as_bytes(std::span(bytes)); }
+};
+
+int code_of(std::span<const std::byte> bytes, int capability = 90) {
+    try {
+        ptx_of_bytes(bytes, capability);
+        return CUDA_SUCCESS;
+    } catch (const Error& error) {
+        EXPECT_FALSE(error.message.empty());
+        return error.code;
+    }
+}
+
+constexpr int ptx = 1, elf = 2;
+
+TEST(FatBinary, IsReadPlainLz4AndZstd) {
+    const std::string text = ".version 9.0\n.target sm_75\n" + std::string(5000, 'x') + "\n";
+    for (const Packing packing : {Packing::plain, Packing::lz4, Packing::zstd})
+        EXPECT_EQ(text, select_ptx(Container().add(ptx, 75, text, packing).span(), 90));
+}
+
+TEST(FatBinary, TheNewestPtxThatTheDeviceMayRunIsTaken) {
+    const Container container = Container()
+                                    .add(ptx, 75, "a")
+                                    .add(elf, 90,
+                                         "\x7f"
+                                         "ELF")
+                                    .add(ptx, 86, "b")
+                                    .add(ptx, 100, "c");
+    EXPECT_EQ("b", select_ptx(container.span(), 90));
+    EXPECT_EQ("a", select_ptx(container.span(), 80));
+    EXPECT_EQ("c", select_ptx(container.span(), 120));
+    EXPECT_EQ(CUDA_ERROR_NO_BINARY_FOR_GPU, code_of(container.span(), 70));
+}
+
+TEST(FatBinary, MachineCodeAloneIsNoBinaryForThisDevice) {
+    EXPECT_EQ(CUDA_ERROR_NO_BINARY_FOR_GPU, code_of(Container()
+                                                        .add(elf, 90,
+                                                             "\x7f"
+                                                             "ELF")
+                                                        .span()));
+    const std::string cubin(
+        "\x7f"
+        "ELF\2\1\1\0\0\0",
+        10);
+    EXPECT_EQ(CUDA_ERROR_NO_BINARY_FOR_GPU, code_of(std::as_bytes(std::span(cubin))));
+}
+
+TEST(FatBinary, AnImageIsAContainerAWrapperOrText) {
+    const Container container = Container().add(ptx, 75, ".version 8.0");
+    EXPECT_EQ(".version 8.0", ptx_of_image(container.bytes.data(), 90));
+    const struct {
+        std::uint32_t magic, version;
+        const void *data, *others;
+    } wrapper{0x466243b1, 1, container.bytes.data(), nullptr};
+    EXPECT_EQ(".version 8.0", ptx_of_image(&wrapper, 90));
+    EXPECT_EQ("//", ptx_of_image("//", 90));
+    EXPECT_THROW(ptx_of_image("", 90), Error);
+    EXPECT_THROW(ptx_of_image("\x01\x02", 90), Error);
+}
+
+TEST(FatBinary, EveryShorterPrefixIsRefusedOrHoldsLess) {
+    const Container container = Container().add(ptx, 75, std::string(300, 'x'), Packing::zstd).add(ptx, 80, "y");
+    for (std::size_t length = 4; length < container.bytes.size(); ++length) {  // less has no magic: it is text
+        const std::string copy = container.bytes.substr(0, length);            // on the heap: ASan sees a step too far
+        EXPECT_NE(CUDA_SUCCESS, code_of(std::as_bytes(std::span(copy)))) << length;
+    }
+}
+
+TEST(FatBinary, ALengthThatLeadsOutsideIsRefused) {
+    const std::string good = Container().add(ptx, 75, std::string(300, 'x'), Packing::zstd).bytes;
+    for (const std::size_t field : {16 + 4, 16 + 8, 16 + 16, 16 + 56, 8}) {
+        std::string bad = good;
+        Container::put<std::uint32_t>(bad, field, 0xffffffff);
+        EXPECT_EQ(CUDA_ERROR_INVALID_IMAGE, code_of(std::as_bytes(std::span(bad)))) << field;
+    }
+}
+
+TEST(FatBinary, ATextThatIsNotWhatItsHeaderSaysIsRefused) {
+    for (const Packing packing : {Packing::lz4, Packing::zstd}) {
+        const std::string good = Container().add(ptx, 75, std::string(300, 'x'), packing).bytes;
+        std::string longer = good, damaged = good;
+        Container::put<std::uint64_t>(longer, 16 + 56, 301);
+        EXPECT_EQ(CUDA_ERROR_INVALID_IMAGE, code_of(std::as_bytes(std::span(longer))));
+        Container::put<std::uint32_t>(damaged, 16 + 80, 0xffffffff);
+        EXPECT_EQ(CUDA_ERROR_INVALID_IMAGE, code_of(std::as_bytes(std::span(damaged))));
+    }
+}
+
+}  // namespace
