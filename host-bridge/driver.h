@@ -7,14 +7,17 @@
 #include "shm-device/commands.h"
 
 // What the worker calls beside the rows of the command table.
-#define BARCUDA_DRIVER_EXTRAS(X)                                                                                      \
-    X(cuInit)                                                                                                         \
-    X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName)                     \
-        X(cuDeviceGetUuid_v2) X(cuDeviceGetPCIBusId) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuCtxCreate_v4) \
-            X(cuCtxSetCurrent) X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuStreamWriteValue64_v2)              \
-                X(cuLaunchKernel) X(cuLaunchCooperativeKernel) X(cuModuleLoadData) X(cuLibraryLoadData)               \
-                    X(cuFuncGetParamInfo) X(cuKernelGetParamInfo) X(cuPointerGetAttributes) X(cuEventRecordWithFlags) \
-                        X(cuStreamIsCapturing) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)
+#define BARCUDA_DRIVER_EXTRAS(X)                                                                                    \
+    X(cuInit)                                                                                                       \
+    X(cuDriverGetVersion)                                                                                           \
+    X(cuGetErrorName)                                                                                               \
+    X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid_v2) X(cuDeviceGetPCIBusId)              \
+        X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuCtxCreate_v4) X(cuCtxSetCurrent) X(cuMemHostRegister_v2) \
+            X(cuMemHostUnregister) X(cuStreamWriteValue64_v2) X(cuLaunchKernel) X(cuLaunchCooperativeKernel)        \
+                X(cuModuleLoadData) X(cuLibraryLoadData) X(cuFuncGetParamInfo) X(cuKernelGetParamInfo)              \
+                    X(cuPointerGetAttributes) X(cuEventRecordWithFlags) X(cuStreamIsCapturing)                      \
+                        X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2) X(cuFuncGetName)       \
+    X(cuKernelGetName)
 
 namespace barcuda {
 
@@ -24,8 +27,8 @@ struct Driver {
     BARCUDA_DRIVER_EXTRAS(X)
 #undef X
 
-        // Opens `library` and fills the table. Returns what went wrong and what to do about it; empty: all is well.
-        std::string open(const std::string& library);
+    // Opens `library` and fills the table. Returns what went wrong and what to do about it; empty: all is well.
+    std::string open(const std::string& library);
     std::string error_name(CUresult result) const;
 };
 

@@ -116,6 +116,36 @@ CUresult describe_kernel(CUkernel kernel, FunctionInfo* info) {
     return describe(kernel, info, driver().cuKernelGetParamInfo);
 }
 
+namespace {
+template <class Handle, class Ask> CUresult name_of(Handle handle, char* name, std::size_t room, Ask ask) {
+    const char* text = nullptr;
+    if (!ask || room == 0) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult r = ask(&text, handle); r != CUDA_SUCCESS) return r;
+    std::strncpy(name, text, room - 1);
+    return CUDA_SUCCESS;
+}
+}  // namespace
+CUresult function_name(CUfunction f, char* name, std::size_t room) { return name_of(f, name, room, driver().cuFuncGetName); }
+CUresult kernel_name(CUkernel k, char* name, std::size_t room) { return name_of(k, name, room, driver().cuKernelGetName); }
+
+CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address) {
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: break;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    void* values[] = {value};
+    *value = 0;
+    return driver().cuPointerGetAttributes(1, &attribute, values, address);
+}
+
 CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted) {
     if (CUresult r = session().granter().grant(bytes, *offset, *granted); r != CUDA_SUCCESS) return r;
     if (std::string error = session().extents().map(*offset, *granted); !error.empty()) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -63,7 +63,6 @@
     X(cuMemGetInfo_v2,                                call, out, out)                                  \
     X(cuMemAlloc_v2,                                  call, out, in)                                   \
     X(cuMemAllocPitch_v2,                             call, out, out, in, in, in)                      \
-    X(cuMemFree_v2,                                   call, freed)                                     \
     X(cuMemGetAddressRange_v2,                        call, maybe, maybe, in)                          \
     X(cuMemAllocAsync,                                call, out, in, use)                              \
     X(cuMemAllocFromPoolAsync,                        call, out, in, use, use)                         \
@@ -129,6 +128,7 @@
 
 #define BARCUDA_INNER(X)                                                                               \
     X(cuDevicePrimaryCtxRelease_v2,                   call, in)                                        \
+    X(cuMemFree_v2,                                   call, freed)                                     \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
     X(cuMemcpyHtoDAsync_v2,                           post, device<2>, region<2>, in, use)             \
     X(cuMemcpyDtoHAsync_v2,                           post, region<2>, device<2>, in, use)             \
@@ -157,6 +157,9 @@
     X(load_library,                                   call, make, region<2>, in)                       \
     X(describe_function,                              call, use, out)                                  \
     X(describe_kernel,                                call, use, out)                                  \
+    X(function_name,                                  call, use, fill<2>, in)                          \
+    X(kernel_name,                                    call, use, fill<2>, in)                          \
+    X(pointer_attribute,                              call, out, in, in)                               \
     X(grant,                                          call, in, out, out)                              \
     X(give_back,                                      call, in, in)                                    \
     X(take_output,                                    call, fill<1>, in, out)

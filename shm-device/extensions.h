@@ -50,6 +50,12 @@ CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes);
 CUresult describe_function(CUfunction function, FunctionInfo* info);
 CUresult describe_kernel(CUkernel kernel, FunctionInfo* info);
 
+CUresult function_name(CUfunction function, char* name, std::size_t room);
+CUresult kernel_name(CUkernel kernel, char* name, std::size_t room);
+
+// cuPointerGetAttribute of device memory, for attributes of at most eight bytes that hold no handle.
+CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address);
+
 // Heap memory of the client: a run of granules, zero-filled, registered with the GPU.
 CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted);
 CUresult give_back(std::uint64_t offset, std::uint64_t bytes);

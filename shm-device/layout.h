@@ -34,7 +34,7 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 1u                   /* grows with every change of this file */
+#define BARCUDA_LAYOUT 2u                   /* grows with every change of this file */
 
 #define BARCUDA_PAGE 4096ull
 #define BARCUDA_SLOTS_OFFSET 0x1000ull
@@ -44,13 +44,17 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_CHANNEL_SIZE 0x100000ull
 #define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, and a multiple of every huge page but 1 GiB */
 #define BARCUDA_DEFAULT_BASE 0x200000000000ull /* free on x86-64 Linux, under ASan too; a region may name another */
+/* Where the GPU's own memory lies in a worker, and so in kernel arguments: workers run with the legacy mmap layout, guest
+ * programs with the usual one, and nothing of theirs is ever mapped here. An address says which of the two it is. */
+#define BARCUDA_DEVICE_BASE 0x2a0000000000ull
+#define BARCUDA_DEVICE_END 0x500000000000ull
 #define BARCUDA_MIN_SIZE 0x8000000ull        /* 128 MiB: 8 channels and three granules */
 #define BARCUDA_MAX_SIZE 0x4000000000ull     /* 256 GiB: what SeaBIOS and 40 physical address bits can place */
 #define BARCUDA_MAX_CHANNELS 256u
 #define BARCUDA_MAX_DEVICES 16u
 #define BARCUDA_BYTES_PER_CHANNEL 0x4000000ull /* one channel slot for each 64 MiB of region, within 8..256 */
 
-struct barcuda_header {            /* all H; written before `magic`, constant afterwards but for `epoch` and `alive` */
+struct barcuda_header {            /* all H; written before `magic`, constant afterwards but for `heartbeat` */
 	barcuda_u64 magic;         /* BARCUDA_MAGIC, stored last with release order */
 	barcuda_u32 layout;        /* BARCUDA_LAYOUT */
 	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
@@ -68,6 +72,7 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u32 driver_version; /* cuDriverGetVersion of the host */
 	barcuda_u64 bridge_start;  /* /proc/PID/stat starttime of bridge_pid: tells a reused pid */
 	char build[64];            /* the host's version, for messages */
+	barcuda_u64 heartbeat;     /* grows several times a second while a bridge serves the region */
 };
 
 /* A channel slot's life is three counters, each written by one side and only ever growing:
@@ -153,6 +158,8 @@ BARCUDA_ASSERT(sizeof(struct barcuda_header) <= BARCUDA_SLOTS_OFFSET);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160);
+BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_BASE);
 BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
 BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_grant) == 8);

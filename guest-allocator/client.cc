@@ -1,0 +1,169 @@
+#include "guest-allocator/client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/patience.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+std::mutex connecting;
+bool tried = false;
+Error reason;
+std::atomic<bool> forked{false};
+
+// Ids that live: a bit each. Handles that the host gave (from `given` on) are not among them.
+constexpr std::uint64_t most_ids = 1u << 22, given = 1ull << 31;
+std::atomic<std::uint64_t> live[most_ids / 64];
+
+void in_forked_child() { forked.store(true, std::memory_order_relaxed); }
+
+}  // namespace
+
+std::atomic<Client*> Client::ready_{nullptr};
+
+bool forked_after_connection() noexcept { return forked.load(std::memory_order_relaxed); }
+
+const Error& Client::why() noexcept { return reason; }
+
+Client* Client::get() noexcept {
+    if (Client* c = current()) return c;
+    std::lock_guard lock(connecting);
+    if (tried) return current();
+    tried = true;
+    alignas(
+        Client) static char room[sizeof(Client)];  // never destroyed: the program's own destructors may still need it
+    Client* c = new (room) Client;
+    reason = c->connect();
+    if (reason) return nullptr;
+    pthread_atfork(nullptr, nullptr, in_forked_child);
+    ready_.store(c, std::memory_order_release);
+    return c;
+}
+
+Error Client::connect() noexcept {
+    if (Error e = region_.open(nullptr, fingerprint())) return e;
+    if (Error e = region_.open_channel(channel_)) return e;
+    // Addresses of GPU memory must never be those of something else in this process. Nothing is usually mapped there;
+    // from now on nothing can be. Not fatal where address space is limited (ulimit -v).
+    mmap(reinterpret_cast<void*>(BARCUDA_DEVICE_BASE), BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    channel_.client().pid = static_cast<barcuda_u32>(getpid());
+    strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
+    alignas(Queue) static char room[sizeof(Queue)];
+    queue_ = new (room) Queue(*this, channel_);
+    return {};
+}
+
+const barcuda_device* Client::device(int ordinal) const {
+    return ordinal >= 0 && static_cast<barcuda_u32>(ordinal) < header().device_count ? &region_.devices()[ordinal]
+                                                                                     : nullptr;
+}
+
+void Client::complain(const char* text) noexcept {
+    if (complained_.test_and_set()) return;
+    char line[400];
+    const int n = snprintf(line, sizeof line, "barcuda: the GPU is lost: %s\n", text);
+    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
+}
+
+CUresult Client::ended() noexcept {
+    barcuda_status& s = status();
+    if (observe(s.state) <= BARCUDA_STATE_READY) return CUDA_SUCCESS;
+    char message[sizeof s.message];
+    memcpy(message, s.message, sizeof message);
+    message[sizeof message - 1] = 0;
+    complain(message);
+    const auto error = static_cast<CUresult>(observe(s.fatal_error));
+    return error == CUDA_SUCCESS ? CUDA_ERROR_DEVICE_UNAVAILABLE : error;
+}
+
+CUresult Client::take_error() noexcept {
+    barcuda_status& s = status();
+    if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) return sticky;
+    const std::uint64_t failures = observe(s.posted_count);
+    if (failures_seen_.exchange(failures, std::memory_order_relaxed) == failures) return CUDA_SUCCESS;
+    return static_cast<CUresult>(observe(s.posted_error));
+}
+
+void Patience::look_for_host(Client& client) noexcept {
+    const std::uint64_t now = observe(client.header().heartbeat);
+    silent_ = now == heartbeat_ ? silent_ + 1 : 0;
+    heartbeat_ = now;
+    if (silent_ < 10) return;  // ten looks, hundreds of milliseconds apart
+    barcuda_status& s = client.status();
+    if (observe(s.state) > BARCUDA_STATE_READY) return;
+    strncpy(s.message, "the bridge does not answer any more (it was killed, or its host has stopped)",
+            sizeof s.message - 1);
+    publish(s.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
+    publish(s.state, static_cast<std::uint32_t>(BARCUDA_STATE_GONE));
+}
+
+// ---- ids
+// --------------------------------------------------------------------------------------------------------------
+
+std::uint64_t Client::new_id() noexcept {
+    std::lock_guard lock(ids_mutex_);
+    const std::uint64_t id = free_count_ ? free_ids_[--free_count_] : next_id_ < most_ids ? next_id_++ : 0;
+    if (id) live[id / 64].fetch_or(1ull << id % 64, std::memory_order_relaxed);
+    return id;
+}
+
+void Client::free_id(std::uint64_t id) noexcept {
+    if (id >= most_ids || !knows(id)) return;
+    std::lock_guard lock(ids_mutex_);
+    live[id / 64].fetch_and(~(1ull << id % 64), std::memory_order_relaxed);
+    if (free_count_ == free_room_) {
+        const std::size_t room = free_room_ ? free_room_ * 2 : 256;
+        void* grown = realloc(free_ids_, room * sizeof *free_ids_);
+        if (!grown) return;  // the id is never used again: there are four million
+        free_ids_ = static_cast<std::uint32_t*>(grown), free_room_ = room;
+    }
+    free_ids_[free_count_++] = static_cast<std::uint32_t>(id);
+}
+
+bool Client::knows(std::uint64_t id) const noexcept {
+    if (id <= 2 || id >= given) return true;  // null and the default streams; what the host gave, the host knows
+    return id < most_ids && live[id / 64].load(std::memory_order_relaxed) >> id % 64 & 1;
+}
+
+// ---- heap::ExtentSource
+// -----------------------------------------------------------------------------------------------
+
+heap::Extent Client::window() const noexcept {
+    const std::uint64_t start = header().extents_offset;
+    return {static_cast<std::byte*>(region_.at(start)), header().size - start};
+}
+
+bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
+    std::uint64_t offset = 0, granted = 0;
+    if (command<Op::grant>(bytes, &offset, &granted) != CUDA_SUCCESS || granted < bytes) return false;
+    void* at = nullptr;
+    if (Error e = region_.map_extent(offset, granted, &at)) {
+        command<Op::give_back>(offset, granted);
+        return complain(e.text), false;
+    }
+    out = {static_cast<std::byte*>(at), granted};
+    return true;
+}
+
+void Client::release(heap::Extent extent) noexcept {
+    const std::uint64_t offset = region_.offset_of(extent.address);
+    region_.unmap_extent(offset, extent.bytes);
+    command<Op::give_back>(offset, extent.bytes);
+}
+
+heap::ExtentSource* heap::connect() noexcept {
+    Client* c = Client::get();
+    return c && !forked_after_connection() ? c : nullptr;
+}
+
+}  // namespace barcuda

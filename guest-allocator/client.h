@@ -1,0 +1,69 @@
+// client.h: this process as a client of the bridge: one region, one channel, opened at the first need. The heap gets
+// its extents here, commands leave here (queue.h), and whatever ends the session is noticed here.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "guest-allocator/heap/extents.h"
+#include "guest-allocator/queue.h"
+#include "shm-device/region.h"
+
+namespace barcuda {
+
+class Client final : public heap::ExtentSource {
+  public:
+    // The connection; made by the first caller. Null if there is none: why() says so.
+    static Client* get() noexcept;
+    static const Error& why() noexcept;
+    // The connection if it has been made already.
+    static Client* current() noexcept { return ready_.load(std::memory_order_acquire); }
+
+    Region& region() { return region_; }
+    const barcuda_header& header() const { return region_.header(); }
+    const barcuda_device* device(int ordinal) const;  // null: no such device
+    barcuda_status& status() { return channel_.status(); }
+    Queue& queue() { return *queue_; }
+    const Channel& channel() const { return channel_; }
+
+    // What posted work has done since the last question: a GPU fault (sticky), the failure of a posted command, or
+    // success.
+    CUresult take_error() noexcept;
+    // Why nothing can be asked any more; CUDA_SUCCESS while the session lives.
+    CUresult ended() noexcept;
+
+    // ---- the kinds' guest (shm-device/kinds.h)
+    std::uint64_t offset_of(const void* p) const { return region_.offset_of(p); }
+    std::uint64_t new_id() noexcept;
+    void free_id(std::uint64_t id) noexcept;
+    bool knows(std::uint64_t id) const noexcept;
+
+    // ---- heap::ExtentSource
+    heap::Extent window() const noexcept override;
+    bool grant(std::size_t bytes, heap::Extent& out) noexcept override;
+    void release(heap::Extent extent) noexcept override;
+    bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
+    int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
+
+  private:
+    Client() = default;
+    Error connect() noexcept;
+    void complain(const char* text) noexcept;  // once
+
+    static std::atomic<Client*> ready_;
+    Region region_;
+    Channel channel_;
+    Queue* queue_ = nullptr;
+    std::atomic<std::uint64_t> failures_seen_{0};
+    std::atomic_flag complained_;
+    std::mutex ids_mutex_;
+    std::uint32_t* free_ids_ = nullptr;  // a stack
+    std::size_t free_count_ = 0, free_room_ = 0;
+    std::uint64_t next_id_ = 0x10;
+};
+
+// True in a child that was forked after the connection: CUDA does not work there, as it does not natively.
+bool forked_after_connection() noexcept;
+
+}  // namespace barcuda

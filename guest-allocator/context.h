@@ -1,0 +1,14 @@
+// context.h: which context is current in the calling thread: a stack, kept here; the worker is told with each command.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace barcuda {
+
+CUcontext current_context() noexcept;  // the top of this thread's stack; null: none
+inline std::uint32_t current_context_id() noexcept {
+    return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current_context()));
+}
+
+}  // namespace barcuda

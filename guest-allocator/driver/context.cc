@@ -1,0 +1,206 @@
+// context.cc: contexts. The stack of each thread is kept here; a command carries the id of the context at its top, and
+// the worker switches to it. Making, retaining and ending contexts are the worker's.
+#include "guest-allocator/context.h"
+
+#include <mutex>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/streams.h"
+
+namespace barcuda {
+namespace {
+
+constexpr int depth_limit = 64;  // pushes without pops: a program this deep has lost count
+struct Stack {
+    CUcontext contexts[depth_limit] = {};
+    int depth = 0;
+};
+thread_local constinit Stack stack;
+
+// Which device a context belongs to, and the primary ones. A handful per process: a table under a lock.
+struct Known {
+    CUcontext context;
+    CUdevice device;
+    unsigned flags;
+    int retained;  // primary contexts: how often; -1: not a primary one
+};
+std::mutex mutex;
+Known known[BARCUDA_MAX_DEVICES * 4];
+unsigned known_count = 0;
+
+Known* find(CUcontext context) {
+    for (unsigned i = 0; i < known_count; ++i)
+        if (known[i].context == context) return &known[i];
+    return nullptr;
+}
+Known* find_primary(CUdevice device) {
+    for (unsigned i = 0; i < known_count; ++i)
+        if (known[i].device == device && known[i].retained >= 0 && known[i].context) return &known[i];
+    return nullptr;
+}
+Known* add(CUcontext context, CUdevice device, unsigned flags, int retained) {
+    Known* at = find(nullptr);
+    if (!at) {
+        if (known_count == std::size(known)) return nullptr;
+        at = &known[known_count++];
+    }
+    return &(*at = {context, device, flags, retained});
+}
+
+bool device_exists(CUdevice device) { return Client::current() && Client::current()->device(device); }
+
+}  // namespace
+
+CUcontext current_context() noexcept { return stack.depth ? stack.contexts[stack.depth - 1] : nullptr; }
+
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(mutex);
+    Known* primary = find_primary(device);
+    if (!primary) {
+        CUcontext fresh = nullptr;
+        if (CUresult r = command<Op::retain_primary>(&fresh, device); r != CUDA_SUCCESS) return r;
+        primary = find(fresh);
+        if (!primary && !(primary = add(fresh, device, 0, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    ++primary->retained;
+    *context = primary->context;
+    return CUDA_SUCCESS;
+}
+
+// The worker keeps the primary context: the client's memory is registered in it. What the program sees is the count.
+CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(mutex);
+    Known* primary = find_primary(device);
+    if (!primary || primary->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    --primary->retained;
+    return CUDA_SUCCESS;
+}
+
+CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(mutex);
+    Known* primary = find_primary(device);
+    if (!primary) return CUDA_SUCCESS;
+    forget_streams(primary->context);
+    if (CUresult r = command<Op::reset_primary>(device); r != CUDA_SUCCESS) return r;
+    primary->retained = 0;
+    *primary = {};
+    return CUDA_SUCCESS;
+}
+
+CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+    if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    std::lock_guard lock(mutex);
+    Known* primary = find_primary(device);
+    *flags = primary ? primary->flags : 0;
+    *active = primary && primary->retained > 0;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (parameters && (parameters->numExecAffinityParams || parameters->cigParams)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (stack.depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (CUresult r = command<Op::create_context>(context, flags, device); r != CUDA_SUCCESS) return r;
+    std::lock_guard lock(mutex);
+    add(*context, device, flags, -1);
+    stack.contexts[stack.depth++] = *context;
+    return CUDA_SUCCESS;
+}
+CU cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
+    return cuCtxCreate_v4(context, nullptr, flags, device);
+}
+
+CU cuCtxDestroy_v2(CUcontext context) {
+    std::lock_guard lock(mutex);
+    Known* k = find(context);
+    if (!context || !k || k->retained >= 0) return CUDA_ERROR_INVALID_CONTEXT;
+    forget_streams(context);
+    if (CUresult r = command<Op::cuCtxDestroy_v2>(context); r != CUDA_SUCCESS) return r;
+    *k = {};
+    if (current_context() == context) --stack.depth;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxPushCurrent_v2(CUcontext context) {
+    if (!context || stack.depth == depth_limit) return CUDA_ERROR_INVALID_CONTEXT;
+    stack.contexts[stack.depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxPopCurrent_v2(CUcontext* context) {
+    if (!stack.depth) return CUDA_ERROR_INVALID_CONTEXT;
+    const CUcontext top = stack.contexts[--stack.depth];
+    if (context) *context = top;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxSetCurrent(CUcontext context) {
+    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!context) return stack.depth ? (--stack.depth, CUDA_SUCCESS) : CUDA_SUCCESS;
+    if (!stack.depth) stack.depth = 1;
+    stack.contexts[stack.depth - 1] = context;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxGetCurrent(CUcontext* context) {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    *context = current_context();
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxGetDevice(CUdevice* device) {
+    if (!device) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    std::lock_guard lock(mutex);
+    Known* k = current_context() ? find(current_context()) : nullptr;
+    if (!k) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = k->device;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+    if (!context) return cuCtxGetDevice(device);
+    std::lock_guard lock(mutex);
+    Known* k = find(context);
+    if (!device || !k) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = k->device;
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxGetId(CUcontext context, unsigned long long* id) {
+    if (!id) return CUDA_ERROR_INVALID_VALUE;
+    if (!context) context = current_context();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    *id = reinterpret_cast<unsigned long long>(context);
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxGetApiVersion(CUcontext context, unsigned* version) {
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    if (!context && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    *version = 3020;  // what the driver answers for every context since CUDA 3.2
+    return CUDA_SUCCESS;
+}
+
+CU cuCtxSynchronize() { return current_context() ? wait_for_streams(current_context()) : CUDA_ERROR_INVALID_CONTEXT; }
+CU cuCtxSynchronize_v2(CUcontext context) {
+    if (!context) return cuCtxSynchronize();
+    cuCtxPushCurrent_v2(context);
+    const CUresult r = wait_for_streams(context);
+    cuCtxPopCurrent_v2(nullptr);
+    return r;
+}

@@ -1,0 +1,196 @@
+// copy.cc: one-dimensional copies. Where the host side lies decides how it travels:
+//
+//   in the region       an offset in the command; the GPU reads or writes the program's own buffer (zero-copy)
+//   elsewhere, small    inside the command (to the device), or by way of a small buffer in the region (to the host)
+//   elsewhere, large    in pieces through buffers in the region, the copying of one overlapped with the DMA of another
+#include "guest-allocator/driver/copy.h"
+
+#include <string.h>
+
+#include <algorithm>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/fence.h"
+#include "guest-allocator/heap/heap.h"
+#include "guest-allocator/heap/statistics.h"
+
+namespace barcuda {
+namespace {
+
+// Up to here the bytes ride in the command, even of memory in the region: posting 4 KiB is cheaper than waiting for a
+// DMA of it.
+constexpr std::size_t inline_bytes = 16 * 1024;
+// Up to here the driver stages a pageable source before its call returns, so the command's own bytes may be the source.
+constexpr std::size_t most_inline_bytes = 64 * 1024;
+
+bool pinned(const void* p, std::size_t bytes) {
+    const heap::Kind kind = heap::kind_of(p, bytes);
+    return kind == heap::Kind::pinned || kind == heap::Kind::registered;
+}
+
+// Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it.
+class Stage {
+  public:
+    static constexpr std::size_t piece =
+        2 << 20;  // about 40 us of DMA: enough to hide a wake-up, small enough for the cache
+    explicit Stage(std::size_t bytes)
+        : piece_(std::min(piece, bytes)),
+          memory_(static_cast<std::byte*>(heap::staging_alloc(2 * padded(piece_) + 64))) {
+        if (memory_) fences()[0] = fences()[1] = 0;
+    }
+    ~Stage() {
+        if (!memory_) return;
+        for (int i : {0, 1}) wait(i);
+        heap::staging_free(memory_);
+    }
+    explicit operator bool() const { return memory_; }
+    std::size_t size() const { return piece_; }
+    std::byte* buffer(int i) { return memory_ + 64 + static_cast<std::size_t>(i) * padded(piece_); }
+    CUresult fence(int i, CUstream stream) {
+        return command<Op::write_fence>(stream, Client::current()->offset_of(&fences()[i]), ++asked_[i]);
+    }
+    CUresult wait(int i) { return wait_until(fences()[i], asked_[i]); }
+
+  private:
+    unsigned long long* fences() { return reinterpret_cast<unsigned long long*>(memory_); }
+    std::size_t piece_;
+    std::byte* memory_;
+    unsigned long long asked_[2] = {0, 0};
+};
+
+CUresult finished(CUresult r) {
+    const CUresult posted = Client::current()->take_error();
+    return r == CUDA_SUCCESS ? posted : r;
+}
+
+CUresult send_inline(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+    const auto* at = static_cast<const std::byte*>(from);
+    for (std::size_t n; bytes; at += n, to += n, bytes -= n) {
+        n = std::min(bytes, most_inline_bytes);
+        if (CUresult r = command<Op::copy_in>(to, static_cast<const void*>(at), n, stream); r != CUDA_SUCCESS) return r;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult send_staged(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+    Stage stage(bytes);
+    if (!stage) return send_inline(to, from, bytes, stream);  // the region is full: slower, but right
+    const auto* at = static_cast<const std::byte*>(from);
+    CUresult r = CUDA_SUCCESS;
+    for (int i = 0; bytes && r == CUDA_SUCCESS; i ^= 1) {
+        const std::size_t n = std::min(bytes, stage.size());
+        if ((r = stage.wait(i)) != CUDA_SUCCESS) break;
+        memcpy(stage.buffer(i), at, n);
+        r = command<Op::cuMemcpyHtoDAsync_v2>(to, static_cast<const void*>(stage.buffer(i)), n, stream);
+        if (r == CUDA_SUCCESS) r = stage.fence(i, stream);
+        at += n, to += n, bytes -= n;
+    }
+    for (int i : {0, 1})
+        if (CUresult w = stage.wait(i); r == CUDA_SUCCESS) r = w;
+    return finished(r);
+}
+
+CUresult fetch_inline(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    auto* at = static_cast<std::byte*>(to);
+    for (std::size_t n; bytes; at += n, from += n, bytes -= n) {
+        n = std::min(bytes, max_result_bytes);
+        if (CUresult r = command<Op::copy_out>(static_cast<void*>(at), from, n, stream); r != CUDA_SUCCESS) return r;
+    }
+    return finished(CUDA_SUCCESS);
+}
+
+CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    Stage stage(bytes);
+    if (!stage) return fetch_inline(to, from, bytes, stream);
+    auto* at = static_cast<std::byte*>(to);
+    const auto ask = [&](int i, std::size_t start) {
+        const std::size_t n = std::min(bytes - start, stage.size());
+        const CUresult r =
+            command<Op::cuMemcpyDtoHAsync_v2>(static_cast<void*>(stage.buffer(i)), from + start, n, stream);
+        return r == CUDA_SUCCESS ? stage.fence(i, stream) : r;
+    };
+    CUresult r = ask(0, 0);
+    for (std::size_t start = 0, i = 0; start < bytes && r == CUDA_SUCCESS; start += stage.size(), i ^= 1) {
+        if (start + stage.size() < bytes && (r = ask(static_cast<int>(i ^ 1), start + stage.size())) != CUDA_SUCCESS)
+            break;
+        if ((r = stage.wait(static_cast<int>(i))) != CUDA_SUCCESS) break;
+        if ((r = finished(r)) != CUDA_SUCCESS) break;  // never hand out bytes that the GPU has not written
+        memcpy(at + start, stage.buffer(static_cast<int>(i)), std::min(bytes - start, stage.size()));
+    }
+    return r;
+}
+
+}  // namespace
+
+CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (bytes == 0) return CUDA_SUCCESS;
+    if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
+    const bool zero_copy = heap::in_region(from, bytes);
+    const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
+    if (bytes <= inline_bytes && !asynchronous) return send_inline(to, from, bytes, stream);
+    if (!zero_copy)
+        return bytes <= most_inline_bytes ? send_inline(to, from, bytes, stream) : send_staged(to, from, bytes, stream);
+    if (CUresult r = command<Op::cuMemcpyHtoDAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
+    return asynchronous ? CUDA_SUCCESS : wait_for(stream);
+}
+
+CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (bytes == 0) return CUDA_SUCCESS;
+    if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
+    if (!heap::in_region(to, bytes)) return fetch_staged(to, from, bytes, stream);
+    if (CUresult r = command<Op::cuMemcpyDtoHAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
+    return until == Until::reusable && pinned(to, bytes) ? CUDA_SUCCESS : wait_for(stream);
+}
+
+CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (bytes == 0) return CUDA_SUCCESS;
+    if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
+    void* const to_host = reinterpret_cast<void*>(to);
+    const void* const from_host = reinterpret_cast<const void*>(from);
+    if (is_device(to)) {
+        if (!is_device(from)) return copy_to_device(to, from_host, bytes, stream, until);
+        return command<Op::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
+    }
+    if (is_device(from)) return copy_to_host(to_host, from, bytes, stream, until);
+    // Host to host: in stream order. Memory that the GPU reaches is copied by it; other memory once the stream has got
+    // there.
+    if (until == Until::reusable && heap::in_region(to_host, bytes) && heap::in_region(from_host, bytes) &&
+        pinned(to_host, bytes) && pinned(from_host, bytes))
+        return command<Op::cuMemcpyHtoDAsync_v2>(to, from_host, bytes, stream);
+    if (CUresult r = wait_for(stream); r != CUDA_SUCCESS) return r;
+    memmove(to_host, from_host, bytes);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+    return copy_to_device(to, from, bytes, nullptr, Until::done);
+}
+CU cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+    return copy_to_host(to, from, bytes, nullptr, Until::done);
+}
+CU cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream s) {
+    return copy_to_device(to, from, bytes, s, Until::reusable);
+}
+CU cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream s) {
+    return copy_to_host(to, from, bytes, s, Until::reusable);
+}
+CU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) { return copy_any(to, from, bytes, nullptr, Until::done); }
+CU cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
+    return copy_any(to, from, bytes, s, Until::reusable);
+}
+
+// Addresses are unique across devices: which context each belongs to need not be said.
+CU cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
+    return copy_any(to, from, bytes, nullptr, Until::done);
+}
+CU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream s) {
+    return copy_any(to, from, bytes, s, Until::reusable);
+}

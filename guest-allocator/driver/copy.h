@@ -1,0 +1,27 @@
+// copy.h: what kind of memory an address is, and one-dimensional copies between any two kinds.
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+// The GPU's own memory has a window of addresses of its own: nothing of this process is ever mapped there.
+inline bool is_device(std::uint64_t address) {
+    return address - BARCUDA_DEVICE_BASE < BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE;
+}
+inline bool is_device(const void* p) { return is_device(reinterpret_cast<std::uint64_t>(p)); }
+
+// What a call owes its caller when it returns.
+enum class Until {
+    reusable,  // host memory that was pageable may be reused; pinned memory may still be in use (the *Async calls)
+    done,      // the copy has happened (the synchronous calls)
+};
+CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept;
+CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept;
+CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept;
+
+}  // namespace barcuda

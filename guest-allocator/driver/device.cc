@@ -1,0 +1,118 @@
+// device.cc: devices, answered from the region's table: no question about a device leaves the guest.
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest-allocator/client.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/heap/heap.h"
+
+using barcuda::Client;
+
+namespace {
+
+// One line on the first failure, since most programs print only "no CUDA-capable device is detected".
+CUresult no_client() {
+    static std::atomic_flag told;
+    if (barcuda::forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!told.test_and_set()) {
+        char line[600];
+        const int n = snprintf(line, sizeof line, "barcuda: no GPU: %s\n", Client::why().text);
+        if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return CUDA_ERROR_NO_DEVICE;
+    }
+    return CUDA_ERROR_NO_DEVICE;
+}
+
+const barcuda_device* device(int ordinal) {
+    Client* client = Client::current();
+    return client ? client->device(ordinal) : nullptr;
+}
+
+CUresult copy_name(char* to, int room, const char* from) {
+    if (!to || room <= 0) return CUDA_ERROR_INVALID_VALUE;
+    strncpy(to, from, static_cast<std::size_t>(room) - 1);
+    to[room - 1] = 0;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CU cuInit(unsigned flags) {
+    if (flags) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::get() || barcuda::forked_after_connection()) return no_client();
+    barcuda::heap::activate();
+    return CUDA_SUCCESS;
+}
+
+CU cuDriverGetVersion(int* version) {
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    Client* client = Client::get();
+    *version = client ? static_cast<int>(client->header().driver_version) : CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CU cuDeviceGetCount(int* count) {
+    if (!count) return CUDA_ERROR_INVALID_VALUE;
+    Client* client = Client::current();
+    if (!client) return CUDA_ERROR_NOT_INITIALIZED;
+    *count = static_cast<int>(client->header().device_count);
+    return CUDA_SUCCESS;
+}
+
+CU cuDeviceGet(CUdevice* out, int ordinal) {
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+    *out = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CU cuDeviceGetName(char* name, int room, CUdevice d) {
+    return device(d) ? copy_name(name, room, device(d)->name) : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CU cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice d) {
+    if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    memcpy(uuid->bytes, device(d)->uuid, sizeof uuid->bytes);
+    return CUDA_SUCCESS;
+}
+
+CU cuDeviceGetPCIBusId(char* id, int room, CUdevice d) {
+    return device(d) ? copy_name(id, room, device(d)->pci_bus_id) : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CU cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
+    if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; device(i); ++i)
+        if (strcasecmp(device(i)->pci_bus_id, id) == 0) return *out = i, CUDA_SUCCESS;
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CU cuDeviceTotalMem_v2(size_t* bytes, CUdevice d) {
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    *bytes = device(d)->total_memory;
+    return CUDA_SUCCESS;
+}
+
+CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    const barcuda_device* dev = device(d);
+    if (!dev) return CUDA_ERROR_INVALID_DEVICE;
+    const auto a = static_cast<unsigned>(attribute);
+    if (a == 0 || a >= dev->attribute_count || dev->attributes[a] == BARCUDA_ATTRIBUTE_UNKNOWN)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+        // What is true of the GPU but not of a guest's way to it. Managed memory is region memory here: host and device
+        // may both touch it at any time, but it does not migrate, and the device cannot touch memory outside the
+        // region.
+        case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+        case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+        case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: *value = 0; break;
+        default: *value = dev->attributes[a];
+    }
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,96 @@
+// launch.cc: launches. The parameters are packed here, as the function's own layout says, and ride in the command; a
+// launch that cannot work is refused here, since a posted one could only fail later.
+#include <string.h>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/module.h"
+
+namespace barcuda {
+namespace {
+
+constexpr std::size_t most_parameter_bytes = 32764;  // CUDA's own limit, since 12.1
+
+// The packed parameters: in place if the program has packed them itself, else in `room`.
+CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
+              std::size_t& bytes) {
+    if (each && extra) return CUDA_ERROR_INVALID_VALUE;
+    packed = room, bytes = f.parameter_bytes;
+    if (extra) {
+        for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+            if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = extra[1];
+            else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<std::size_t*>(extra[1]);
+            else return CUDA_ERROR_INVALID_VALUE;
+        }
+        return packed && bytes >= f.parameter_bytes && bytes <= most_parameter_bytes ? CUDA_SUCCESS
+                                                                                     : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (f.parameter_count == 0) return bytes = 0, CUDA_SUCCESS;
+    if (!each) return CUDA_ERROR_INVALID_VALUE;
+    for (std::uint32_t i = 0; i < f.parameter_count; ++i) {
+        const auto [offset, size] = f.parameters()[i];
+        if (!each[i]) return CUDA_ERROR_INVALID_VALUE;
+        memcpy(room + offset, each[i], size);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
+    CUresult error = CUDA_ERROR_INVALID_CONTEXT;
+    if (!current_context()) return error;
+    const FunctionFacts* f = facts(function, error);
+    if (!f) return error;
+    std::uint64_t threads = 1;
+    for (unsigned b : shape.block) threads *= b;
+    if (threads == 0 || threads > static_cast<std::uint64_t>(f->max_threads_per_block)) return CUDA_ERROR_INVALID_VALUE;
+    if (!shape.grid[0] || !shape.grid[1] || !shape.grid[2] || shape.grid[0] > 0x7fffffff || shape.grid[1] > 65535 ||
+        shape.grid[2] > 65535 || shape.block[2] > 64)
+        return CUDA_ERROR_INVALID_VALUE;
+    alignas(16) std::byte room[most_parameter_bytes];
+    const void* packed = nullptr;
+    std::size_t bytes = 0;
+    if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
+    return command<Op::launch>(function, shape, stream, packed, bytes);
+}
+
+}  // namespace
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                  unsigned shared, CUstream stream, void** parameters, void** extra) {
+    return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared, 0}, stream, parameters, extra);
+}
+
+CU cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                             unsigned shared, CUstream stream, void** parameters) {
+    return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared, 1}, stream, parameters, nullptr);
+}
+
+CU cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
+    if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+    ext::Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                     {config->blockDimX, config->blockDimY, config->blockDimZ},
+                     config->sharedMemBytes,
+                     0};
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+        const CUlaunchAttribute& a = config->attrs[i];
+        switch (a.id) {
+            case CU_LAUNCH_ATTRIBUTE_IGNORE:
+            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:  // hints: a launch without them computes the same
+            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+            case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: break;
+            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape.cooperative = a.value.cooperative != 0; break;
+            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+                if (a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z > 1)
+                    return CUDA_ERROR_NOT_SUPPORTED;
+                break;
+            default: return CUDA_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return launch(f, shape, config->hStream, parameters, extra);
+}

@@ -1,0 +1,160 @@
+// memory.cc: host memory and what pointers are. Pinned memory comes from the heap and never leaves the guest's hands:
+// host address = device address, so there is nothing to ask the worker. Managed memory is pinned memory under another
+// name.
+#include <string.h>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/copy.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/fence.h"
+#include "guest-allocator/heap/heap.h"
+
+namespace barcuda {
+namespace {
+
+constexpr unsigned managed_mark = 0x80000000;  // in heap flags: cuMemAllocManaged's, not cuMemHostAlloc's
+
+CUresult allocate(void** p, std::size_t bytes, unsigned flags) {
+    if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    *p = heap::pinned_alloc(bytes, flags);
+    return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
+CUresult give_back(void* p) {
+    if (!p) return CUDA_SUCCESS;
+    const heap::Found found = heap::find(p);
+    if (found.kind != heap::Kind::pinned || found.base != p) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult waited = current_context() && gpu_busy() ? wait_for_streams(current_context()) : CUDA_SUCCESS;
+    return heap::pinned_free(p) ? waited : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
+
+// Attributes of memory in the region (or elsewhere in this process), answered here.
+CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p) {
+    const heap::Found f = heap::find(p);
+    const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
+    const bool managed = pinned && f.flags & managed_mark;
+    const auto put = [&](auto value) { return memcpy(data, &value, sizeof value), CUDA_SUCCESS; };
+    // Plain malloc memory is no business of CUDA's, wherever it lies.
+    if (!pinned && attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_CONTEXT: return put(current_context());
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            return put(unsigned{managed ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST});
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+            return heap::in_region(p, 1) ? put(reinterpret_cast<CUdeviceptr>(p)) : CUDA_ERROR_INVALID_VALUE;
+        case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(p);
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(unsigned{managed});
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(int{0});
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(reinterpret_cast<CUdeviceptr>(f.base));
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(f.bytes);
+        case CU_POINTER_ATTRIBUTE_MAPPED: return put(unsigned{1});
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(unsigned{0});
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(f.base));
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+std::size_t attribute_bytes(CUpointer_attribute attribute) {
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return 4;
+        default: return 8;
+    }
+}
+
+CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) {
+    if (!data) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_device(p)) return host_attribute(data, attribute, reinterpret_cast<const void*>(p));
+    if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
+        const CUcontext context = current_context();
+        return memcpy(data, &context, sizeof context), CUDA_SUCCESS;
+    }
+    std::uint64_t value = 0;
+    if (CUresult r = command<Op::pointer_attribute>(&value, attribute, p); r != CUDA_SUCCESS) return r;
+    memcpy(data, &value, attribute_bytes(attribute));
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
+    if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, WRITECOMBINED
+    return allocate(p, bytes, flags);
+}
+CU cuMemAllocHost_v2(void** p, size_t bytes) { return allocate(p, bytes, 0); }
+CU cuMemFreeHost(void* p) { return give_back(p); }
+
+CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
+    if (!p || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate(reinterpret_cast<void**>(p), bytes, flags | managed_mark);
+}
+
+CU cuMemFree_v2(CUdeviceptr p) {
+    if (!p) return CUDA_SUCCESS;
+    void* const host = reinterpret_cast<void*>(p);
+    if (heap::in_region(host, 1))
+        return heap::find(host).flags & managed_mark ? give_back(host) : CUDA_ERROR_INVALID_VALUE;
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
+    return command<Op::cuMemFree_v2>(p);
+}
+
+CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    return static_cast<CUresult>(heap::register_host(p, bytes, flags));
+}
+CU cuMemHostUnregister(void* p) {
+    const heap::Found f = heap::find(p);
+    if (f.kind == heap::Kind::registered && current_context() && gpu_busy()) wait_for_streams(current_context());
+    return static_cast<CUresult>(heap::unregister_host(p));
+}
+
+CU cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned flags) {
+    if (!out || !p || flags) return CUDA_ERROR_INVALID_VALUE;
+    const heap::Found f = heap::find(p);
+    if (!reachable_host(f.kind) || f.kind == heap::Kind::pageable) return CUDA_ERROR_INVALID_VALUE;
+    if (!heap::in_region(p, 1)) return CUDA_ERROR_NOT_SUPPORTED;  // registered memory that lies outside the region
+    *out = reinterpret_cast<CUdeviceptr>(p);
+    return CUDA_SUCCESS;
+}
+
+CU cuMemHostGetFlags(unsigned* flags, void* p) {
+    if (!flags || !p) return CUDA_ERROR_INVALID_VALUE;
+    const heap::Found f = heap::find(p);
+    if (f.kind != heap::Kind::pinned && f.kind != heap::Kind::registered) return CUDA_ERROR_INVALID_VALUE;
+    *flags = (f.flags & 7u) |
+             CU_MEMHOSTALLOC_DEVICEMAP;  // every pinned block is mapped, as on any device with unified addressing
+    return CUDA_SUCCESS;
+}
+
+CU cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr p) {
+    return attribute_of(data, attribute, p);
+}
+
+// As documented, an unknown pointer is no error here: its values read as zero.
+CU cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr p) {
+    if (!attributes || !data) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; ++i) {
+        if (!data[i]) return CUDA_ERROR_INVALID_VALUE;
+        if (attribute_of(data[i], attributes[i], p) == CUDA_SUCCESS) continue;
+        memset(data[i], 0, attribute_bytes(attributes[i]));
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(data[i]) = -2;
+    }
+    return CUDA_SUCCESS;
+}
+
+CU cuMemPrefetchAsync_v2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream) {
+    return CUDA_SUCCESS;
+}  // it is where both can reach it
+CU cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation) { return CUDA_SUCCESS; }

@@ -1,0 +1,163 @@
+// module.cc: modules, libraries, functions, kernels. An image is copied into the region and loaded by the worker; what
+// a launch needs to know about a function (its parameters' offsets and sizes, its limits) is asked once and kept.
+#include "guest-allocator/driver/module.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/image.h"
+#include "guest-allocator/fence.h"
+#include "guest-allocator/heap/heap.h"
+#include "guest-allocator/id_table.h"
+
+namespace barcuda {
+namespace {
+
+struct Known {
+    std::atomic<const FunctionFacts*> facts;
+    std::atomic<const char*> name;
+};
+IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
+
+template <Op load, class Handle> CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes) {
+    if (!handle) return CUDA_ERROR_INVALID_VALUE;
+    void* staged = heap::staging_alloc(bytes);
+    if (!staged) return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(staged, image, bytes);
+    const CUresult r = command<load>(handle, static_cast<const void*>(staged), bytes);
+    heap::staging_free(staged);
+    return r;
+}
+
+template <Op load, class Handle> CUresult load_image(Handle* handle, const void* image) {
+    const Image found = find_image(image);
+    return found.start ? load_bytes<load>(handle, found.start, found.bytes) : CUDA_ERROR_INVALID_IMAGE;
+}
+
+template <Op load, class Handle> CUresult load_file(Handle* handle, const char* path) {
+    if (!path || !handle) return CUDA_ERROR_INVALID_VALUE;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) return CUDA_ERROR_FILE_NOT_FOUND;
+    const auto size = static_cast<std::size_t>(st.st_size);
+    char* text = static_cast<char*>(malloc(size + 1));
+    std::size_t got = 0;
+    for (ssize_t n; text && got < size && (n = read(fd, text + got, size - got)) > 0;)
+        got += static_cast<std::size_t>(n);
+    close(fd);
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (text) text[got] = 0, r = got == size ? load_bytes<load>(handle, text, size + 1) : CUDA_ERROR_FILE_NOT_FOUND;
+    free(text);
+    return r;
+}
+
+template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle, CUresult& error) {
+    Known* k = functions.of(handle);
+    if (!handle || !k) return error = CUDA_ERROR_INVALID_HANDLE, nullptr;
+    if (const FunctionFacts* f = k->facts.load(std::memory_order_acquire)) return f;
+    static thread_local ext::FunctionInfo info;
+    if ((error = command<describe>(handle, &info)) != CUDA_SUCCESS) return nullptr;
+    if (info.prints) module_prints();
+    const std::size_t n = info.parameter_count;
+    auto* fresh = static_cast<FunctionFacts*>(malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter)));
+    if (!fresh) return error = CUDA_ERROR_OUT_OF_MEMORY, nullptr;
+    *fresh = {info.parameter_count, info.parameter_bytes, info.max_threads_per_block};
+    for (std::size_t i = 0; i < n; ++i) fresh->parameters()[i] = {info.parameters[i].offset, info.parameters[i].size};
+    const FunctionFacts* before = nullptr;
+    if (k->facts.compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
+    free(fresh);
+    return before;
+}
+
+template <Op ask, class Handle> CUresult name_of(const char** name, Handle handle) {
+    Known* k = functions.of(handle);
+    if (!name || !handle || !k) return CUDA_ERROR_INVALID_VALUE;
+    if (!k->name.load(std::memory_order_acquire)) {
+        char text[4096];  // a mangled name of C++ templates can be long
+        if (CUresult r = command<ask>(handle, static_cast<char*>(text), sizeof text); r != CUDA_SUCCESS) return r;
+        text[sizeof text - 1] = 0;
+        char* kept = strdup(text);
+        const char* before = nullptr;
+        if (kept && !k->name.compare_exchange_strong(before, kept, std::memory_order_acq_rel)) free(kept);
+    }
+    *name = k->name.load(std::memory_order_acquire);
+    return *name ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult parameter_info(const FunctionFacts* f, CUresult error, std::size_t index, std::size_t* offset,
+                        std::size_t* size) {
+    if (!f) return error;
+    if (!offset || index >= f->parameter_count) return CUDA_ERROR_INVALID_VALUE;
+    *offset = f->parameters()[index].offset;
+    if (size) *size = f->parameters()[index].size;
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
+    return facts_of<Op::describe_function>(function, error);
+}
+
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuModuleLoadData(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
+CU cuModuleLoadFatBinary(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
+CU cuModuleLoad(CUmodule* module, const char* path) { return load_file<Op::load_module>(module, path); }
+
+namespace {
+// The worker's driver compiles with its defaults. Log buffers are answered as empty; other options only tune.
+void answer_options(unsigned count, CUjit_option* options, void** values) {
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+            values[i] = nullptr;
+        if (options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER)
+            if (auto* text = static_cast<char*>(values[i])) *text = 0;
+    }
+}
+}  // namespace
+
+CU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options, void** values) {
+    if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
+    answer_options(count, options, values);
+    return cuModuleLoadData(module, image);
+}
+
+CU cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values, unsigned count,
+                     CUlibraryOption*, void**, unsigned) {
+    if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
+    answer_options(count, options, values);
+    return load_image<Op::load_library>(library, code);
+}
+
+CU cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* options, void** values, unsigned count,
+                         CUlibraryOption*, void**, unsigned) {
+    if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
+    answer_options(count, options, values);
+    return load_file<Op::load_library>(library, path);
+}
+
+CU cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+    if (!mode) return CUDA_ERROR_INVALID_VALUE;
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}
+
+CU cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* size) {
+    CUresult error = CUDA_SUCCESS;
+    const FunctionFacts* f = facts(function, error);
+    return parameter_info(f, error, index, offset, size);
+}
+CU cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
+    CUresult error = CUDA_SUCCESS;
+    const FunctionFacts* f = facts_of<Op::describe_kernel>(kernel, error);
+    return parameter_info(f, error, index, offset, size);
+}
+CU cuFuncGetName(const char** name, CUfunction function) { return name_of<Op::function_name>(name, function); }
+CU cuKernelGetName(const char** name, CUkernel kernel) { return name_of<Op::kernel_name>(name, kernel); }

@@ -1,0 +1,14 @@
+// streams.h: which streams a context has: to wait for all of a context's work is to wait for each of them, in the
+// guest, without holding up the worker for other threads.
+#pragma once
+#include <cuda.h>
+
+namespace barcuda {
+
+CUresult wait_for_streams(CUcontext context) noexcept;
+void forget_streams(CUcontext context) noexcept;  // the context is going away
+
+// The stream that a handle means: each thread's default stream becomes a real one of its own.
+CUstream real(CUstream stream) noexcept;
+
+}  // namespace barcuda

@@ -1,0 +1,96 @@
+#include "guest-allocator/fence.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/patience.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+std::atomic<bool> prints{false};
+std::atomic<std::uint64_t> idle_at{0};  // how much had been posted when all work was last known to be done
+
+// Fences of the channel that some thread holds; what was last asked of each.
+std::atomic<std::uint64_t> taken[BARCUDA_FENCES / 64];
+std::uint64_t values[BARCUDA_FENCES];
+
+class OwnFence {  // held until the thread ends
+  public:
+    ~OwnFence() {
+        if (index_ >= 0) taken[index_ / 64].fetch_and(~(1ull << index_ % 64), std::memory_order_release);
+    }
+    int index() noexcept {
+        for (unsigned w = 0; index_ < 0 && w < std::size(taken); ++w)
+            for (std::uint64_t bits = taken[w].load(std::memory_order_relaxed); ~bits && index_ < 0;) {
+                const int b = __builtin_ctzll(~bits);
+                if (taken[w].compare_exchange_weak(bits, bits | 1ull << b, std::memory_order_acquire))
+                    index_ = static_cast<int>(w * 64) + b;
+            }
+        return index_;
+    }
+
+  private:
+    int index_ = -1;  // -1 as well: more threads wait than there are fences
+};
+thread_local OwnFence own;
+
+}  // namespace
+
+void module_prints() noexcept { prints.store(true, std::memory_order_relaxed); }
+bool may_print() noexcept { return prints.load(std::memory_order_relaxed); }
+
+bool gpu_busy() noexcept {
+    Client* client = Client::current();
+    return client && client->queue().posted() != idle_at.load(std::memory_order_relaxed);
+}
+
+CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
+    Client* client = Client::current();
+    for (Patience patience; observe(fence) < value; patience.wait(*client))
+        if (CUresult r = client->ended(); r != CUDA_SUCCESS) return r;
+    return CUDA_SUCCESS;
+}
+
+CUresult wait_for(CUstream stream) noexcept {
+    Client* client = Client::get();
+    if (!client) return CUDA_ERROR_NOT_INITIALIZED;
+    // A driver shows what kernels printed when *it* synchronizes; and with a thousand threads waiting the worker waits
+    // for us.
+    const int i = may_print() ? -1 : own.index();
+    if (i < 0) {
+        CUresult r = command<Op::cuStreamSynchronize>(stream);
+        if (may_print()) show_output();
+        if (CUresult posted = client->take_error(); r == CUDA_SUCCESS) r = posted;
+        return r;
+    }
+    const std::uint64_t value = ++values[i];
+    const std::uint64_t offset = client->channel().offset + BARCUDA_FENCES_OFFSET + static_cast<std::uint64_t>(i) * 8;
+    if (CUresult r = command<Op::write_fence>(stream, offset, value); r != CUDA_SUCCESS) return r;
+    const auto& fence = *reinterpret_cast<const unsigned long long*>(&client->channel().fences()[i]);
+    if (CUresult r = wait_until(fence, value); r != CUDA_SUCCESS) return r;
+    return client->take_error();
+}
+
+CUresult wait_for(const CUstream* streams, unsigned count) noexcept {
+    CUresult result = CUDA_SUCCESS;
+    const std::uint64_t posted = Client::current()->queue().posted();
+    for (unsigned i = 0; i < count; ++i)
+        if (CUresult r = wait_for(streams[i]); r != CUDA_SUCCESS) result = r;
+    // The waits themselves were posted too, and nothing of ours runs behind them if nobody else has posted meanwhile.
+    if (Client::current()->queue().posted() == posted + count) idle_at.store(posted + count, std::memory_order_relaxed);
+    return result;
+}
+
+void show_output() noexcept {
+    char text[4096];
+    for (std::uint64_t used = sizeof text; used == sizeof text;) {
+        if (command<Op::take_output>(static_cast<char*>(text), sizeof text, &used) != CUDA_SUCCESS) return;
+        std::fwrite(text, 1, used, stdout);  // in order with what the program itself prints
+    }
+}
+
+}  // namespace barcuda

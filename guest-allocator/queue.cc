@@ -1,0 +1,60 @@
+#include "guest-allocator/queue.h"
+
+#include "guest-allocator/client.h"
+#include "guest-allocator/patience.h"
+
+namespace barcuda {
+
+void Queue::reap() noexcept {
+    completed_.store(queue_.reap(), std::memory_order_release);
+    while (freed_ < queue_.completed() && !held_[(freed_ + 1) % BARCUDA_QUEUE_SIZE].load(std::memory_order_acquire))
+        tail_ = ends_[++freed_ % BARCUDA_QUEUE_SIZE];
+}
+
+char* Queue::reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept {
+    if (bytes > BARCUDA_COMMANDS_SIZE / 2) return failed_ = CUDA_ERROR_INVALID_VALUE, nullptr;
+    for (Patience patience;;) {
+        std::uint64_t start = head_;
+        const std::uint64_t left = BARCUDA_COMMANDS_SIZE - start % BARCUDA_COMMANDS_SIZE;
+        if (left < bytes) start += left;  // a command does not wrap
+        const bool room = start + bytes - tail_ <= BARCUDA_COMMANDS_SIZE;
+        // ends_ and held_ are by sequence: one that is not freed yet must not be overwritten.
+        if (room && queue_.can_post(descriptors) && queue_.posted() - freed_ < BARCUDA_QUEUE_SIZE - 1) {
+            head_ = start + bytes;
+            return channel_.commands() + start % BARCUDA_COMMANDS_SIZE;
+        }
+        const std::uint64_t before = freed_;
+        reap();
+        if (freed_ != before) continue;
+        if ((failed_ = client_.ended()) != CUDA_SUCCESS) return nullptr;
+        lock.unlock();
+        patience.wait(client_);
+        lock.lock();
+    }
+}
+
+Queue::Ticket Queue::post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept {
+    const std::uint64_t offset = channel_.offset + static_cast<std::uint64_t>(at - channel_.memory);
+    const virtqueue::Buffer chain[] = {{offset, static_cast<std::uint32_t>(request_bytes), false},
+                                       {offset + request_bytes, static_cast<std::uint32_t>(reply_bytes), true}};
+    const std::uint64_t sequence = queue_.posted() + 1;
+    ends_[sequence % BARCUDA_QUEUE_SIZE] = head_;
+    held_[sequence % BARCUDA_QUEUE_SIZE].store(reply_bytes != 0, std::memory_order_relaxed);
+    queue_.post(std::span(chain, reply_bytes ? 2 : 1));
+    posted_.store(sequence, std::memory_order_relaxed);
+    return {sequence, {reinterpret_cast<std::byte*>(at) + request_bytes, reply_bytes}, CUDA_SUCCESS};
+}
+
+CUresult Queue::await(const Ticket& ticket) noexcept {
+    for (Patience patience; completed_.load(std::memory_order_acquire) < ticket.sequence;) {
+        if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+            reap();
+            if (completed_.load(std::memory_order_relaxed) >= ticket.sequence) break;
+        }
+        if (CUresult r = client_.ended(); r != CUDA_SUCCESS) return r;
+        patience.wait(client_);
+    }
+    return CUDA_SUCCESS;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,66 @@
+// queue.h: the guest's end of the channel: commands leave in order, replies are waited for. All threads of the process
+// share it under one short lock, so that CUDA's order between threads is the queue's order.
+//
+//   submit   reserve command memory, let the caller write the request there, make it available; returns a ticket
+//   await    until the worker has used the ticket's chain
+//   finish   the reply has been read: its memory may be used again
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <mutex>
+#include <span>
+
+#include "shm-device/packet.h"
+#include "shm-device/region.h"
+#include "shm-device/virtqueue.h"
+
+namespace barcuda {
+
+class Client;
+
+class Queue {
+  public:
+    Queue(Client& client, const Channel& channel)
+        : client_(client), channel_(channel), queue_(virtqueue::in_channel(channel.memory)) {}
+
+    struct Ticket {
+        std::uint64_t sequence = 0;  // 0: nothing was submitted
+        std::span<const std::byte> reply;
+        CUresult error = CUDA_SUCCESS;
+    };
+    // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
+    template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, Write write) noexcept {
+        request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
+        std::unique_lock lock(mutex_);
+        char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
+        if (!at) return {0, {}, failed_};
+        write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
+        return post(at, request_bytes, reply_bytes);
+    }
+    std::uint64_t posted() const noexcept { return posted_.load(std::memory_order_relaxed); }  // commands so far
+    CUresult await(const Ticket& ticket) noexcept;
+    void finish(const Ticket& ticket) noexcept {
+        held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
+    }
+
+  private:
+    char* reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept;
+    Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
+    void reap() noexcept;  // under the lock
+
+    Client& client_;
+    const Channel channel_;
+    std::mutex mutex_;
+    virtqueue::Driver<> queue_;
+    alignas(64) std::atomic<std::uint64_t> completed_{0};
+    std::atomic<std::uint64_t> posted_{0};
+    // Command memory is a ring: positions only grow; position % size is where. A chain's memory is free again when the
+    // worker has used it, its reply has been read, and all earlier ones are free.
+    std::uint64_t head_ = 0, tail_ = 0, freed_ = 0;  // positions; chains freed so far
+    std::uint64_t ends_[BARCUDA_QUEUE_SIZE] = {};    // by sequence: the position behind a chain
+    std::atomic<bool> held_[BARCUDA_QUEUE_SIZE] = {};
+    CUresult failed_ = CUDA_SUCCESS;
+};
+
+}  // namespace barcuda

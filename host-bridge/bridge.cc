@@ -1,0 +1,242 @@
+#include "host-bridge/bridge.h"
+
+#include <cuda.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "host-bridge/driver.h"
+#include "host-bridge/link.h"
+#include "host-bridge/probe.h"
+#include "shm-device/commands.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+constexpr int look_every_ms = 2;  // how soon a new client is noticed: a look costs a few dozen loads
+
+std::string describe_end(int status) {
+    if (WIFSIGNALED(status))
+        return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+Bridge::~Bridge() {
+    for (Worker& w : waiting_) stop_worker(w);
+}
+
+int Bridge::run() {
+    const DeviceChoice choice = choose_device(options_.device);
+    if (!choice.error.empty()) return spdlog::critical("{}", choice.error), 1;
+    library_ = choice.library;
+
+    Format format;
+    format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
+    format.base = options_.base;
+    format.overwrite = options_.overwrite;
+    format.build = BARCUDA_VERSION;
+    if (Error e = region_.create(options_.region.c_str(), format, fingerprint()))
+        return spdlog::critical("{}", e.text), 1;
+    if (std::string e = publish_devices(region_, library_); !e.empty()) return spdlog::critical("{}", e), 1;
+    grants_ =
+        std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
+    clients_.resize(region_.header().channel_count);
+    for (std::uint32_t i = 0; i < region_.header().channel_count; ++i)  // what an earlier bridge left behind
+        if (const barcuda_slot& s = region_.slots()[i]; observe(s.closed) != observe(s.reclaimed)) reclaim(i);
+
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, s);
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    keep_warm();
+    region_.announce();
+    spdlog::info("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
+                 region_.header().base, choice.software ? "software GPU" : "GPU", region_.devices()[0].name);
+    if (options_.ready_fd >= 0) {
+        const std::string line = fmt::format("ready {}\n", choice.software ? "soft" : "cuda");
+        if (write(options_.ready_fd, line.data(), line.size()) < 0)
+            spdlog::warn("nobody listens at --ready-fd {}", options_.ready_fd);
+        close(options_.ready_fd);
+    }
+
+    for (std::vector<pollfd> fds;;) {
+        fds.assign(1, {signal_fd, POLLIN, 0});
+        std::vector<Client*> at;  // who stands behind fds[1 + 2 * i] (link) and fds[2 + 2 * i] (pid)
+        for (auto& c : clients_)
+            if (c && c->worker.pid > 0) {
+                fds.push_back({c->worker.link, POLLIN, 0});
+                fds.push_back({c->worker.pidfd, POLLIN, 0});
+                at.push_back(c.get());
+            }
+        poll(fds.data(), fds.size(), look_every_ms);
+        if (fds[0].revents) break;
+        for (std::size_t i = 0; i < at.size(); ++i) {
+            if (fds[1 + 2 * i].revents & POLLIN) answer_wish(*at[i]);
+            if (fds[2 + 2 * i].revents) worker_ended(*at[i]);
+        }
+        look_at_slots();
+    }
+    say_goodbye();
+    return 0;
+}
+
+void Bridge::look_at_slots() {
+    for (std::uint32_t i = 0; i < clients_.size(); ++i) {
+        barcuda_slot& slot = region_.host_slots()[i];
+        const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
+        if (opened == closed && closed == observe(slot.reclaimed)) continue;
+        if (opened != closed && region_.owner_gone(i))
+            publish(slot.closed, opened);  // no module speaks for the dead here
+        if (opened == observe(slot.closed)) reclaim(i);
+        else if (!clients_[i]) admit(i);
+    }
+}
+
+bool Bridge::start_worker(Worker& worker) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(region_.fd(), region_fd + 10), dup2(ends[1], link_fd + 10);  // first out of each other's way
+        dup2(region_fd + 10, region_fd), dup2(link_fd + 10, link_fd);
+        close_range(link_fd + 1, ~0u, 0);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, nullptr);
+        execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
+        _exit(127);
+    }
+    close(ends[1]);
+    if (pid < 0) return close(ends[0]), false;
+    worker = {pid, pidfd_open(pid, 0), ends[0]};
+    fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
+    return true;
+}
+
+void Bridge::stop_worker(Worker& worker) {
+    if (worker.pid <= 0) return;
+    kill(worker.pid, SIGKILL);
+    waitpid(worker.pid, nullptr, 0);
+    close(worker.pidfd), close(worker.link);
+    worker = {};
+}
+
+void Bridge::keep_warm() {
+    while (waiting_.size() < options_.warm) {
+        Worker w;
+        if (!start_worker(w)) return spdlog::error("cannot start a worker: {}", strerror(errno));
+        waiting_.push_back(w);
+    }
+}
+
+void Bridge::admit(std::uint32_t slot) {
+    auto client = std::make_unique<Client>();
+    client->opening = observe(region_.slots()[slot].opened);
+    if (Error e = region_.map_channel(slot, client->channel)) return spdlog::error("channel {}: {}", slot, e.text);
+    barcuda_status& status = client->channel.status();
+    status.opening = client->opening;
+    if (waiting_.empty()) {
+        if (!start_worker(client->worker)) return spdlog::error("cannot start a worker: {}", strerror(errno));
+    } else {
+        client->worker = waiting_.back();
+        waiting_.pop_back();
+    }
+    const Assignment job{region_.header().base, client->channel.offset, slot, client->opening};
+    send(client->worker.link, &job, sizeof job,
+         MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
+    publish(region_.host_slots()[slot].served, client->opening);
+    spdlog::info("channel {}: client admitted, worker {}", slot, client->worker.pid);
+    clients_[slot] = std::move(client);
+    keep_warm();
+}
+
+void Bridge::worker_ended(Client& client) {
+    int status = 0;
+    waitpid(client.worker.pid, &status, 0);
+    close(client.worker.pidfd), close(client.worker.link);
+    client.worker = {};
+    barcuda_status& page = client.channel.status();
+    if (observe(page.state) > BARCUDA_STATE_READY) return;  // it has said why itself
+    const std::string why = "the worker process " + describe_end(status);
+    spdlog::error("channel {}: {}", client.channel.index, why);
+    std::strncpy(page.message, why.c_str(), sizeof page.message - 1);
+    publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
+    publish(page.state, static_cast<std::uint32_t>(BARCUDA_STATE_DEAD));
+}
+
+void Bridge::answer_wish(Client& client) {
+    Wish wish{};
+    if (recv(client.worker.link, &wish, sizeof wish, MSG_DONTWAIT) != sizeof wish) return;
+    Granted answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY};
+    if (wish.what == Wish::grant) {
+        if (const Grants::Run run = grants_->grant(client.channel.index, wish.bytes); run.bytes)
+            answer = {run.offset, run.bytes, CUDA_SUCCESS};
+    } else {
+        answer = {0, 0,
+                  grants_->give_back(client.channel.index, {wish.offset, wish.bytes}) ? CUDA_SUCCESS
+                                                                                      : CUDA_ERROR_INVALID_VALUE};
+    }
+    send(client.worker.link, &answer, sizeof answer, MSG_NOSIGNAL);
+}
+
+// The client is gone: so is its worker, and all that it held.
+void Bridge::reclaim(std::uint32_t slot) {
+    if (auto& client = clients_[slot]) {
+        stop_worker(client->worker);
+        region_.unmap_channel(client->channel);
+        client.reset();
+    }
+    const std::size_t granules = grants_->give_back_all(slot);
+    Channel channel;
+    if (Error e = region_.map_channel(slot, channel)) return spdlog::error("channel {}: {}", slot, e.text);
+    clear(channel.offset, BARCUDA_CHANNEL_SIZE);
+    channel.status().channel = slot;
+    region_.unmap_channel(channel);
+    barcuda_slot& s = region_.host_slots()[slot];
+    publish(s.reclaimed, observe(s.closed));
+    spdlog::info("channel {}: reclaimed, with {} granules", slot, granules);
+}
+
+// Makes a part of the region read as zeros: nothing of one client reaches the next.
+void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
+    if (fallocate(region_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(bytes)) == 0)
+        return;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_.fd(), static_cast<off_t>(offset));
+    if (at == MAP_FAILED) {
+        spdlog::critical("cannot clear {} MiB of the region: {}", bytes >> 20, strerror(errno));
+        std::abort();  // going on would hand one client's data to another
+    }
+    std::memset(at, 0, bytes);
+    munmap(at, bytes);
+}
+
+void Bridge::say_goodbye() {
+    for (auto& client : clients_) {
+        if (!client) continue;
+        barcuda_status& page = client->channel.status();
+        if (observe(page.state) <= BARCUDA_STATE_READY) {
+            std::strncpy(page.message, "the bridge has been stopped", sizeof page.message - 1);
+            publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
+            publish(page.state, static_cast<std::uint32_t>(BARCUDA_STATE_GONE));
+        }
+        stop_worker(client->worker);
+    }
+    spdlog::info("stopped");
+}
+
+}  // namespace barcuda

@@ -1,0 +1,51 @@
+// channel.h: the one reader of guest memory. A command is copied out of the region once, whole, before anybody looks at
+// it; its reply is written there once, whole, when it is final. Whatever the guest does to the bytes in between does
+// not matter.
+#pragma once
+#include <cuda.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "shm-device/packet.h"
+#include "shm-device/region.h"
+#include "shm-device/virtqueue.h"
+
+namespace barcuda {
+
+class ChannelReader {
+  public:
+    explicit ChannelReader(const Channel& channel);
+
+    struct Command {
+        virtqueue::Chain chain;
+        RequestHead head;
+        std::span<const std::byte> body;  // the host's own copy, valid until the next call of next()
+        bool wants_reply() const { return chain.count == 2; }
+    };
+
+    // The next command, if there is one. Check lie() when there is none.
+    std::optional<Command> next();
+    const std::string& lie() const { return lie_; }
+
+    // Room for the values of a reply, in the host's own memory.
+    std::span<std::byte> reply_room(const Command& command);
+    // Ends the command: sends `result` and the first `bytes` of the reply room, if the guest wants to know.
+    void answer(const Command& command, CUresult result, std::size_t bytes);
+
+    // Shows the guest what has been answered. Posted commands are shown in batches.
+    void flush() { queue_.flush(); }
+
+  private:
+    // Where the guest says that a buffer lies; null unless it is wholly within the channel's command memory.
+    std::byte* locate(const virtqueue::Buffer& buffer) const;
+
+    const Channel channel_;
+    virtqueue::Device<> queue_;
+    std::unique_ptr<std::byte[]> copy_, reply_;
+    std::string lie_;
+};
+
+}  // namespace barcuda

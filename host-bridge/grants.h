@@ -1,0 +1,40 @@
+// grants.h: who holds which granule of the heap. First fit over a table of at most 8,192 granules; a granule is given
+// out again only when its owner is gone *and* the guest's module reports no mapping of it, and only after its contents
+// are gone.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+class Grants {
+  public:
+    // `table` is the region's; `clear` empties a run of bytes at an offset before it is granted again.
+    Grants(const barcuda_header& header, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear);
+
+    struct Run {
+        std::uint64_t offset = 0, bytes = 0;
+    };  // bytes == 0: none
+    // A run of at least `bytes` for this channel.
+    Run grant(std::uint32_t channel, std::uint64_t bytes);
+    // False: that is not wholly this channel's.
+    bool give_back(std::uint32_t channel, Run run);
+    // Everything that a channel holds. Returns the number of granules.
+    std::size_t give_back_all(std::uint32_t channel);
+    std::uint64_t held(std::uint32_t channel) const;  // bytes
+    std::uint64_t free() const;                       // bytes
+
+  private:
+    bool is_free(std::size_t i) const;
+
+    const std::uint64_t start_, granule_;
+    barcuda_grant* const table_;
+    std::vector<std::uint32_t> owner_;  // channel + 1; ours: the table in the region is only told
+    std::vector<bool> dirty_;
+    std::function<void(std::uint64_t, std::uint64_t)> clear_;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,27 @@
+// link.h: what bridge and worker say to each other, over a SOCK_SEQPACKET pair. Both are the host's own; the worker is
+// still trusted with less: it asks, the bridge decides.
+#pragma once
+#include <cstdint>
+
+namespace barcuda {
+
+struct Assignment {      // bridge -> worker, once: the client that you serve
+    std::uint64_t base;  // of the region
+    std::uint64_t channel_offset;
+    std::uint32_t channel;  // index
+    std::uint32_t opening;
+};
+
+struct Wish {  // worker -> bridge
+    enum What : std::uint64_t { grant, give_back } what;
+    std::uint64_t offset, bytes;
+};
+struct Granted {  // bridge -> worker, for each wish
+    std::uint64_t offset, bytes;
+    std::int64_t error;  // CUresult
+};
+
+// The worker's descriptors, given by position.
+constexpr int region_fd = 3, link_fd = 4;
+
+}  // namespace barcuda

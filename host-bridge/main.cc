@@ -1,0 +1,41 @@
+// barcuda-bridge: lends this host's GPU to the guests of one region.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+
+#include "host-bridge/bridge.h"
+#include "host-bridge/worker.h"
+
+int main(int argc, char** argv) {
+    CLI::App app{
+        "Lends this host's GPU to the guests of one region.\n"
+        "The region is a file that QEMU maps: -object memory-backend-file,share=on,mem-path=REGION,size=SIZE,id=r\n"
+        "                                     -device ivshmem-plain,memdev=r"};
+    barcuda::BridgeOptions options;
+    std::string worker, level = "warn";
+    app.add_option("--region", options.region, "the shared file")->capture_default_str();
+    app.add_option("--size", options.size, "bytes, a power of two; K, M, G are understood (default: what it is, or 4G)")
+        ->transform(CLI::AsSizeValue(false));
+    app.add_option("--base", options.base, "virtual address of the region in every process (default: 0x200000000000)");
+    app.add_flag("--overwrite", options.overwrite,
+                 "format the file even if it is not a region, or a region of another build");
+    app.add_option("--device", options.device,
+                   "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
+        ->check(CLI::IsMember({"auto", "cuda", "soft"}))
+        ->capture_default_str();
+    app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
+    app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come");
+    app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
+        ->envname("BARCUDA_LOG")
+        ->capture_default_str();
+    app.add_option("--worker", worker)->group("");  // how the bridge starts its own workers
+    app.set_version_flag("--version", BARCUDA_VERSION);
+    CLI11_PARSE(app, argc, argv);
+
+    spdlog::set_default_logger(spdlog::stderr_logger_mt("barcuda"));
+    spdlog::set_pattern(worker.empty() ? "barcuda-bridge: %v" : "barcuda-worker: %v");
+    spdlog::set_level(spdlog::level::from_str(level));
+    if (!worker.empty()) return barcuda::run_worker(worker, true);
+    return barcuda::Bridge(options).run();
+}

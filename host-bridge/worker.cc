@@ -1,0 +1,163 @@
+#include "host-bridge/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "host-bridge/channel.h"
+#include "host-bridge/execute.h"
+#include "host-bridge/link.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+class BridgeGranter : public Granter {
+  public:
+    CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
+        const Granted answer = ask({Wish::grant, 0, bytes});
+        offset = answer.offset;
+        granted = answer.bytes;
+        return static_cast<CUresult>(answer.error);
+    }
+    void give_back(std::uint64_t offset, std::uint64_t bytes) override { ask({Wish::give_back, offset, bytes}); }
+
+  private:
+    static Granted ask(const Wish& wish) {
+        Granted answer{};
+        if (send(link_fd, &wish, sizeof wish, MSG_NOSIGNAL) != sizeof wish ||
+            recv(link_fd, &answer, sizeof answer, 0) != sizeof answer)
+            answer.error = CUDA_ERROR_DEVICE_UNAVAILABLE;
+        return answer;
+    }
+};
+
+// How long the worker looks before it sleeps, and how deeply. A client that has just sent something will send more.
+class Patience {
+  public:
+    void reset() { turns_ = 0; }
+    void wait() {
+        using namespace std::chrono_literals;
+        ++turns_;
+        if (turns_ < 2000) __builtin_ia32_pause();
+        else if (turns_ < 2200) std::this_thread::yield();
+        else std::this_thread::sleep_for(turns_ < 2400 ? 20us : turns_ < 4000 ? 200us : 1000us);
+    }
+    bool long_wait() const { return turns_ >= 2000; }
+
+  private:
+    unsigned turns_ = 0;
+};
+
+// The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
+std::string open_driver(Driver& driver, const std::string& library, bool warm) {
+    if (std::string error = driver.open(library); !error.empty()) return error;
+    if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return "cuInit: " + driver.error_name(r);
+    if (!warm) return {};
+    CUdevice device = 0;
+    CUcontext context = nullptr;
+    if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
+        driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
+        driver.cuCtxSetCurrent(context);
+    return {};
+}
+
+// Device printf lands in a file in memory instead of the bridge's output (extensions.cc: take_output).
+void catch_output() {
+    const int memory = memfd_create("barcuda-output", 0);
+    if (memory < 0) return;
+    fcntl(memory, F_SETFL, O_APPEND);
+    dup2(memory, STDOUT_FILENO);
+    close(memory);
+}
+
+void end_session(barcuda_status& status, barcuda_state state, CUresult error, const std::string& why) {
+    std::strncpy(status.message, why.c_str(), sizeof status.message - 1);
+    publish(status.fatal_error, static_cast<std::int32_t>(error));
+    publish(status.state, static_cast<std::uint32_t>(state));
+}
+
+int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
+    Patience patience;
+    for (;;) {
+        const auto command = reader.next();
+        if (!command) {
+            reader.flush();
+            if (!reader.lie().empty()) {
+                spdlog::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
+                end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                            "the bridge refused a malformed command: " + reader.lie());
+                return 1;
+            }
+            if (patience.long_wait() && session.fences_outstanding()) session.watch_fences();
+            patience.wait();
+            continue;
+        }
+        patience.reset();
+        session.begin_command();
+        Reader request(command->body);
+        Writer reply(reader.reply_room(*command));
+        Verdict verdict = session.enter(command->head.context);
+        if (verdict.ok()) verdict = dispatch(session, command->head.op, request, reply);
+        if (verdict.ok() && command->wants_reply() && !reply.ok()) verdict = a_lie;  // no room for what it asked for
+        if (verdict.lie) {
+            const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
+                                                                        : "command " + std::to_string(command->head.op);
+            spdlog::error("channel {}: the client broke the protocol in {}", status.channel, what);
+            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                        "the bridge refused a malformed " + what);
+            return 1;
+        }
+        if (verdict.result != CUDA_SUCCESS && !command->wants_reply())
+            session.posted_failure(command->head.op, verdict.result);
+        reader.answer(*command, verdict.result, verdict.ok() ? reply.used() : 0);
+    }
+}
+
+}  // namespace
+
+int run_worker(const std::string& library, bool warm) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // the region has no use for a worker without a bridge
+    signal(SIGINT, SIG_IGN);           // the bridge decides when a worker ends
+    catch_output();
+    Driver driver;
+    const std::string error = open_driver(driver, library, warm);
+
+    Assignment job;
+    if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
+    Extents extents(region_fd, job.base);
+    if (std::string e = extents.map(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
+        spdlog::error("channel {}: {}", job.channel, e);
+        return 1;
+    }
+    Channel channel;
+    channel.memory = reinterpret_cast<char*>(extents.locate(job.channel_offset, BARCUDA_CHANNEL_SIZE));
+    channel.index = job.channel;
+    channel.opening = job.opening;
+    channel.offset = job.channel_offset;
+    barcuda_status& status = channel.status();
+    if (!error.empty()) {
+        spdlog::error("channel {}: the driver does not start: {}", job.channel, error);
+        end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED,
+                    "the host's CUDA driver does not start: " + error);
+        return 1;
+    }
+    BridgeGranter granter;
+    Session session(driver, extents, granter, status);
+    SessionScope scope(session);
+    ChannelReader reader(channel);
+    status.worker_pid = static_cast<std::uint32_t>(getpid());
+    publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
+    return serve(reader, session, status);
+}
+
+}  // namespace barcuda
