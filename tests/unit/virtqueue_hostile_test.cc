@@ -42,8 +42,8 @@ TEST(HostileRing, TheDeviceGetsPastTheFirstCheckOften) {  // else the test above
         const auto b = bytes(random);
         Source source{b, {}, 0};
         Source::current() = &source;
-        Ring<8> ring;
-        virtqueue::Device<8, Sync> device(ring.parts());
+        Ring<4> ring;
+        virtqueue::Device<4, Sync> device(ring.parts());
         std::vector<virtqueue::Chain> under_way;
         for (int n = 0; n < 50; ++n) {
             source.forget();
