@@ -2,6 +2,7 @@
 // survives a fork, and the entries that malloc.cc calls once it knows that a block is, or should be, in the region.
 #pragma once
 #include <pthread.h>
+#include <sys/single_threaded.h>
 
 #include <atomic>
 #include <cstddef>
@@ -56,11 +57,19 @@ class Lock {
     pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 };
 
-struct Locked {
-    Lock& lock;
-    explicit Locked(Lock& l) : lock(l) { lock.lock(); }
-    ~Locked() { lock.unlock(); }
+// Holds a lock for a scope in which nobody can start a thread: without threads it is free, as glibc's own malloc is.
+class Locked {
+  public:
+    explicit Locked(Lock& lock) : lock_(__libc_single_threaded ? nullptr : &lock) {
+        if (lock_) lock_->lock();
+    }
+    ~Locked() {
+        if (lock_) lock_->unlock();
+    }
     Locked(const Locked&) = delete;
+
+  private:
+    Lock* const lock_;
 };
 
 // What the granules of the region are to this process.

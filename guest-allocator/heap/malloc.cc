@@ -1,10 +1,7 @@
 // malloc.cc: the malloc family, interposed for the whole process. Below the limit, and until there is a reason
-// (core.h), a block is libc's own, reached through the names that glibc exports for its own use: no lookup, no
-// recursion, and they work before any constructor has run. `free` asks one range check whose block it is; so memory
-// that began before us, or came out of libc (strdup, getline), goes back where it came from.
-//
-// A program that brings an allocator of its own which replaces malloc under these names as well (jemalloc, tcmalloc,
-// mimalloc do) keeps it: the loader binds both sides of each pair to the same library.
+// (core.h), a block is the program's own allocator's: the next one behind us in the loader's order, which is libc's, or
+// jemalloc or tcmalloc where the program brought one. `free` asks one range check whose block it is; so memory that
+// began before us, or came out of libc (strdup, getline), goes back where it came from.
 #include <dlfcn.h>
 #include <errno.h>
 
@@ -24,14 +21,6 @@
 
 #ifndef BARCUDA_NO_MALLOC
 
-// noplt: one jump instead of two on the path of every small block.
-#define LIBC extern "C" __attribute__((noplt))
-LIBC void* __libc_malloc(std::size_t) noexcept;
-LIBC void __libc_free(void*) noexcept;
-LIBC void* __libc_calloc(std::size_t, std::size_t) noexcept;
-LIBC void* __libc_realloc(void*, std::size_t) noexcept;
-LIBC void* __libc_memalign(std::size_t, std::size_t) noexcept;
-
 #define PUBLIC extern "C" __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
@@ -40,39 +29,75 @@ using heap::limit;
 
 namespace {
 
+// The program's own allocator. Each entry starts as the function that looks them all up: the first call may come from
+// the loader itself, before any constructor has run. Then it is one jump through a pointer, as any call into a library.
+// glibc exports __libc_malloc and its kin as well, and binding to those needs no lookup; but then a program with an
+// allocator of its own would get its blocks from two.
+template <class F> struct Next;
+template <class R, class... A> struct Next<R(A...)> {
+    std::atomic<R (*)(A...) noexcept> to;  // noexcept, so that a call can be a jump
+    R operator()(A... a) const noexcept { return to.load(std::memory_order_relaxed)(a...); }
+};
+void look_up();
+thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
+
+#define NEXT(name, result, parameters, ...)                                               \
+    extern Next<result parameters> next_##name;                                           \
+    [[gnu::cold]] result first_##name parameters noexcept {                               \
+        if (looking) return static_cast<result>(0); /* dlsym itself: it can do without */ \
+        look_up();                                                                        \
+        return next_##name(__VA_ARGS__);                                                  \
+    }                                                                                     \
+    constinit Next<result parameters> next_##name{first_##name};
+
+NEXT(malloc, void*, (std::size_t n), n)
+NEXT(free, void, (void* p), p)
+NEXT(calloc, void*, (std::size_t n, std::size_t m), n, m)
+NEXT(realloc, void*, (void* p, std::size_t n), p, n)
+NEXT(memalign, void*, (std::size_t a, std::size_t n), a, n)
+NEXT(aligned_alloc, void*, (std::size_t a, std::size_t n), a, n)
+NEXT(posix_memalign, int, (void** p, std::size_t a, std::size_t n), p, a, n)
+NEXT(malloc_usable_size, std::size_t, (void* p), p)
+
+void look_up() {
+    looking = true;
+    const auto find = [](auto& next, const char* name) {
+        // What an allocator lacks, it does not mix with its own blocks: libc's stands behind it in the same order.
+        void* to = dlsym(RTLD_NEXT, name);
+        if (!to) heap::die("no allocator behind Barcuda's");
+        next.to.store(reinterpret_cast<decltype(next.to.load())>(to), std::memory_order_relaxed);
+    };
+    find(next_malloc, "malloc");
+    find(next_free, "free");
+    find(next_calloc, "calloc");
+    find(next_realloc, "realloc");
+    find(next_memalign, "memalign");
+    find(next_aligned_alloc, "aligned_alloc");
+    find(next_posix_memalign, "posix_memalign");
+    find(next_malloc_usable_size, "malloc_usable_size");
+    looking = false;
+}
+
 inline bool ordinary(std::size_t bytes) { return LIKELY(bytes < limit.load(std::memory_order_relaxed)); }
 inline bool ours(const void* p) { return !LIKELY(!heap::in_region(p, 0)); }
 
 // Cold halves: kept out of line, so that the hot ones are a compare and a jump.
 [[gnu::noinline]] void* region_malloc(std::size_t bytes) {
     void* p = heap::region_alloc(bytes, 16, false);
-    return p ? p : __libc_malloc(bytes);
+    return p ? p : next_malloc(bytes);
 }
 
 [[gnu::noinline]] void* region_calloc(std::size_t count, std::size_t size) {
     std::size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
     void* p = heap::region_alloc(bytes, 16, true);
-    return p ? p : __libc_calloc(count, size);
+    return p ? p : next_calloc(count, size);
 }
 
 [[gnu::noinline]] void region_free(void* p) {
     const int before = errno;  // free() leaves errno alone
     heap::region_free(p);
     errno = before;
-}
-
-std::size_t libc_usable(void* p) {
-    // glibc exports no private name for this one. Looked up at the first realloc that enters the region: by then the
-    // program runs, and dlsym of a name that exists does not allocate.
-    static const auto next = reinterpret_cast<std::size_t (*)(void*)>(dlsym(RTLD_NEXT, "malloc_usable_size"));
-    return next ? next(p) : 0;
-}
-
-void* aligned(std::size_t alignment, std::size_t bytes) {
-    if (!ordinary(bytes))
-        if (void* p = heap::region_alloc(bytes, alignment, false)) return p;
-    return __libc_memalign(alignment, bytes);
 }
 
 bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
@@ -83,9 +108,9 @@ bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
     if (!bytes) return free(p), nullptr;
     if (from && !ordinary(bytes) && heap::region_resize(p, bytes)) return p;
     void* to = ordinary(bytes) ? nullptr : heap::region_alloc(bytes, 16, false);
-    if (!to && !from) return __libc_realloc(p, bytes);
-    if (!to && !(to = __libc_malloc(bytes))) return nullptr;
-    const std::size_t had = from ? heap::region_usable(p) : libc_usable(p);
+    if (!to && !from) return next_realloc(p, bytes);
+    if (!to && !(to = next_malloc(bytes))) return nullptr;
+    const std::size_t had = from ? heap::region_usable(p) : next_malloc_usable_size(p);
     std::memcpy(to, p, had < bytes ? had : bytes);
     free(p);
     return to;
@@ -93,24 +118,22 @@ bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
 
 }  // namespace
 
-PUBLIC void* malloc(std::size_t bytes) noexcept {
-    return ordinary(bytes) ? __libc_malloc(bytes) : region_malloc(bytes);
-}
+PUBLIC void* malloc(std::size_t bytes) noexcept { return ordinary(bytes) ? next_malloc(bytes) : region_malloc(bytes); }
 
 PUBLIC void free(void* p) noexcept {
-    if (LIKELY(!ours(p))) return __libc_free(p);
+    if (LIKELY(!ours(p))) return next_free(p);
     region_free(p);
 }
 
 PUBLIC void* calloc(std::size_t count, std::size_t size) noexcept {
     std::size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || ordinary(bytes)) return __libc_calloc(count, size);
+    if (__builtin_mul_overflow(count, size, &bytes) || ordinary(bytes)) return next_calloc(count, size);
     return region_calloc(count, size);
 }
 
 PUBLIC void* realloc(void* p, std::size_t bytes) noexcept {
     if (!p) return malloc(bytes);
-    if (LIKELY(!ours(p) && ordinary(bytes))) return __libc_realloc(p, bytes);
+    if (LIKELY(!ours(p) && ordinary(bytes))) return next_realloc(p, bytes);
     return region_realloc(p, bytes);
 }
 
@@ -121,32 +144,37 @@ PUBLIC void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept
 }
 
 PUBLIC void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-    // glibc's own rule: whatever is not a power of two is rounded up to one.
-    if (alignment > SIZE_MAX / 2 + 1) return errno = EINVAL, nullptr;
-    while (!power_of_two(alignment)) alignment = alignment ? (alignment | (alignment - 1)) + 1 : 16;
-    return aligned(alignment, bytes);
+    if (!ordinary(bytes) && power_of_two(alignment))
+        if (void* p = heap::region_alloc(bytes, alignment, false)) return p;
+    return next_memalign(alignment, bytes);
 }
 
-PUBLIC void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept { return memalign(alignment, bytes); }
+PUBLIC void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+    if (!ordinary(bytes) && power_of_two(alignment))
+        if (void* p = heap::region_alloc(bytes, alignment, false)) return p;
+    return next_aligned_alloc(alignment, bytes);
+}
 
 PUBLIC int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {
-    if (alignment % sizeof(void*) || !power_of_two(alignment)) return EINVAL;
-    const int before = errno;  // this one answers by value
-    void* p = aligned(alignment, bytes);
-    errno = before;
-    return p ? (*out = p, 0) : ENOMEM;
+    if (!ordinary(bytes) && power_of_two(alignment) && alignment % sizeof(void*) == 0) {
+        const int before = errno;  // this one answers by value
+        void* p = heap::region_alloc(bytes, alignment, false);
+        errno = before;
+        if (p) return *out = p, 0;
+    }
+    return next_posix_memalign(out, alignment, bytes);
 }
 
-PUBLIC void* valloc(std::size_t bytes) noexcept { return aligned(heap::page, bytes); }
+PUBLIC void* valloc(std::size_t bytes) noexcept { return memalign(heap::page, bytes); }
 
 PUBLIC void* pvalloc(std::size_t bytes) noexcept {
     if (bytes > SIZE_MAX - heap::page) return errno = ENOMEM, nullptr;
-    return aligned(heap::page, heap::round_up(bytes, heap::page));
+    return memalign(heap::page, heap::round_up(bytes, heap::page));
 }
 
 PUBLIC std::size_t malloc_usable_size(void* p) noexcept {
     if (!p) return 0;
-    return ours(p) ? heap::region_usable(p) : libc_usable(p);
+    return ours(p) ? heap::region_usable(p) : next_malloc_usable_size(p);
 }
 
 #endif

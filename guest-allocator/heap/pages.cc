@@ -116,10 +116,18 @@ Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsign
     const std::size_t wanted = (bytes + page - 1) / page, spare = alignment > page ? alignment / page - 1 : 0;
     if (wanted + spare > window.bytes.load(std::memory_order_relaxed) / page) return {};
     const auto pages = static_cast<std::uint32_t>(wanted ? wanted : 1);
-    const std::uint32_t at = find(pages + static_cast<std::uint32_t>(spare));
-    if (at == none) return {};
-    unlink(at);
-    const Block block = carve(at, pages, alignment);
+    Block block;
+    if (Rest& rest = slot(pages); rest.pages == pages && !spare) {
+        rest.pages = 0;
+        books[rest.at].state = State::used;
+        block = {address_of(rest.at), std::size_t{pages} * page};
+    } else {
+        std::uint32_t at = find(pages + static_cast<std::uint32_t>(spare));
+        if (at == none) settle(), at = find(pages + static_cast<std::uint32_t>(spare));
+        if (at == none) return {};
+        unlink(at);
+        block = carve(at, pages, alignment);
+    }
     Run& run = books[page_of(block.p)];
     run.flags = flags;
     run.slack = static_cast<std::uint32_t>(std::size_t{pages} * page - bytes);
@@ -131,7 +139,11 @@ bool Pages::give(void* p) noexcept {
     if (reinterpret_cast<std::uintptr_t>(p) % page) return false;
     Locked locked(lock);
     if (books[at].state != State::used) return false;
-    release(at, books[at].pages, 0);
+    const std::uint32_t pages = books[at].pages;
+    Rest& rest = slot(pages);
+    if (rest.pages) release(rest.at, rest.pages, 0);
+    rest = {at, pages};
+    books[at].state = State::resting;
     return true;
 }
 
@@ -144,6 +156,7 @@ bool Pages::resize(void* p, std::size_t bytes) noexcept {
     Run& run = books[at];
     if (pages > run.pages) {
         const std::uint32_t behind = at + run.pages, more = pages - run.pages;
+        if (behind != extent_end(at) && books[behind].state == State::resting) settle();
         if (behind == extent_end(at) || books[behind].state != State::free || books[behind].pages < more) return false;
         const std::uint32_t left = books[behind].pages - more, fresh = books[behind].fresh;
         unlink(behind);
@@ -173,6 +186,7 @@ Pages::Info Pages::info(const void* p) noexcept {
 
 Extent Pages::retire(std::uint32_t seconds) noexcept {
     Locked locked(lock);
+    settle();
     if (!idle_) return {};
     const std::uint32_t when = now();
     for (std::uint32_t g = 0, end = static_cast<std::uint32_t>(window.bytes.load() / granule); g < end;) {
@@ -198,6 +212,13 @@ void Pages::forget_all() noexcept {
     lock.reset();
     idle_ = 0;
     std::memset(filled_, 0, sizeof filled_);
+    std::memset(resting_, 0, sizeof resting_);
+}
+
+// What rests becomes free: before the pool says that it has no room, and before anybody asks which extents are empty.
+void Pages::settle() noexcept {
+    for (Rest& rest : resting_)
+        if (rest.pages) release(rest.at, rest.pages, 0), rest.pages = 0;
 }
 
 void Pages::add_locked(Extent extent) noexcept {
