@@ -7,8 +7,8 @@
 //
 // How to link it (one recipe, both compilers; both archives are built with -fvisibility=hidden):
 //   $(B)/soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine)
-//       $(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -static-libstdc++ -static-libgcc
-//              -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a $(LDFLAGS)
+//       $(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -static-libstdc++ -static-libgcc $(LDFLAGS)
+//              -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map
 //              -Wl,--whole-archive $(B)/soft-driver.a -Wl,--no-whole-archive $(B)/soft-engine.a -lzstd -llz4
 // A test links the same two archives and calls the driver API in its own process.
 #pragma once
@@ -25,7 +25,7 @@
 
 #include "host-bridge/soft-gpu/engine.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 // One line on standard error: what happened and where.
 void log(const std::string& line);
@@ -67,4 +67,4 @@ template <class Body> CUresult api(const Body& body, const char* name = __builti
     });
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

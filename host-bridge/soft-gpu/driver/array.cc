@@ -3,7 +3,7 @@
 
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 std::size_t channel_bytes(CUarray_format format) {
     switch (format) {
@@ -53,4 +53,4 @@ Array::~Array() {
     memory.give(Heap::rounded(bytes));
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -6,7 +6,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 struct Array {
     // Throws CUDA_ERROR_INVALID_VALUE for a shape that hardware refuses, CUDA_ERROR_OUT_OF_MEMORY.
@@ -29,4 +29,4 @@ struct Mipmap {
 
 std::size_t channel_bytes(CUarray_format format);  // 0 for formats that are not done
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

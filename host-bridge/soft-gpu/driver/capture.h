@@ -5,7 +5,7 @@
 
 #include "host-bridge/soft-gpu/driver/stream.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 // Each returns true if it was a capture's affair and is done.
 bool record_in_capture(Stream& stream, Event& event);
@@ -14,4 +14,4 @@ bool wait_in_capture(Stream& stream, const std::shared_ptr<Event>& event, unsign
 // A captured event has no state of its own: CUDA_ERROR_CAPTURED_EVENT.
 void refuse_captured(Event& event);
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -7,7 +7,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/module.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 Context::Context(unsigned flags, bool primary)
     : id(Driver::get().next_id++), primary(primary), flags(flags), alive_(!primary) {
@@ -175,4 +175,4 @@ std::shared_ptr<Stream> stream_of(CUstream stream) {
 
 std::shared_ptr<Stream> stream_of_sync_call() { return stream_of(nullptr); }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

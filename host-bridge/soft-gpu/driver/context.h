@@ -9,7 +9,7 @@
 
 #include "host-bridge/soft-gpu/driver/stream.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Context : public std::enable_shared_from_this<Context> {
   public:
@@ -74,4 +74,4 @@ void capture_operation(Stream& stream, std::shared_ptr<Operation> operation);
 // A synchronous call on a capturing stream ends the capture: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
 void refuse_in_capture(Stream& stream);
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -4,7 +4,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 constexpr unsigned api_version = 3020;  // of contexts; unchanged since CUDA 3.2
@@ -39,9 +39,9 @@ void create(CUcontext* made, unsigned flags, CUdevice device) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 // ---- the primary context --------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@
 
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 // A pointer's side; `span` is the bytes from its first to its last.
@@ -168,4 +168,4 @@ void Fill::run(Context&) {
     }
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -6,7 +6,7 @@
 #include "host-bridge/soft-gpu/driver/array.h"
 #include "host-bridge/soft-gpu/driver/operation.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 struct Copy final : OperationOf<Copy, CU_GRAPH_NODE_TYPE_MEMCPY> {
     struct Side {
@@ -39,4 +39,4 @@ struct Fill final : OperationOf<Fill, CU_GRAPH_NODE_TYPE_MEMSET> {
 // Throws CUDA_ERROR_INVALID_VALUE for a target that is not wholly allocated, or misaligned.
 std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked);
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -5,7 +5,7 @@
 #include "host-bridge/soft-gpu/driver/copy.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 // Longer pageable sources are copied before the call returns, as hardware's driver does.
@@ -62,9 +62,9 @@ CUresult fill_now(CUdeviceptr dst, std::size_t pitch, unsigned value, unsigned s
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 constexpr int version = 13000;
@@ -137,9 +137,9 @@ int attribute(CUdevice_attribute which, const Settings& settings) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuInit(unsigned int Flags) {
     return answer("cuInit", [&] {

@@ -12,7 +12,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/pool.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 thread_local bool in_host_function = false, per_thread_default = false;
 
@@ -104,4 +104,4 @@ void require_initialized() {
     if (in_forked_child || !the_driver.load(std::memory_order_acquire)) fail(CUDA_ERROR_NOT_INITIALIZED);
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -12,7 +12,7 @@
 #include "host-bridge/soft-gpu/driver/handles.h"
 #include "host-bridge/soft-gpu/driver/memory.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Context;
 class Stream;
@@ -72,4 +72,4 @@ struct Driver {
 // The device argument of so many functions: there is one, 0. Throws CUDA_ERROR_INVALID_DEVICE.
 inline void require_device(CUdevice device) { require(device == 0, CUDA_ERROR_INVALID_DEVICE); }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

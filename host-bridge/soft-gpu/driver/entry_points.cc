@@ -8,7 +8,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 template <class Function> struct Signature;
@@ -27,9 +27,9 @@ struct PerThreadDefault {
 };
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 // clang-format off
 #define TYPED_0(f)
@@ -72,7 +72,7 @@ BARCUDA_SOFT_ENTRY_POINTS(NO_TWIN, TWIN)
 BARCUDA_SOFT_ALIASES(PLAIN)
 // clang-format on
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 struct EntryPoint {
@@ -111,7 +111,7 @@ CUdriverProcAddressQueryResult look_up(const char* name, int version, cuuint64_t
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
 CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
                              CUdriverProcAddressQueryResult* symbolStatus) {

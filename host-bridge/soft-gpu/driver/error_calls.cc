@@ -3,7 +3,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 struct Text {
@@ -132,9 +132,9 @@ const Text* find(CUresult code) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuGetErrorName(CUresult error, const char** pStr) {
     if (!pStr) return CUDA_ERROR_INVALID_VALUE;

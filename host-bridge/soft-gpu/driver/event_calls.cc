@@ -6,7 +6,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/operations.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 void EventRecord::run(Context&) { record->nanoseconds = std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -34,9 +34,9 @@ void record(CUevent handle, CUstream stream_handle, unsigned flags) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
     return api([&] {

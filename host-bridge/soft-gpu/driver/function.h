@@ -5,7 +5,7 @@
 
 #include "host-bridge/soft-gpu/driver/module.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 std::string read_file(const char* name);  // throws CUDA_ERROR_FILE_NOT_FOUND
 std::string ptx_of_file(const char* name);
@@ -17,4 +17,4 @@ void parameter_info(const Function& function, std::size_t index, std::size_t* of
 std::shared_ptr<Function> function_named(const Module& module, const char* name);
 void global_named(const Module& module, const char* name, CUdeviceptr* address, std::size_t* size);
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -9,7 +9,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 // Handle is the API's opaque pointer type, T what stands behind it.
 template <class Handle, class T> class Handles {
@@ -64,4 +64,4 @@ template <class Handle, class T> class Handles {
     std::unordered_map<Handle, std::shared_ptr<T>> objects_;
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -8,7 +8,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 namespace {
 constexpr std::size_t page = 4096;
@@ -67,4 +67,4 @@ void Heap::release(std::uintptr_t address, std::size_t size) {
     holes_[address] = size;
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Heap {
   public:
@@ -34,4 +34,4 @@ class Heap {
     std::map<std::uintptr_t, std::size_t> holes_;  // by address; neighbours are always merged
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

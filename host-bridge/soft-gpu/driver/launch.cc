@@ -6,7 +6,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/operations.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 // Parameters given as one buffer, in the list of `extra`.
@@ -111,4 +111,4 @@ void Launch::run(Context&) {
     flush();
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

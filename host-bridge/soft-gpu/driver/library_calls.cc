@@ -3,7 +3,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/function.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 CUkernel kernel_handle(const Function& function) { return reinterpret_cast<CUkernel>(handle_of(function)); }
@@ -16,9 +16,9 @@ void load(CUlibrary* made, const std::string& ptx, JitLog& log) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
                            unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,

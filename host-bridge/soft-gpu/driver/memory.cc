@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 Physical::Physical(std::size_t wanted, Memory& memory) : size(wanted), counted(&memory) {
     if (!memory.take(size)) {
@@ -112,4 +112,4 @@ bool Memory::covered(std::uintptr_t address, std::size_t size, bool for_writing)
     return true;
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

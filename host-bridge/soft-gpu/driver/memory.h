@@ -11,7 +11,7 @@
 #include "host-bridge/soft-gpu/driver/api.h"
 #include "host-bridge/soft-gpu/driver/heap.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Context;
 class Pool;
@@ -111,4 +111,4 @@ class Memory {
     std::uint64_t next_id_ = 1;
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -6,7 +6,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 using Kind = Allocation::Kind;
@@ -50,9 +50,9 @@ Allocation pinned(const void* p) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 // ---- device memory --------------------------------------------------------------------------------------------------
 

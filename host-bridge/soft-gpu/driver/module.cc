@@ -8,7 +8,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
     const auto size = [&](unsigned i) {
@@ -96,4 +96,4 @@ std::shared_ptr<Function> function_of(CUfunction function) { return Driver::get(
 std::shared_ptr<Function> function_of(CUkernel kernel) { return function_of(reinterpret_cast<CUfunction>(kernel)); }
 CUfunction handle_of(const Function& function) { return Handles<CUfunction, Function>::handle_of(function); }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

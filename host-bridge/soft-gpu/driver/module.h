@@ -8,7 +8,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Context;
 struct Module;
@@ -64,4 +64,4 @@ CUfunction handle_of(const Function& function);
 // What a launch needs beyond its shape. Throws what cuLaunchKernel returns for a shape that cannot run.
 void check_shape(const Function& function, const LaunchConfig& config);
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

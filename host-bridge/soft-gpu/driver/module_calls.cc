@@ -8,7 +8,7 @@
 #include "host-bridge/soft-gpu/driver/operations.h"
 #include "host-bridge/soft-gpu/fatbin.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 std::string read_file(const char* name) {
     require(name);
@@ -130,9 +130,9 @@ CUresult launch(CUfunction function, const CUlaunchConfig& config, bool cooperat
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 // ---- modules --------------------------------------------------------------------------------------------------------
 

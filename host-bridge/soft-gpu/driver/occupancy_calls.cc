@@ -5,7 +5,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/module.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 Limits device_limits() {
@@ -25,9 +25,9 @@ int blocks(const Function& function, int threads, std::size_t dynamic_shared) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* numBlocks, CUfunction func, int blockSize,
                                                      size_t dynamicSMemSize) {

@@ -6,7 +6,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Context;
 
@@ -34,4 +34,4 @@ struct Action final : OperationOf<Action, CU_GRAPH_NODE_TYPE_EMPTY> {
     bool runs_after_fault() const override { return always; }
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

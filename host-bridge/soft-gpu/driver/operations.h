@@ -6,7 +6,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/module.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 struct Launch final : OperationOf<Launch, CU_GRAPH_NODE_TYPE_KERNEL> {
     std::shared_ptr<Module> module;  // kept alive
@@ -48,4 +48,4 @@ struct Nothing final : OperationOf<Nothing, CU_GRAPH_NODE_TYPE_EMPTY> {
     void run(Context&) override {}
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

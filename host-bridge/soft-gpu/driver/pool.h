@@ -6,7 +6,7 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Pool {
   public:
@@ -19,4 +19,4 @@ class Pool {
     void give(std::uint64_t bytes) { used -= bytes; }
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

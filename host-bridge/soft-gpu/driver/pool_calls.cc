@@ -3,7 +3,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/pool.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 bool Pool::take(std::uint64_t bytes) {
     const std::uint64_t now = used += bytes;
@@ -54,9 +54,9 @@ void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_pt
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
     return api([&] { allocate_in_order(dptr, bytesize, Driver::get().current_pool, hStream); });

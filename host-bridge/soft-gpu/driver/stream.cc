@@ -9,7 +9,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 namespace {
 constexpr std::chrono::seconds idle_before_leaving{5};
@@ -97,4 +97,4 @@ void Stream::work() {
     }
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

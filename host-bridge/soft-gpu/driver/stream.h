@@ -11,7 +11,7 @@
 
 #include "host-bridge/soft-gpu/driver/operation.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 class Context;
 class Stream;
@@ -93,4 +93,4 @@ class Event {
     }
 };
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver

@@ -3,7 +3,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/operations.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 
 void HostCall::run(Context&) {
     in_host_function = true;  // no driver call from within; the flag is the thread's
@@ -19,9 +19,9 @@ void create(CUstream* made, unsigned flags, int priority) {
 }
 
 }  // namespace
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
     return api([&] { create(phStream, Flags, 0); });

@@ -10,7 +10,7 @@
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/operations.h"
 
-namespace barcuda::soft {
+namespace barcuda::soft::driver {
 namespace {
 
 template <class Word> bool reached(Word now, Word wanted, unsigned flags) {
@@ -82,9 +82,9 @@ void Values::run(Context& context) {
     }
 }
 
-}  // namespace barcuda::soft
+}  // namespace barcuda::soft::driver
 
-using namespace barcuda::soft;
+using namespace barcuda::soft::driver;
 
 namespace {
 
