@@ -83,8 +83,25 @@ std::uint64_t special_value(const Special& s, const Grid& g, const Block& b, uns
     return 0;
 }
 
+// A warp's special registers. Those of the thread and the grid stay when its room serves the next block of the same
+// grid.
+void fill_specials(Warp& w, const Grid& g, bool fresh) {
+    for (const auto& s : g.code->specials) {
+        const bool of_block = s.kind == Special::ctaid_x || s.kind == Special::ctaid_y || s.kind == Special::ctaid_z ||
+                              s.kind == Special::smid;
+        if (!fresh && !of_block) continue;
+        auto* at = w.specials.data() + (s.slot & ~Slot{3});
+        const unsigned bytes = std::max(s.bytes, 2u);
+        for (unsigned lane = 0; lane < lane_count; ++lane) {
+            const auto value = special_value(s, g, *w.block, w.index, w.index * lane_count + lane);
+            std::memcpy(at + lane * bytes, &value, bytes);
+        }
+    }
+}
+
 void begin_block(Room& room, Grid& g, std::uint64_t linear) {
     Block& b = room.block;
+    const bool fresh = b.grid != &g;
     b.grid = &g, b.linear = linear;
     const auto* n = g.config.grid;
     b.index[0] = static_cast<unsigned>(linear % n[0]);
@@ -115,13 +132,7 @@ void begin_block(Room& room, Grid& g, std::uint64_t linear) {
         w.stacks = room.stacks + b.stack_stride * lane_count * i;
         w.specials.resize(g.code->special_bytes);
         w.bank[specials_bank] = w.specials.data();
-        for (const auto& s : g.code->specials) {
-            auto* at = w.specials.data() + (s.slot & ~Slot{3});
-            for (unsigned lane = 0; lane < lane_count; ++lane) {
-                const auto value = special_value(s, g, b, i, i * lane_count + lane);
-                std::memcpy(at + lane * std::max(s.bytes, 2u), &value, std::max(s.bytes, 2u));
-            }
-        }
+        fill_specials(w, g, fresh);
         const unsigned rest = g.threads - i * lane_count;
         begin_warp(w, *g.entry, rest >= lane_count ? all_lanes : (Mask{1} << rest) - 1);
     }
