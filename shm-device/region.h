@@ -100,6 +100,7 @@ class Region {
     bool owner_gone(std::uint32_t index) const;
 
   private:
+    friend struct RegionProbe;  // tests: a BAR is not at hand everywhere
     template <class T> const T* table(std::uint64_t offset) const {
         return reinterpret_cast<const T*>(reinterpret_cast<const char*>(header_) + offset);
     }

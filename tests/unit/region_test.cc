@@ -15,6 +15,11 @@
 #include "tests/unit/support/scratch.h"
 
 namespace barcuda {
+
+struct RegionProbe {
+    static void pretend(Region& region, Region::Kind kind) { region.kind_ = kind; }
+};
+
 namespace {
 
 using test::exit_status;
@@ -95,6 +100,26 @@ TEST_F(RegionTest, EverySizeIsDividedIntoPartsThatAValidatorAccepts) {
         EXPECT_GE(h.channel_count, 8u);
         EXPECT_EQ(h.extents_offset + h.granule_count * h.granule, size);
     }
+}
+TEST_F(RegionTest, ThereIsAChannelForEach64MiB) {
+    const std::pair<std::uint64_t, unsigned> cases[] = {{128 << 20, 8},   {512 << 20, 8},     {1ull << 30, 16},
+                                                        {4ull << 30, 64}, {16ull << 30, 256}, {256ull << 30, 256}};
+    for (const auto& [size, channels] : cases) {
+        barcuda_header h{};
+        divide(h, size);
+        EXPECT_EQ(h.channel_count, channels) << size;
+    }
+}
+TEST_F(RegionTest, ANewRegionIsZeroWhereNothingIsSaid) {
+    const int fd = ::open(path.c_str(), O_RDONLY);
+    std::vector<char> text(host.header().extents_offset);
+    ASSERT_EQ(::read(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(fd);
+    std::memset(text.data(), 0, sizeof(barcuda_header));
+    for (std::uint32_t i = 0; i < host.header().channel_count; ++i)
+        std::memset(&text[BARCUDA_CHANNELS_OFFSET + i * BARCUDA_CHANNEL_SIZE + offsetof(barcuda_status, channel)], 0,
+                    4);
+    for (std::size_t i = 0; i < text.size(); ++i) ASSERT_EQ(text[i], 0) << i;
 }
 TEST_F(RegionTest, AFileThatIsNoRegionIsNotOverwrittenUnlessTold) {
     const std::string diary = scratch / "diary";
@@ -240,6 +265,9 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"size zero", [](barcuda_header& h) { h.size = 0; }, Error::bad_size},
         {"base zero", [](barcuda_header& h) { h.base = 0; }, Error::bad_base},
         {"base unaligned", [](barcuda_header& h) { h.base += 4096; }, Error::bad_base},
+        {"base in the GPU's memory", [](barcuda_header& h) { h.base = BARCUDA_DEVICE_BASE; }, Error::bad_base},
+        {"end in the GPU's memory", [](barcuda_header& h) { h.base = BARCUDA_DEVICE_BASE - BARCUDA_GRANULE; },
+         Error::bad_base},
         {"base beyond user space", [](barcuda_header& h) { h.base = 1ull << 47; }, Error::bad_base},
         {"header_bytes", [](barcuda_header& h) { h.header_bytes /= 2; }, Error::malformed},
         {"channel_size", [](barcuda_header& h) { h.channel_size *= 2; }, Error::malformed},
@@ -539,6 +567,49 @@ TEST_F(RegionTest, ProcessesThatClaimAtOnceGetDifferentSlots) {
     EXPECT_EQ(refused, 4);
     EXPECT_EQ(served, static_cast<int>(count));
     ::close(hold[0]);
+}
+
+// ---- a BAR mapped whole: its host sees no pid and no lock -----------------------------------------------------------
+class SlotsTest : public RegionTest {
+  protected:
+    void SetUp() override {
+        RegionTest::SetUp();
+        ASSERT_FALSE(open_guest());
+        RegionProbe::pretend(guest, Region::Kind::pci);
+    }
+};
+TEST_F(SlotsTest, WhereTheHostSeesNobodyPidIsZeroAndItDoesNotGuess) {
+    Channel c;
+    ASSERT_FALSE(guest.open_channel(c));
+    EXPECT_EQ(host.slots()[c.index].pid, 0u);
+    EXPECT_FALSE(host.owner_gone(c.index));
+}
+TEST_F(SlotsTest, WhereTheHostSeesNobodyTheNextClientClosesForTheDead) {
+    ASSERT_EQ(in_child([&] {
+                  Region client;
+                  if (client.open(path.c_str(), kMine)) return 1;
+                  RegionProbe::pretend(client, Region::Kind::pci);
+                  Channel c;
+                  return client.open_channel(c) ? 1 : 0;
+              }),
+              0);
+    const barcuda_slot& s = host.slots()[0];
+    EXPECT_EQ(s.opened, 1u);
+    EXPECT_EQ(s.closed, 0u);
+    Channel c;
+    ASSERT_FALSE(guest.open_channel(c));
+    EXPECT_EQ(s.closed, 1u);
+    EXPECT_EQ(c.index, 1u);  // the host has yet to reclaim the first
+}
+TEST_F(SlotsTest, TheLivingAreLeftAlone) {
+    Region other;
+    ASSERT_FALSE(other.open(path.c_str(), kMine));
+    RegionProbe::pretend(other, Region::Kind::pci);
+    Channel mine, theirs;
+    ASSERT_FALSE(other.open_channel(theirs));
+    ASSERT_FALSE(guest.open_channel(mine));
+    EXPECT_EQ(host.slots()[theirs.index].closed, 0u);
+    EXPECT_NE(mine.index, theirs.index);
 }
 
 }  // namespace

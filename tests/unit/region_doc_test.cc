@@ -1,0 +1,186 @@
+// region_doc_test: docs/region.md is a specification only as long as it is true. Its tables are compared with layout.h,
+// its sentences with the tests that they name.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shm-device/layout.h"
+#include "shm-device/virtqueue.h"
+
+namespace barcuda {
+namespace {
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+    std::ifstream in(path);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+}
+std::vector<std::string> document() {
+    const auto lines = lines_of("docs/region.md");
+    EXPECT_FALSE(lines.empty()) << "run the tests from the top of the source tree";
+    return lines;
+}
+std::vector<std::string> cells(const std::string& row) {
+    std::vector<std::string> out;
+    for (std::size_t at = 1, end; (end = row.find('|', at)) != std::string::npos; at = end + 1) {
+        std::string cell = row.substr(at, end - at);
+        cell.erase(0, cell.find_first_not_of(' '));
+        cell.erase(cell.find_last_not_of(' ') + 1);
+        out.push_back(cell);
+    }
+    return out;
+}
+
+struct Field {
+    std::uint64_t offset, width;
+    bool operator==(const Field&) const = default;
+};
+using Fields = std::map<std::string, Field>;
+
+#define FIELD(type, name)                                   \
+    {                                                       \
+#name, { offsetof(type, name), sizeof(type::name) } \
+    }
+const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
+    {"barcuda_header",
+     {offsetof(barcuda_header, heartbeat) + 8,
+      {FIELD(barcuda_header, magic), FIELD(barcuda_header, layout), FIELD(barcuda_header, header_bytes),
+       FIELD(barcuda_header, fingerprint), FIELD(barcuda_header, base), FIELD(barcuda_header, size),
+       FIELD(barcuda_header, channel_size), FIELD(barcuda_header, granule), FIELD(barcuda_header, extents_offset),
+       FIELD(barcuda_header, channel_count), FIELD(barcuda_header, granule_count), FIELD(barcuda_header, device_count),
+       FIELD(barcuda_header, epoch), FIELD(barcuda_header, bridge_pid), FIELD(barcuda_header, driver_version),
+       FIELD(barcuda_header, bridge_start), FIELD(barcuda_header, build), FIELD(barcuda_header, heartbeat)}}},
+    {"barcuda_slot",
+     {sizeof(barcuda_slot),
+      {FIELD(barcuda_slot, opened), FIELD(barcuda_slot, closed), FIELD(barcuda_slot, pid),
+       FIELD(barcuda_slot, reserved0), FIELD(barcuda_slot, start_time), FIELD(barcuda_slot, reserved1),
+       FIELD(barcuda_slot, reclaimed), FIELD(barcuda_slot, served), FIELD(barcuda_slot, reserved2)}}},
+    {"barcuda_grant", {sizeof(barcuda_grant), {FIELD(barcuda_grant, owner), FIELD(barcuda_grant, mapped)}}},
+    {"barcuda_device",
+     {sizeof(barcuda_device),
+      {FIELD(barcuda_device, name), FIELD(barcuda_device, uuid), FIELD(barcuda_device, pci_bus_id),
+       FIELD(barcuda_device, total_memory), FIELD(barcuda_device, attribute_count), FIELD(barcuda_device, reserved),
+       FIELD(barcuda_device, attributes)}}},
+    {"barcuda_status",
+     {sizeof(barcuda_status),
+      {FIELD(barcuda_status, state), FIELD(barcuda_status, channel), FIELD(barcuda_status, opening),
+       FIELD(barcuda_status, worker_pid), FIELD(barcuda_status, posted_error), FIELD(barcuda_status, posted_op),
+       FIELD(barcuda_status, posted_count), FIELD(barcuda_status, fatal_error), FIELD(barcuda_status, context_error),
+       FIELD(barcuda_status, message)}}},
+    {"barcuda_client",
+     {sizeof(barcuda_client),
+      {FIELD(barcuda_client, pid), FIELD(barcuda_client, reserved), FIELD(barcuda_client, program)}}},
+    {"pvirtq_desc",
+     {sizeof(virtqueue::Descriptor<>),
+      {{"addr", {offsetof(virtqueue::Descriptor<>, addr), 8}},
+       {"len",
+        {offsetof(virtqueue::Descriptor<>, tail) + offsetof(virtqueue::Tail, len), sizeof(virtqueue::Tail::len)}},
+       {"id", {offsetof(virtqueue::Descriptor<>, tail) + offsetof(virtqueue::Tail, id), sizeof(virtqueue::Tail::id)}},
+       {"flags",
+        {offsetof(virtqueue::Descriptor<>, tail) + offsetof(virtqueue::Tail, flags),
+         sizeof(virtqueue::Tail::flags)}}}}},
+};
+#undef FIELD
+
+std::map<std::string, Fields> documented_structs() {
+    std::map<std::string, Fields> structs;
+    std::string current;
+    const std::regex heading("`struct (\\w+)`.*");
+    std::smatch match;
+    for (const std::string& line : document()) {
+        if (std::regex_match(line, match, heading)) current = match[1];
+        else if (line.empty() ? structs.contains(current) : line[0] != '|') current.clear();
+        if (current.empty() || line.empty() || line[0] != '|') continue;
+        const auto c = cells(line);
+        if (c.size() < 3 || c[0].find_first_not_of("0123456789") != std::string::npos) continue;
+        structs[current][c[2]] = {std::stoull(c[0]), std::stoull(c[1])};
+    }
+    return structs;
+}
+
+TEST(RegionDoc, TablesMatchTheLayout) {
+    const auto documented = documented_structs();
+    for (const auto& [name, layout] : kStructs) {
+        ASSERT_TRUE(documented.contains(name)) << name;
+        for (const auto& [field, place] : layout.second) {
+            ASSERT_TRUE(documented.at(name).contains(field)) << name << "." << field;
+            EXPECT_EQ(documented.at(name).at(field), place) << name << "." << field;
+        }
+        EXPECT_EQ(documented.at(name).size(), layout.second.size()) << name << " has fields that do not exist";
+    }
+    EXPECT_EQ(documented.size(), kStructs.size());
+}
+TEST(RegionDoc, TablesLeaveNoGaps) {  // a field that was added to layout.h alone would be one
+    for (const auto& [name, layout] : kStructs) {
+        std::map<std::uint64_t, std::uint64_t> ends;
+        for (const auto& [field, place] : layout.second) ends[place.offset] = place.offset + place.width;
+        std::uint64_t at = 0;
+        for (const auto& [begin, end] : ends) {
+            EXPECT_EQ(begin, at) << name;
+            at = end;
+        }
+        EXPECT_EQ(at, layout.first) << name;
+    }
+    EXPECT_EQ(kStructs.at("barcuda_header").first, sizeof(barcuda_header));
+}
+TEST(RegionDoc, PartsLieWhereTheTablesSay) {
+    const std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> parts = {
+        {"header", {0, BARCUDA_SLOTS_OFFSET}},
+        {"slots", {BARCUDA_SLOTS_OFFSET, BARCUDA_GRANTS_OFFSET - BARCUDA_SLOTS_OFFSET}},
+        {"grants", {BARCUDA_GRANTS_OFFSET, BARCUDA_DEVICES_OFFSET - BARCUDA_GRANTS_OFFSET}},
+        {"devices", {BARCUDA_DEVICES_OFFSET, BARCUDA_CHANNELS_OFFSET - BARCUDA_DEVICES_OFFSET}},
+        {"status", {BARCUDA_STATUS_OFFSET, BARCUDA_PAGE}},
+        {"client", {BARCUDA_CLIENT_OFFSET, BARCUDA_PAGE}},
+        {"fences", {BARCUDA_FENCES_OFFSET, BARCUDA_FENCES * 8}},
+        {"ring", {BARCUDA_RING_OFFSET, BARCUDA_QUEUE_SIZE * 16}},
+        {"driver event suppression", {BARCUDA_DRIVER_EVENT_OFFSET, 4}},
+        {"device event suppression", {BARCUDA_DEVICE_EVENT_OFFSET, 4}},
+        {"commands", {BARCUDA_COMMANDS_OFFSET, BARCUDA_COMMANDS_SIZE}},
+    };
+    std::set<std::string> seen;
+    for (const std::string& line : document()) {
+        if (line.rfind("| 0x", 0) != 0) continue;
+        const auto c = cells(line);
+        const std::string name = c[2].substr(0, c[2].find(':'));
+        if (!parts.contains(name)) continue;
+        EXPECT_EQ(std::stoull(c[0], nullptr, 16), parts.at(name).first) << name;
+        EXPECT_EQ(std::stoull(c[1]), parts.at(name).second) << name;
+        seen.insert(name);
+    }
+    EXPECT_EQ(seen.size(), parts.size());
+}
+TEST(RegionDoc, SentencesAreNumberedAndNameTestsThatExist) {
+    std::set<std::string> tests;
+    const std::regex declaration("TEST(_F|_P)?\\((\\w+), (\\w+)\\).*");
+    std::smatch match;
+    for (const auto& file : std::filesystem::directory_iterator("tests/unit"))
+        if (file.path().extension() == ".cc")
+            for (const std::string& line : lines_of(file.path()))
+                if (std::regex_match(line, match, declaration)) tests.insert(match[2].str() + "." + match[3].str());
+    const std::regex sentence("- \\*\\*R(\\d+)\\*\\* (.*)"), name("`(\\w+\\.\\w+)`");
+    unsigned number = 0;
+    for (const std::string& line : document()) {
+        if (!std::regex_match(line, match, sentence)) continue;
+        EXPECT_EQ(std::stoul(match[1]), ++number);
+        const std::string text = match[2];
+        unsigned named = 0;
+        for (std::sregex_iterator i(text.begin(), text.end(), name), end; i != end; ++i) {
+            const std::string test = (*i)[1];
+            if (std::isupper(static_cast<unsigned char>(test[0])) == 0) continue;  // `status.channel` is a field
+            EXPECT_TRUE(tests.contains(test)) << "R" << number << " names " << test;
+            ++named;
+        }
+        EXPECT_GE(named, 1u) << "R" << number << " names no test";
+    }
+    EXPECT_GT(number, 0u);
+}
+
+}  // namespace
+}  // namespace barcuda
