@@ -24,21 +24,6 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 // settings.cc (BARCUDA_HEAP=always) or activate() lowers it.
 extern std::atomic<std::size_t> limit;
 
-// True while this thread runs inside the heap or the source: its own mallocs then come from ordinary memory. Also true
-// in a thread between fork's prepare and parent/child handlers: it holds every lock below.
-struct Thread {
-    bool inside = false;
-    bool forking = false;
-};
-extern thread_local Thread self __attribute__((tls_model("initial-exec")));
-
-struct Inside {
-    bool before = self.inside;
-    Inside() { self.inside = true; }
-    ~Inside() { self.inside = before; }
-    Inside(const Inside&) = delete;
-};
-
 // A mutex. The thread that forks takes them all, and handlers of other libraries that run in between may come back in:
 // for that thread they are open. Adaptive: what it guards takes tens of nanoseconds.
 class Lock {

@@ -27,7 +27,6 @@ Pages pageable{Use::pageable}, pinned{Use::pinned};
 
 namespace {
 
-constexpr unsigned staging = 0x80000000u;  // the flag of blocks that no program has seen; CUDA's flags are small
 constexpr std::uint32_t idle_seconds = 5;  // long enough for a program's loop to come round, short for a person
 // Growth by at least this much, and by a quarter of what is held: few grants, little held in vain.
 constexpr std::size_t least_growth = 2 * granule, most_growth = 16 * granule;
@@ -49,6 +48,7 @@ bool shrink(std::uint32_t seconds) noexcept {
             statistics.releases.add();
             statistics.granted_bytes.value.fetch_sub(extent.bytes, std::memory_order_relaxed);
         }
+    if (any) full_for.store(0, std::memory_order_relaxed);
     return any;
 }
 
@@ -57,19 +57,19 @@ bool ask(std::size_t bytes, Extent& out) noexcept {
     return connection.source->grant(bytes, out);
 }
 
-Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned flags) noexcept {
+Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden = false) noexcept {
     Pages& pages = pool(use);
     if (window.bytes.load(std::memory_order_acquire))
-        if (const Pages::Block block = pages.take(bytes, alignment, flags); block.p) return block;
+        if (const Pages::Block block = pages.take(bytes, alignment, flags, hidden); block.p) return block;
     // Slower by far, and with a time limit: the source waits for a host, and whoever waits here may hold a lock of the
     // program that somebody inside the source needs. Ordinary memory is always the better answer than a standstill.
     if (!growth.lock_for(2000)) return {};
     Pages::Block block;
-    if (attach() && !(block = pages.take(bytes, alignment, flags)).p) {
+    if (attach() && !(block = pages.take(bytes, alignment, flags, hidden)).p) {
         const std::size_t need = bytes + (alignment > page ? alignment : 0);
         if (need >= bytes)
             if (const Extent extent = grow(use, need); extent.address)
-                block = pages.take_from(extent, bytes, alignment, flags);
+                block = pages.take_from(extent, bytes, alignment, flags, hidden);
     }
     growth.unlock();
     return block;
@@ -104,9 +104,8 @@ bool attach() noexcept {
 Extent grow(Use use, std::size_t bytes) noexcept {
     const std::size_t all = window.bytes.load(std::memory_order_relaxed);
     if (bytes > all) return {};
-    if (full_for.load(std::memory_order_relaxed) && bytes >= full_for.load(std::memory_order_relaxed) &&
-        now() - full_at.load(std::memory_order_relaxed) < 1)
-        return {};
+    const std::size_t refused = full_for.load(std::memory_order_relaxed);
+    if (refused && bytes >= refused && now() - full_at.load(std::memory_order_relaxed) < 1 && !shrink(0)) return {};
     shrink(idle_seconds);
     const std::size_t need = round_up(bytes, granule);
     std::size_t wish = round_up(held() / 4, granule);
@@ -189,7 +188,7 @@ bool activate() noexcept {
 }
 
 void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment) noexcept {
-    return take(Use::pinned, bytes, alignment, flags & ~staging).p;
+    return take(Use::pinned, bytes, alignment, flags).p;
 }
 
 bool pinned_free(void* p) noexcept {
@@ -197,7 +196,7 @@ bool pinned_free(void* p) noexcept {
     return pinned.give(p);
 }
 
-void* staging_alloc(std::size_t bytes) noexcept { return take(Use::pinned, bytes, page, staging).p; }
+void* staging_alloc(std::size_t bytes) noexcept { return take(Use::pinned, bytes, page, 0, true).p; }
 void staging_free(void* p) noexcept { pinned.give(p); }
 
 Found find(const void* p) noexcept {
@@ -207,7 +206,7 @@ Found find(const void* p) noexcept {
     if (use == Use::none || use == Use::kept_pages || use == Use::kept_small) return {};
     if (use == Use::small) return {Kind::pageable};
     const Pages::Info info = pool(use).info(p);
-    if (!info.base || info.flags & staging) return {};
+    if (!info.base || info.hidden) return {};
     return {use == Use::pinned ? Kind::pinned : Kind::pageable, info.base, info.bytes, info.flags};
 }
 

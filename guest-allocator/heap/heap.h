@@ -10,6 +10,22 @@
 
 namespace barcuda::heap {
 
+// `inside`: this thread runs inside the heap or its source, and its own mallocs come from ordinary memory. `forking`:
+// it stands between fork's prepare and parent/child handlers, and holds every lock of the heap.
+struct Thread {
+    bool inside = false;
+    bool forking = false;
+};
+extern thread_local Thread self __attribute__((tls_model("initial-exec")));
+
+// While one lives, this thread's mallocs are ordinary memory. For code that holds a lock which connect() takes.
+struct Inside {
+    bool before = self.inside;
+    Inside() { self.inside = true; }
+    ~Inside() { self.inside = before; }
+    Inside(const Inside&) = delete;
+};
+
 // CUDA is in use: connects to the region now, and from here on malloc at and above the threshold uses it (unless
 // BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory.
 bool activate() noexcept;

@@ -61,9 +61,15 @@ NEXT(malloc_usable_size, std::size_t, (void* p), p)
 
 void look_up() {
     looking = true;
-    const auto find = [](auto& next, const char* name) {
+    // Not preloaded but opened by a program (as libcuda.so.1), we stand in front of nobody: our own calls then go where
+    // the program's go, or a block of libc's that we free would end in the wrong allocator.
+    Dl_info first = {}, here = {};
+    dladdr(dlsym(RTLD_DEFAULT, "malloc"), &first);
+    dladdr(reinterpret_cast<void*>(look_up), &here);
+    void* const where = first.dli_fbase == here.dli_fbase ? RTLD_NEXT : RTLD_DEFAULT;
+    const auto find = [where](auto& next, const char* name) {
         // What an allocator lacks, it does not mix with its own blocks: libc's stands behind it in the same order.
-        void* to = dlsym(RTLD_NEXT, name);
+        void* to = dlsym(where, name);
         if (!to) heap::die("no allocator behind Barcuda's");
         next.to.store(reinterpret_cast<decltype(next.to.load())>(to), std::memory_order_relaxed);
     };

@@ -101,18 +101,19 @@ bool commit_books(Extent extent) noexcept {
     return !mprotect(books + page_of(extent.address), extent.bytes / page * sizeof(Run), PROT_READ | PROT_WRITE);
 }
 
-Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flags) noexcept {
+Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept {
     Locked locked(lock);
-    return take_locked(bytes, alignment, flags);
+    return take_locked(bytes, alignment, flags, hidden);
 }
 
-Pages::Block Pages::take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags) noexcept {
+Pages::Block Pages::take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags,
+                              bool hidden) noexcept {
     Locked locked(lock);
     add_locked(extent);
-    return take_locked(bytes, alignment, flags);
+    return take_locked(bytes, alignment, flags, hidden);
 }
 
-Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsigned flags) noexcept {
+Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept {
     const std::size_t wanted = (bytes + page - 1) / page, spare = alignment > page ? alignment / page - 1 : 0;
     if (wanted + spare > window.bytes.load(std::memory_order_relaxed) / page) return {};
     const auto pages = static_cast<std::uint32_t>(wanted ? wanted : 1);
@@ -130,6 +131,7 @@ Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsign
     }
     Run& run = books[page_of(block.p)];
     run.flags = flags;
+    run.hidden = hidden;
     run.slack = static_cast<std::uint32_t>(std::size_t{pages} * page - bytes);
     return block;
 }
@@ -181,7 +183,7 @@ Pages::Info Pages::info(const void* p) noexcept {
     const Run& run = books[at];
     if (run.state != State::used) return {};
     const std::size_t capacity = std::size_t{run.pages} * page;
-    return {address_of(at), capacity - run.slack, capacity, run.flags};
+    return {address_of(at), capacity - run.slack, capacity, run.flags, run.hidden};
 }
 
 Extent Pages::retire(std::uint32_t seconds) noexcept {

@@ -34,6 +34,7 @@ struct Run {
     std::uint32_t flags;       // of a used run: the driver layer's
     std::uint32_t slack;       // of a used run: bytes that the program did not ask for
     State state;               // interior unless a run begins here
+    bool hidden;               // of a used run: a staging buffer, no program has ever seen its address
 };
 
 // A set of page numbers that finds the nearest one at or below a page: where does the run begin that holds it? Three
@@ -63,9 +64,9 @@ class Pages {
         std::size_t stale = 0;  // bytes [0, stale) may hold old data; the rest of the run is zeros
     };
     // A block from the free runs; null: none is long enough. `alignment` is a power of two.
-    Block take(std::size_t bytes, std::size_t alignment, unsigned flags = 0) noexcept;
+    Block take(std::size_t bytes, std::size_t alignment, unsigned flags = 0, bool hidden = false) noexcept;
     // Adds an extent and takes the block from it in one step, so that no other thread gets between.
-    Block take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags) noexcept;
+    Block take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept;
     // False: no block begins at p.
     bool give(void* p) noexcept;
     // Longer or shorter in place; false: the pages behind it are in use.
@@ -76,6 +77,7 @@ class Pages {
         std::size_t bytes = 0;  // as asked for
         std::size_t capacity = 0;
         unsigned flags = 0;
+        bool hidden = false;
     };
     Info info(const void* p) noexcept;  // of the block that holds p; empty if p lies in a free run
 
@@ -99,7 +101,7 @@ class Pages {
     void unlink(std::uint32_t at) noexcept;
     void release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) noexcept;
     Block carve(std::uint32_t at, std::uint32_t pages, std::size_t alignment) noexcept;
-    Block take_locked(std::size_t bytes, std::size_t alignment, unsigned flags) noexcept;
+    Block take_locked(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept;
     void add_locked(Extent extent) noexcept;
     void settle() noexcept;
 

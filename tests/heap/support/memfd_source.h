@@ -1,13 +1,25 @@
 // memfd_source.h: a source of extents without a host: a memfd mapped at the region's usual address, granted granule by
 // granule. It checks what the heap does: an extent is released as it was granted, once; and it counts.
 #pragma once
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "guest-allocator/heap/extents.h"
 
 namespace barcuda::heap::test {
+
+[[noreturn]] inline void fail(const char* why) {
+    for (const char* c = why; *c; ++c)
+        if (write(2, c, 1) < 0) break;
+    abort();
+}
 
 class MemfdSource final : public ExtentSource {
   public:
@@ -32,5 +44,53 @@ class MemfdSource final : public ExtentSource {
     std::uint16_t length_[most_granules] = {};  // on the first granule of an extent: its length
     bool used_[most_granules] = {};
 };
+
+inline MemfdSource* MemfdSource::open(std::size_t bytes, std::uintptr_t base) noexcept {
+    auto* source = new (std::nothrow) MemfdSource;
+    // High up: programs expect the lowest free descriptors for themselves.
+    const int low = memfd_create("region", MFD_CLOEXEC);
+    source->fd_ = fcntl(low, F_DUPFD_CLOEXEC, 700);
+    ::close(low);
+    if (ftruncate(source->fd_, static_cast<off_t>(bytes))) return nullptr;
+    void* at = mmap(reinterpret_cast<void*>(base), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                    source->fd_, 0);
+    if (at != reinterpret_cast<void*>(base)) return nullptr;
+    source->window_ = {static_cast<std::byte*>(at), bytes};
+    source->used_[0] = true;  // where a region has its header and channels
+    return source;
+}
+
+inline void MemfdSource::close() noexcept {
+    munmap(window_.address, window_.bytes);
+    ::close(fd_);
+    delete this;
+}
+
+inline bool MemfdSource::grant(std::size_t bytes, Extent& out) noexcept {
+    const std::size_t count = bytes / granule, all = window_.bytes / granule;
+    if (!count || bytes % granule) fail("grant of a length that is no multiple of a granule\n");
+    for (std::size_t g = 0, run = 0; g < all; ++g) {
+        run = used_[g] ? 0 : run + 1;
+        if (run < count) continue;
+        const std::size_t first = g + 1 - count;
+        for (std::size_t i = first; i <= g; ++i) used_[i] = true;
+        length_[first] = static_cast<std::uint16_t>(count);
+        out = {window_.address + first * granule, bytes};
+        const std::size_t now = granted_ += bytes;
+        if (now > most_) most_ = now;
+        return true;
+    }
+    return false;
+}
+
+inline void MemfdSource::release(Extent extent) noexcept {
+    const auto first = static_cast<std::size_t>(extent.address - window_.address) / granule;
+    if (length_[first] * granule != extent.bytes || !extent.bytes)
+        fail("release of an extent that was not granted like this\n");
+    if (madvise(extent.address, extent.bytes, MADV_REMOVE)) fail("cannot clear an extent\n");
+    for (std::size_t i = first; i < first + length_[first]; ++i) used_[i] = false;
+    length_[first] = 0;
+    granted_ -= extent.bytes;
+}
 
 }  // namespace barcuda::heap::test
