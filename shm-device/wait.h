@@ -5,26 +5,30 @@
 // nap twice as long as the last, up to a bound that keeps an idle waiter's cost small. Now and then it asks whether the
 // peer still lives: who waits for the dead must be told, not left.
 //
-//   Waited w = wait(patience, [&] { return driver.reap() >= n; }, [&] { return !region.served(); });
+//   Waited w = wait(pace, [&] { return driver.reap() >= n; }, [&] { return !region.served(); });
+//
+// or, where the looking does not fit into a function, one turn at a time:
+//
+//   for (Waiter waiter(pace); !done(); waiter.turn())
+//       if (waiter.should_ask() && dead()) break;
 #pragma once
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace barcuda {
 
 // How long each phase lasts, in microseconds. The caller reads these from the environment, if it wants to; this file
 // never does. A machine with one processor should not spin: the peer needs it (spin = 0).
-struct Patience {
+struct Pace {
     std::uint32_t spin = 100;      // longer than most answers: a launch and its fence take 8 us, a worker's turn 2 us
     std::uint32_t yield = 1000;    // then give way, but stay runnable: a kernel of a millisecond is still seen at once
     std::uint32_t nap_min = 50;    // the kernel's timer slack: it never sleeps for less
     std::uint32_t nap_max = 2000;  // 500 looks a second: below 1 % of a processor, and 2 ms late at worst
     std::uint32_t ask = 10'000;    // between two questions whether the peer lives: that may cost system calls
 };
-
-enum class Waited : std::uint8_t { done, dead };
 
 // What waiting is made of. Tests, and waiters that can be woken (a futex, a doorbell), put their own in this place.
 struct Os {
@@ -48,38 +52,51 @@ struct Os {
     }
 };
 
+// One wait: make it when the waiting begins, take a turn() after each look that found nothing.
+template <class With = Os> class Waiter {
+  public:
+    explicit Waiter(const Pace& pace = {}, With with = {}) : pace_(pace), with_(with) {}
+
+    void turn() {
+        // The first looks cost no clock: reading it takes as long as 20 of them, and most waits are over by then.
+        if (turns_ < kLooks && pace_.spin != 0) return ++turns_, with_.pause();
+        if (turns_ % kLooks == 0 || napping_ || !spinning_) now_ = with_.now();
+        if (turns_++ == (pace_.spin != 0 ? kLooks : 0)) start_ = asked_ = now_;
+        const std::uint64_t waited = now_ - start_;
+        spinning_ = waited < pace_.spin * kMicrosecond;
+        napping_ = waited >= (std::uint64_t{pace_.spin} + pace_.yield) * kMicrosecond;
+        if (spinning_) return with_.pause();
+        if (!napping_) return with_.yield();
+        with_.nap(nap_ = nap_ == 0 ? pace_.nap_min * kMicrosecond
+                                   : std::min<std::uint64_t>(nap_ * 2, pace_.nap_max * kMicrosecond));
+    }
+    // Has it been long enough since the last time to ask whether the peer still lives? Never while spinning.
+    bool should_ask() {
+        if (spinning_ || now_ - asked_ < pace_.ask * kMicrosecond) return false;
+        asked_ = now_;
+        return true;
+    }
+
+  private:
+    static constexpr std::uint64_t kMicrosecond = 1000;
+    static constexpr std::uint32_t kLooks = 32;
+
+    const Pace pace_;
+    With with_;
+    std::uint64_t start_ = 0, now_ = 0, asked_ = 0, nap_ = 0;  // nanoseconds
+    std::uint32_t turns_ = 0;
+    bool spinning_ = true, napping_ = false;
+};
+
+enum class Waited : std::uint8_t { done, dead };
+
 // Returns when done() or dead() says so. done() is asked first, and once more after dead(): what the peer finished
 // before it died counts.
 template <class Done, class Dead, class With = Os>
-Waited wait(const Patience& patience, Done&& done, Dead&& dead, With&& with = With{}) {
-    constexpr std::uint64_t kMicrosecond = 1000;
-    constexpr int kLooks = 32;  // between two looks at the clock, which costs as much as 20 of them
-    for (int i = 0; i < kLooks && patience.spin != 0; ++i) {
-        if (done()) return Waited::done;
-        with.pause();
-    }
-    const std::uint64_t start = with.now();
-    std::uint64_t now = start, asked = start;
-    for (; now - start < patience.spin * kMicrosecond; now = with.now())
-        for (int i = 0; i < kLooks; ++i) {
-            if (done()) return Waited::done;
-            with.pause();
-        }
-    const std::uint64_t limit = (std::uint64_t{patience.spin} + patience.yield) * kMicrosecond;
-    for (std::uint64_t nap = patience.nap_min * kMicrosecond;;) {
-        if (done()) return Waited::done;
-        if (now - asked >= patience.ask * kMicrosecond) {
-            if (dead()) return done() ? Waited::done : Waited::dead;
-            asked = now;
-        }
-        if (now - start < limit) {
-            with.yield();
-        } else {
-            with.nap(nap);
-            nap = nap * 2 < patience.nap_max * kMicrosecond ? nap * 2 : patience.nap_max * kMicrosecond;
-        }
-        now = with.now();
-    }
+Waited wait(const Pace& pace, Done&& done, Dead&& dead, With with = {}) {
+    for (Waiter<With> waiter(pace, with); !done(); waiter.turn())
+        if (waiter.should_ask() && dead()) return done() ? Waited::done : Waited::dead;
+    return Waited::done;
 }
 
 }  // namespace barcuda

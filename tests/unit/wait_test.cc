@@ -19,21 +19,24 @@ struct World {
         if (acts.empty() || acts.back() != act) acts += act;
         clock += cost;
     }
-    std::uint64_t now() const { return clock; }
-    void pause() { did('p', 40); }
-    void yield() { did('y', 500); }
+};
+struct In {
+    World* w;
+    std::uint64_t now() const { return w->clock; }
+    void pause() { w->did('p', 40); }
+    void yield() { w->did('y', 500); }
     void nap(std::uint64_t ns) {
-        naps.push_back(ns);
-        did('n', ns);
+        w->naps.push_back(ns);
+        w->did('n', ns);
     }
 };
-constexpr Patience kPatience{.spin = 10, .yield = 100, .nap_min = 50, .nap_max = 400, .ask = 1000};
+constexpr Pace kPace{.spin = 10, .yield = 100, .nap_min = 50, .nap_max = 400, .ask = 1000};
 const auto never = [] { return false; };
 
 TEST(Wait, WhatIsDoneCostsNothing) {
     World w;
     EXPECT_EQ(wait(
-                  kPatience, [] { return true; }, never, w),
+                  kPace, [] { return true; }, never, In{&w}),
               Waited::done);
     EXPECT_EQ(w.acts, "");
     EXPECT_EQ(w.clock, 0u);
@@ -41,50 +44,50 @@ TEST(Wait, WhatIsDoneCostsNothing) {
 TEST(Wait, ItSpinsThenYieldsThenNaps) {
     World w;
     EXPECT_EQ(wait(
-                  kPatience, [&] { return w.clock > 1'000'000; }, never, w),
+                  kPace, [&] { return w.clock > 1'000'000; }, never, In{&w}),
               Waited::done);
     EXPECT_EQ(w.acts, "pyn");
 }
 TEST(Wait, AQuickAnswerIsMetSpinning) {
     World w;
     EXPECT_EQ(wait(
-                  kPatience, [&] { return w.clock > 8'000; }, never, w),
+                  kPace, [&] { return w.clock > 8'000; }, never, In{&w}),
               Waited::done);
     EXPECT_EQ(w.acts, "p");
 }
 TEST(Wait, NapsGrowToTheirBound) {
     World w;
     wait(
-        kPatience, [&] { return w.naps.size() == 6; }, never, w);
+        kPace, [&] { return w.naps.size() == 6; }, never, In{&w});
     EXPECT_EQ(w.naps, (std::vector<std::uint64_t>{50'000, 100'000, 200'000, 400'000, 400'000, 400'000}));
 }
 TEST(Wait, WithoutSpinItGivesWayAtOnce) {
     World w;
-    Patience one_processor = kPatience;
+    Pace one_processor = kPace;
     one_processor.spin = 0;
     wait(
-        one_processor, [&] { return w.clock > 5'000; }, never, w);
+        one_processor, [&] { return w.clock > 5'000; }, never, In{&w});
     EXPECT_EQ(w.acts, "y");
 }
 TEST(Wait, WhoWaitsForTheDeadIsTold) {
     World w;
     EXPECT_EQ(wait(
-                  kPatience, never, [&] { return w.clock > 5'000'000; }, w),
+                  kPace, never, [&] { return w.clock > 5'000'000; }, In{&w}),
               Waited::dead);
 }
 TEST(Wait, WhatWasDoneBeforeTheDeathCounts) {
     World w;
     bool died = false;
     EXPECT_EQ(wait(
-                  kPatience, [&] { return died; },  // seen only after the peer was asked about
-                  [&] { return died = true; }, w),
+                  kPace, [&] { return died; },  // seen only after the peer was asked about
+                  [&] { return died = true; }, In{&w}),
               Waited::done);
 }
 TEST(Wait, ThePeerIsAskedAboutSeldom) {
     World w;
     int asked = 0;
     wait(
-        kPatience, [&] { return w.clock > 10'000'000; }, [&] { return ++asked, false; }, w);
+        kPace, [&] { return w.clock > 10'000'000; }, [&] { return ++asked, false; }, In{&w});
     EXPECT_GE(asked, 1);
     EXPECT_LE(asked, 10);
 }
@@ -92,8 +95,16 @@ TEST(Wait, ThePeerIsNotAskedAboutWhileSpinning) {
     World w;
     int asked = 0;
     wait(
-        kPatience, [&] { return w.clock > 9'000; }, [&] { return ++asked, false; }, w);
+        kPace, [&] { return w.clock > 9'000; }, [&] { return ++asked, false; }, In{&w});
     EXPECT_EQ(asked, 0);
+}
+TEST(Wait, AWaitMayBeTakenTurnByTurn) {
+    World w;
+    int asked = 0;
+    for (Waiter<In> waiter(kPace, In{&w}); w.clock < 3'000'000; waiter.turn()) asked += waiter.should_ask();
+    EXPECT_EQ(w.acts, "pyn");
+    EXPECT_GE(asked, 1);
+    EXPECT_LE(asked, 3);
 }
 TEST(Wait, TheRealOneWaitsToo) {
     int looks = 0;
