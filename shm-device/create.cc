@@ -104,9 +104,23 @@ Error Region::create(const char* path, const Format& format, std::uint64_t finge
         const barcuda_slot& s = slots()[i];
         const std::uint32_t opened = observe(s.opened);
         if (opened == observe(s.closed) && opened == observe(s.reclaimed)) e = clean_channel(i);
+        else if (opened == s.served) e = disown(i);
     }
     if (e) close();
     return e;
+}
+
+// A client that an earlier bridge served: its worker has died with the queue's place in mind, and nobody else knows it.
+Error Region::disown(std::uint32_t index) {
+    Channel c;
+    if (Error e = map_channel(index, c)) return e;
+    barcuda_status& status = c.status();
+    if (observe(status.state) <= BARCUDA_STATE_READY) {
+        std::snprintf(status.message, sizeof status.message, "the bridge was restarted; start this program again");
+        publish(status.state, BARCUDA_STATE_GONE);  // WORD
+    }
+    unmap_channel(c);
+    return {};
 }
 
 void Region::announce() { publish(host_header().magic, BARCUDA_MAGIC); }  // WORD

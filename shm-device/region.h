@@ -106,6 +106,7 @@ class Region {
     }
     Error open_file(const char* path, int flags);
     Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
+    Error disown(std::uint32_t index);
     Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);
     void unmap_window(char* address, std::uint64_t offset, std::uint64_t bytes);
     Error open_uio_channel(Channel& channel);

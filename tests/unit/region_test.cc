@@ -180,6 +180,19 @@ TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
     EXPECT_EQ(channel.fences()[7], 42u);
 }
+TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
+    ASSERT_FALSE(open_guest());
+    Channel served, waiting;
+    ASSERT_FALSE(guest.open_channel(served));
+    ASSERT_FALSE(guest.open_channel(waiting));  // no worker has looked at its queue: the next bridge may serve it
+    host.host_slots()[served.index].served = served.opening;
+    served.status().state = BARCUDA_STATE_READY;
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    EXPECT_EQ(served.status().state, BARCUDA_STATE_GONE);
+    EXPECT_TRUE(contains(served.status().message, "restarted"));
+    EXPECT_EQ(waiting.status().state, BARCUDA_STATE_NEW);
+}
 TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
     host.host_header().magic = 0;
     host.close();

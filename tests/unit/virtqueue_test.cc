@@ -65,6 +65,12 @@ TEST(Clause_2_8_1, UsedDescriptorsHaveEqualBits) {
     q.round(kPost);
     EXPECT_EQ(q.ring.raw(0).flags & (kAvail | kUsed), kAvail | kUsed);
 }
+TEST(Clause_2_8_1, EqualBitsAreNotAvailable) {
+    Pair<4> q;
+    q.ring.write(0, {0x1000, 64, 0, kAvail | kUsed});
+    EXPECT_FALSE(q.device.next());
+    EXPECT_FALSE(q.device.enable_kick());
+}
 TEST(Clause_2_8_1, DriverCounterFlipsBehindTheLastDescriptor) {
     Pair<3> q;
     for (int i = 0; i < 3; ++i) q.round(kPost);
