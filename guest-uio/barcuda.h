@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * barcuda.h: the nouns of the module, shared by its rooms:
+ *
+ *   main.c      the PCI device, the device without hardware, UIO, the doorbell
+ *   region.c    the memory behind a device, its header, its slots and grants
+ *   maps.c      what a process may map, and the owner's page faults
+ *   snapshot.c  what a forked child sees of its parent's extents
+ *
+ * Lock order: mmap_lock, region->lock, client->lock; a page lock comes before
+ * client->lock. Faults hold region_faults (SRCU) so that a device can go away.
+ */
+#ifndef UIO_BARCUDA_H
+#define UIO_BARCUDA_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/memremap.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/srcu.h>
+#include <linux/uio_driver.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include "layout.h"
+
+/* The UIO map that mmap()'s offset names, in pages. */
+enum barcuda_map {
+	MAP_HEADER = 0,
+	MAP_CHANNEL = 1,
+	MAP_EXTENTS = 2,
+	MAP_REGION = 3,		/* everything; only without hardware, for root */
+};
+
+/*
+ * One device. Outlives its unplugging until the last mapping is gone: the
+ * pages must not lose their struct page under a process that maps them.
+ */
+struct region {
+	struct uio_info uio;
+	struct device *dev;
+	struct kref ref;	/* the bound device, clients, header mappings */
+	struct work_struct release;
+
+	void *memory;
+	u64 bytes;
+	unsigned long pfn;	/* of memory, if it is a BAR */
+	bool hardware;
+	bool paged;		/* has struct pages that may be mapped */
+	struct dev_pagemap pgmap;
+	struct file *pages_file; /* gives those pages an address space */
+
+	struct mutex lock;	/* all below; slots and grants in memory */
+	bool gone;		/* unplugged: read under region_faults too */
+	bool ready;		/* header is a checked copy */
+	struct barcuda_header header;
+	u32 *mapped;		/* pages mapped of each granule */
+	struct client *clients[BARCUDA_MAX_CHANNELS];
+	struct list_head nodes;	/* struct node: inodes it was mapped through */
+
+	void __iomem *registers; /* BAR0 of ivshmem-doorbell, or NULL */
+};
+
+/* A process that holds a channel, from its mmap to its last unmap. */
+struct client {
+	struct region *region;
+	struct kref ref;	/* its mappings and its snapshots */
+	struct file *file;	/* who it is to mmap; only while mappings > 0 */
+	struct mm_struct *mm;	/* likewise */
+	u32 slot;
+	u32 mappings;		/* VMAs of channel and extents; region->lock */
+
+	struct mutex lock;
+	/* Grows only under mm's mmap_lock held for writing (fork). */
+	struct list_head snapshots;
+};
+
+extern struct srcu_struct region_faults;
+extern struct workqueue_struct *barcuda_workqueue;
+
+/* region.c */
+struct region *region_new(struct device *dev);
+int region_attach_bar(struct region *r, phys_addr_t start, u64 bytes);
+int region_attach_memory(struct region *r, u64 bytes);
+int region_check(struct region *r);
+void region_unplug(struct region *r);
+void region_get(struct region *r);
+void region_put(struct region *r);
+unsigned long region_pfn(struct region *r, pgoff_t pgoff);
+struct page *region_page(struct region *r, pgoff_t pgoff);
+int region_note_node(struct region *r, struct file *file);
+struct client *client_open(struct region *r, struct file *file);
+struct client *client_of(struct region *r, struct file *file);
+void client_map(struct client *c);
+void client_unmap(struct client *c);
+void client_put(struct client *c);
+bool grants_hold(struct client *c, u64 offset, u64 bytes);
+void grants_count(struct region *r, struct vm_area_struct *vma,
+		  bool up);
+
+/* maps.c */
+int barcuda_mmap(struct uio_info *info, struct vm_area_struct *vma);
+
+/* snapshot.c */
+void snapshot_fork(struct client *c, struct vm_area_struct *vma);
+int snapshot_keep(struct client *c, struct vm_area_struct *vma,
+		  pgoff_t pgoff);
+
+static inline bool client_has_snapshots(struct client *c)
+{
+	return !list_empty_careful(&c->snapshots);
+}
+
+static inline void *region_at(struct region *r, u64 offset)
+{
+	return r->memory + offset;
+}
+
+#endif

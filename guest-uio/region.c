@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * region.c: the memory behind a device, and the two tables in it that the
+ * guest's side writes: slots (who holds which channel) and grants (how many
+ * pages of each granule are mapped).
+ *
+ * The header is checked once and copied: sizes are never read back from
+ * memory that others write.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/io.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "barcuda.h"
+
+DEFINE_SRCU(region_faults);
+
+static bool pages = true;
+module_param(pages, bool, 0444);
+MODULE_PARM_DESC(pages,
+		 "make struct pages for the BAR (default), so that O_DIRECT, io_uring, process_vm_readv and shared futexes work on it");
+
+/* ---- memory ---- */
+
+struct node {
+	struct list_head list;
+	struct inode *inode;
+};
+
+/*
+ * A page's address space answers two questions of the kernel: what to do when
+ * it is dirtied (nothing) and what names it in a shared futex (with index).
+ * The anonymous inode lives for ever and knows both.
+ */
+static const struct file_operations pages_fops = { .owner = THIS_MODULE };
+
+struct region *region_new(struct device *dev)
+{
+	struct region *r = kzalloc(sizeof(*r), GFP_KERNEL);
+
+	if (!r)
+		return NULL;
+	kref_init(&r->ref);
+	mutex_init(&r->lock);
+	INIT_LIST_HEAD(&r->nodes);
+	r->dev = get_device(dev);
+	return r;
+}
+
+static void region_free(struct work_struct *work)
+{
+	struct region *r =
+		container_of(work, struct region, release);
+	struct node *n, *next;
+
+	if (r->paged)
+		memunmap_pages(&r->pgmap);
+	else if (r->hardware && r->memory)
+		memunmap(r->memory);
+	else
+		vfree(r->memory);
+	if (r->hardware)
+		release_mem_region(PFN_PHYS(r->pfn), r->bytes);
+	if (r->pages_file)
+		fput(r->pages_file);
+	list_for_each_entry_safe(n, next, &r->nodes, list) {
+		iput(n->inode);
+		kfree(n);
+	}
+	put_device(r->dev);
+	kvfree(r->mapped);
+	kfree(r);
+}
+
+/*
+ * The last reference may fall in munmap(), under locks that memory hotplug
+ * does not like above its own: the freeing is left to a worker.
+ */
+static void region_last_put(struct kref *ref)
+{
+	struct region *r =
+		container_of(ref, struct region, ref);
+
+	INIT_WORK(&r->release, region_free);
+	queue_work(barcuda_workqueue, &r->release);
+}
+
+void region_get(struct region *r)
+{
+	kref_get(&r->ref);
+}
+
+void region_put(struct region *r)
+{
+	kref_put(&r->ref, region_last_put);
+}
+
+/*
+ * struct pages for the whole BAR cost 1/64 of its size in RAM. Better no
+ * O_DIRECT than a guest that swaps: at most half of what is free goes there.
+ */
+static int make_pages(struct region *r)
+{
+	u64 needed = r->bytes / PAGE_SIZE * sizeof(struct page);
+	u64 available = (u64)max(si_mem_available(), 0L) << PAGE_SHIFT;
+	struct file *file;
+	void *memory;
+
+	if (!pages)
+		return -EPERM;
+	if (needed > available / 2) {
+		dev_notice(r->dev, "%llu MiB of RAM for struct pages needed, %llu MiB available",
+			   needed >> 20, available >> 20);
+		return -ENOMEM;
+	}
+	file = anon_inode_getfile("[barcuda]", &pages_fops, NULL, O_RDWR);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	r->pgmap.type = MEMORY_DEVICE_GENERIC;
+	r->pgmap.range.start = PFN_PHYS(r->pfn);
+	r->pgmap.range.end = r->pgmap.range.start + r->bytes - 1;
+	r->pgmap.nr_range = 1;
+	memory = memremap_pages(&r->pgmap, NUMA_NO_NODE);
+	if (IS_ERR(memory)) {
+		fput(file);
+		return PTR_ERR(memory);
+	}
+	r->pages_file = file;
+	r->memory = memory;
+	r->paged = true;
+	return 0;
+}
+
+int region_attach_bar(struct region *r, phys_addr_t start, u64 bytes)
+{
+	int err;
+
+	if (!request_mem_region(start, bytes, "barcuda"))
+		return -EBUSY;
+	r->hardware = true;
+	r->pfn = PHYS_PFN(start);
+	r->bytes = bytes;
+	err = make_pages(r);
+	if (!err)
+		return 0;
+	if (pages)
+		dev_notice(r->dev, "no struct pages for the BAR (error %d): O_DIRECT, io_uring, process_vm_readv and shared futexes will fail on region memory",
+			   err);
+	/* Also reserves the memory type: without it, mappings are uncached. */
+	r->memory = memremap(start, bytes, MEMREMAP_WB);
+	return r->memory ? 0 : -ENOMEM;
+}
+
+int region_attach_memory(struct region *r, u64 bytes)
+{
+	r->memory = vmalloc_user(bytes);
+	r->bytes = bytes;
+	return r->memory ? 0 : -ENOMEM;
+}
+
+unsigned long region_pfn(struct region *r, pgoff_t pgoff)
+{
+	if (r->hardware)
+		return r->pfn + pgoff;
+	return vmalloc_to_pfn(region_at(r, (u64)pgoff << PAGE_SHIFT));
+}
+
+/* For paged regions only. */
+struct page *region_page(struct region *r, pgoff_t pgoff)
+{
+	struct page *page = pfn_to_page(r->pfn + pgoff);
+
+	if (!page->mapping) {
+		page->index = page_to_pfn(page); /* no two devices share it */
+		WRITE_ONCE(page->mapping, r->pages_file->f_mapping);
+	}
+	return page;
+}
+
+/* ---- the header ---- */
+
+static const char *header_fault(struct region *r,
+				const struct barcuda_header *h)
+{
+	u64 channels = (u64)h->channel_count * BARCUDA_CHANNEL_SIZE;
+	u64 extents = (u64)h->granule_count * BARCUDA_GRANULE;
+
+	if (h->magic != BARCUDA_MAGIC)
+		return "no region (has barcuda-bridge formatted it?)";
+	if (h->layout != BARCUDA_LAYOUT ||
+	    h->header_bytes != BARCUDA_CHANNELS_OFFSET ||
+	    h->channel_size != BARCUDA_CHANNEL_SIZE ||
+	    h->granule != BARCUDA_GRANULE)
+		return "a region of another layout: install module and bridge of one version";
+	if (h->size != r->bytes || h->size > BARCUDA_MAX_SIZE)
+		return "a region of another size than the BAR";
+	if (!h->channel_count || h->channel_count > BARCUDA_MAX_CHANNELS ||
+	    h->extents_offset % BARCUDA_GRANULE ||
+	    h->extents_offset < BARCUDA_CHANNELS_OFFSET + channels ||
+	    h->extents_offset > h->size || extents > h->size - h->extents_offset)
+		return "a region whose parts overlap";
+	if (h->base % BARCUDA_GRANULE || !h->base ||
+	    h->base >= TASK_SIZE_MAX || h->size > TASK_SIZE_MAX - h->base)
+		return "a region at an impossible address";
+	return NULL;
+}
+
+static struct barcuda_slot *slot_at(struct region *r, u32 i)
+{
+	return (struct barcuda_slot *)region_at(r, BARCUDA_SLOTS_OFFSET) + i;
+}
+
+static struct barcuda_grant *grant_at(struct region *r, u32 i)
+{
+	return (struct barcuda_grant *)region_at(r, BARCUDA_GRANTS_OFFSET) + i;
+}
+
+/*
+ * Takes the region into use, once its header is valid. Whatever an earlier
+ * boot of this guest left open is closed: its processes are gone.
+ */
+static int region_check_locked(struct region *r)
+{
+	struct barcuda_header *shared = r->memory;
+	struct barcuda_header h;
+	const char *fault;
+	u64 magic;
+	u32 i;
+
+	if (r->ready)
+		return 0;
+	magic = smp_load_acquire(&shared->magic); /* the host writes it last */
+	h = *shared;
+	h.magic = magic;
+	fault = header_fault(r, &h);
+	if (fault) {
+		dev_err_ratelimited(r->dev, "the memory holds %s\n", fault);
+		return -ENXIO;
+	}
+	r->mapped = kvcalloc(h.granule_count, sizeof(u32), GFP_KERNEL);
+	if (!r->mapped)
+		return -ENOMEM;
+	r->header = h;
+	for (i = 0; i < h.granule_count; i++)
+		WRITE_ONCE(grant_at(r, i)->mapped, 0);
+	for (i = 0; i < h.channel_count; i++) {
+		struct barcuda_slot *s = slot_at(r, i);
+
+		smp_store_release(&s->closed, READ_ONCE(s->opened));
+	}
+	r->ready = true;
+	return 0;
+}
+
+int region_check(struct region *r)
+{
+	int err;
+
+	mutex_lock(&r->lock);
+	err = r->gone ? -ENODEV : region_check_locked(r);
+	mutex_unlock(&r->lock);
+	return err;
+}
+
+/* ---- clients: who holds which slot ---- */
+
+static bool slot_is_open(struct barcuda_slot *s)
+{
+	return READ_ONCE(s->opened) != READ_ONCE(s->closed);
+}
+
+static bool slot_is_free(struct barcuda_slot *s)
+{
+	return !slot_is_open(s) &&
+	       smp_load_acquire(&s->reclaimed) == READ_ONCE(s->closed);
+}
+
+/* -EAGAIN: the host will soon reclaim one; -ENOSPC: all are in use. */
+static int find_slot(struct region *r, u32 *slot)
+{
+	int err = -ENOSPC;
+	u32 i;
+
+	for (i = 0; i < r->header.channel_count; i++) {
+		struct barcuda_slot *s = slot_at(r, i);
+
+		if (!r->clients[i] && slot_is_free(s)) {
+			*slot = i;
+			return 0;
+		}
+		if (!slot_is_open(s))
+			err = -EAGAIN;
+	}
+	return err;
+}
+
+struct client *client_of(struct region *r, struct file *file)
+{
+	u32 i;
+
+	lockdep_assert_held(&r->lock);
+	for (i = 0; i < r->header.channel_count; i++)
+		if (r->clients[i] && r->clients[i]->file == file)
+			return r->clients[i];
+	return NULL;
+}
+
+/* A new client with one mapping: its channel, which the host left clean. */
+struct client *client_open(struct region *r, struct file *file)
+{
+	struct client *c;
+	struct barcuda_slot *s;
+	u32 slot;
+	int err;
+
+	lockdep_assert_held(&r->lock);
+	if (client_of(r, file))
+		return ERR_PTR(-EBUSY);
+	err = find_slot(r, &slot);
+	if (err)
+		return ERR_PTR(err);
+	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	if (!c)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&c->ref);
+	mutex_init(&c->lock);
+	INIT_LIST_HEAD(&c->snapshots);
+	region_get(r);
+	c->region = r;
+	c->file = file;
+	c->mm = current->mm;
+	c->slot = slot;
+	c->mappings = 1;
+	r->clients[slot] = c;
+
+	s = slot_at(r, slot);
+	WRITE_ONCE(s->pid, 0);
+	WRITE_ONCE(s->start_time, 0);
+	smp_store_release(&s->opened, READ_ONCE(s->opened) + 1);
+	return c;
+}
+
+/* The client's process is gone, or its device is: the host may clean up. */
+static void client_close(struct client *c)
+{
+	struct region *r = c->region;
+	struct barcuda_slot *s = slot_at(r, c->slot);
+
+	lockdep_assert_held(&r->lock);
+	if (r->clients[c->slot] != c)
+		return;
+	r->clients[c->slot] = NULL;
+	smp_store_release(&s->closed, READ_ONCE(s->opened));
+}
+
+static void client_free(struct kref *ref)
+{
+	struct client *c =
+		container_of(ref, struct client, ref);
+
+	region_put(c->region);
+	kfree(c);
+}
+
+void client_put(struct client *c)
+{
+	kref_put(&c->ref, client_free);
+}
+
+void client_map(struct client *c)
+{
+	mutex_lock(&c->region->lock);
+	c->mappings++;
+	mutex_unlock(&c->region->lock);
+	kref_get(&c->ref);
+}
+
+void client_unmap(struct client *c)
+{
+	mutex_lock(&c->region->lock);
+	if (!--c->mappings)
+		client_close(c);
+	mutex_unlock(&c->region->lock);
+	client_put(c);
+}
+
+/* ---- grants: what is mapped of each granule ---- */
+
+/* Pairs with the bridge, which clears `owner` and then looks at `mapped`. */
+bool grants_hold(struct client *c, u64 offset, u64 bytes)
+{
+	struct barcuda_header *h = &c->region->header;
+	u64 first = (offset - h->extents_offset) / BARCUDA_GRANULE;
+	u64 last = (offset + bytes - 1 - h->extents_offset) / BARCUDA_GRANULE;
+	u64 i;
+
+	virt_mb();
+	for (i = first; i <= last; i++)
+		if (READ_ONCE(grant_at(c->region, i)->owner) != c->slot + 1)
+			return false;
+	return true;
+}
+
+/*
+ * Counts pages, not mappings: then a split changes nothing. A mapping that is
+ * not at its address is one half of an mremap() that is about to be refused.
+ */
+void grants_count(struct region *r, struct vm_area_struct *vma,
+		  bool up)
+{
+	struct barcuda_header *h = &r->header;
+	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	u64 end = at + (vma->vm_end - vma->vm_start);
+
+	lockdep_assert_held(&r->lock);
+	if (vma->vm_start != h->base + at)
+		return;
+	while (at < end) {
+		u64 i = (at - h->extents_offset) / BARCUDA_GRANULE;
+		u64 next = min(end, h->extents_offset + (i + 1) * BARCUDA_GRANULE);
+		u32 count = (next - at) >> PAGE_SHIFT;
+
+		r->mapped[i] += up ? count : -count;
+		if (!r->gone)
+			smp_store_release(&grant_at(r, i)->mapped,
+					  r->mapped[i]);
+		at = next;
+	}
+}
+
+/* ---- the end ---- */
+
+/*
+ * Remembers the inodes through which this device was mapped, one for each
+ * device node: unplugging must find every mapping.
+ */
+int region_note_node(struct region *r, struct file *file)
+{
+	struct inode *inode = file->f_mapping->host;
+	struct node *n;
+
+	lockdep_assert_held(&r->lock);
+	list_for_each_entry(n, &r->nodes, list)
+		if (n->inode == inode)
+			return 0;
+	n = kmalloc(sizeof(*n), GFP_KERNEL);
+	if (!n)
+		return -ENOMEM;
+	ihold(inode);
+	n->inode = inode;
+	list_add(&n->list, &r->nodes);
+	return 0;
+}
+
+/* From here on every access is SIGBUS and every client is closed. */
+void region_unplug(struct region *r)
+{
+	struct node *n;
+	u32 i;
+
+	mutex_lock(&r->lock);
+	WRITE_ONCE(r->gone, true);
+	synchronize_srcu(&region_faults);
+	list_for_each_entry(n, &r->nodes, list)
+		unmap_mapping_range(n->inode->i_mapping, 0, 0, 1);
+	for (i = 0; i < r->header.granule_count; i++)
+		WRITE_ONCE(grant_at(r, i)->mapped, 0);
+	for (i = 0; i < r->header.channel_count; i++)
+		if (r->clients[i])
+			client_close(r->clients[i]);
+	mutex_unlock(&r->lock);
+	region_put(r);
+}

@@ -1,0 +1,4 @@
+// stub_bridge.h: what the module's tests know of the bridge that serves them.
+#pragma once
+
+constexpr unsigned stub_granules = 4;  // slot i is granted granules [4 i, 4 i + 4)
