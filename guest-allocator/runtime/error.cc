@@ -163,7 +163,7 @@ constexpr Text kTexts[] = {
     ROW(cudaErrorInvalidResourceConfiguration,
         "one or more resources are insufficient or non-applicable for the operation"),
     ROW(cudaErrorUnknown, "unknown error"),
-    ROW(cudaErrorApiFailureBase, "unrecognized error code"),
+    ROW(cudaErrorApiFailureBase, "api failure base"),
 };
 #undef ROW
 
