@@ -114,8 +114,10 @@ Pages::Block Pages::take_from(Extent extent, std::size_t bytes, std::size_t alig
 }
 
 Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept {
+    const std::size_t all = window.bytes.load(std::memory_order_relaxed);
+    if (bytes > all || alignment > all) return {};  // also keeps the sums below from overflowing
     const std::size_t wanted = (bytes + page - 1) / page, spare = alignment > page ? alignment / page - 1 : 0;
-    if (wanted + spare > window.bytes.load(std::memory_order_relaxed) / page) return {};
+    if (wanted + spare > all / page) return {};
     const auto pages = static_cast<std::uint32_t>(wanted ? wanted : 1);
     Block block;
     if (Rest& rest = slot(pages); rest.pages == pages && !spare) {
@@ -150,8 +152,8 @@ bool Pages::give(void* p) noexcept {
 }
 
 bool Pages::resize(void* p, std::size_t bytes) noexcept {
+    if (bytes > window.bytes.load(std::memory_order_relaxed)) return false;
     const std::size_t wanted = bytes ? (bytes + page - 1) / page : 1;
-    if (wanted > window.bytes.load(std::memory_order_relaxed) / page) return false;
     const auto pages = static_cast<std::uint32_t>(wanted);
     const std::uint32_t at = page_of(p);
     Locked locked(lock);

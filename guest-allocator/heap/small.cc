@@ -77,6 +77,7 @@ Heaps* begin_thread() noexcept {
 }
 
 void* from(mi_heap_t* heap, std::size_t bytes, std::size_t alignment, bool zero) noexcept {
+    if (bytes < 16) bytes = 16;  // mimalloc aligns blocks of a word to a word; libc, and so programs, all to 16
     if (alignment <= 16) return zero ? mi.zalloc(heap, bytes) : mi.alloc(heap, bytes);
     return zero ? mi.zaligned(heap, bytes, alignment) : mi.aligned(heap, bytes, alignment);
 }
