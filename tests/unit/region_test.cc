@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "shm-device/sync.h"
@@ -179,6 +181,15 @@ TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     host.close();
     ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
     EXPECT_EQ(channel.fences()[7], 42u);
+}
+TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
+    Channel c;
+    ASSERT_FALSE(host.map_channel(3, c));
+    std::memset(c.memory, 0xff, BARCUDA_CHANNEL_SIZE);
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    EXPECT_EQ(c.status().channel, 3u);
+    EXPECT_EQ(c.fences()[0], 0u);
 }
 TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
     ASSERT_FALSE(open_guest());
@@ -491,6 +502,16 @@ TEST_F(RegionTest, ACleanedChannelHoldsNothingOfItsLastClient) {
     c.status().channel = 0;
     for (std::uint64_t i = 0; i < BARCUDA_CHANNEL_SIZE; ++i) ASSERT_EQ(c.memory[i], 0) << i;
 }
+TEST_F(RegionTest, AChannelIsCleanedWhereNoHolesCanBePunched) {
+    Channel c;
+    ASSERT_FALSE(host.map_channel(2, c));
+    std::memset(c.memory, 0xff, BARCUDA_CHANNEL_SIZE);
+    RegionProbe::pretend(host, Region::Kind::dax);
+    ASSERT_FALSE(host.clean_channel(2));
+    EXPECT_EQ(c.status().channel, 2u);
+    c.status().channel = 0;
+    for (std::uint64_t i = 0; i < BARCUDA_CHANNEL_SIZE; ++i) ASSERT_EQ(c.memory[i], 0) << i;
+}
 TEST_F(RegionTest, AKilledClientIsNoticed) {
     const pid_t client = fork_child([&] {
         Channel c;
@@ -580,6 +601,71 @@ TEST_F(RegionTest, ProcessesThatClaimAtOnceGetDifferentSlots) {
     EXPECT_EQ(refused, 4);
     EXPECT_EQ(served, static_cast<int>(count));
     ::close(hold[0]);
+}
+
+TEST_F(RegionTest, ThreadsThatClaimAtOnceGetDifferentSlots) {  // record locks do not tell them apart
+    const std::uint32_t count = host.header().channel_count;
+    for (int round = 0; round < 20; ++round) {
+        std::vector<Region> regions(count);
+        std::vector<Channel> channels(count);
+        for (Region& r : regions) ASSERT_FALSE(r.open(path.c_str(), kMine));
+        std::vector<std::thread> threads;
+        for (std::uint32_t i = 0; i < count; ++i)
+            threads.emplace_back([&, i] { EXPECT_FALSE(regions[i].open_channel(channels[i])); });
+        for (auto& t : threads) t.join();
+        std::set<std::uint32_t> indices;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            indices.insert(channels[i].index);
+            regions[i].close_channel(channels[i]);
+        }
+        EXPECT_EQ(indices.size(), count);
+        for (std::uint32_t i = 0; i < count; ++i) publish(host.host_slots()[i].reclaimed, host.slots()[i].closed);
+    }
+}
+
+// ---- other kinds of memory ------------------------------------------------------------------------------------------
+void everything_works_on(int fd) {
+    ASSERT_EQ(::ftruncate(fd, kSize), 0);
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    Region host, guest;
+    Error e = host.create(path.c_str(), {.base = kBase, .overwrite = true}, kMine);
+    ASSERT_FALSE(e) << e.text;
+    host.announce();
+    ASSERT_FALSE(e = guest.open(path.c_str(), kMine)) << e.text;
+    Channel c, h;
+    ASSERT_FALSE(e = guest.open_channel(c)) << e.text;
+    ASSERT_FALSE(e = host.map_channel(c.index, h)) << e.text;
+    c.fences()[3] = 9;
+    EXPECT_EQ(h.fences()[3], 9u);
+    EXPECT_EQ(h.status().channel, c.index);
+    EXPECT_FALSE(host.owner_gone(c.index));
+    const std::uint64_t offset = guest.header().extents_offset;
+    ASSERT_FALSE(e = guest.map_extent(offset, BARCUDA_GRANULE)) << e.text;
+    *static_cast<int*>(guest.at(offset)) = 5;
+    guest.unmap_extent(offset, BARCUDA_GRANULE);
+    ASSERT_FALSE(e = host.map_extent(offset, BARCUDA_GRANULE)) << e.text;
+    EXPECT_EQ(*static_cast<int*>(host.at(offset)), 5);
+    host.unmap_extent(offset, BARCUDA_GRANULE);
+    host.unmap_channel(h);
+    guest.close_channel(c);
+}
+TEST(RegionKinds, AMemfdIsARegionToo) {
+    const int fd = ::memfd_create("region", MFD_CLOEXEC);
+    everything_works_on(fd);
+    ::close(fd);
+}
+TEST(RegionKinds, HugePagesAreARegionToo) {
+    // 21: the logarithm of 2 MiB
+    const int fd = ::memfd_create("region", MFD_CLOEXEC | MFD_HUGETLB | 21u << 26);
+    void* p = MAP_FAILED;
+    if (fd >= 0 && ::ftruncate(fd, kSize) == 0) p = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) {
+        if (fd >= 0) ::close(fd);
+        GTEST_SKIP() << "needs 64 huge pages of 2 MiB (sysctl vm.nr_hugepages=64)";
+    }
+    ::munmap(p, kSize);
+    everything_works_on(fd);
+    ::close(fd);
 }
 
 // ---- a BAR mapped whole: its host sees no pid and no lock -----------------------------------------------------------
