@@ -6,10 +6,10 @@
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -23,6 +23,9 @@
 
 namespace barcuda {
 namespace {
+
+// glibc 2.36 declares pidfd_open without extern "C".
+int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 constexpr int look_every_ms = 2;  // how soon a new client is noticed: a look costs a few dozen loads
 
@@ -83,6 +86,7 @@ int Bridge::run() {
                 at.push_back(c.get());
             }
         poll(fds.data(), fds.size(), look_every_ms);
+        publish(region_.host_header().heartbeat, region_.header().heartbeat + 1);
         if (fds[0].revents) break;
         for (std::size_t i = 0; i < at.size(); ++i) {
             if (fds[1 + 2 * i].revents & POLLIN) answer_wish(*at[i]);
@@ -122,7 +126,7 @@ bool Bridge::start_worker(Worker& worker) {
     }
     close(ends[1]);
     if (pid < 0) return close(ends[0]), false;
-    worker = {pid, pidfd_open(pid, 0), ends[0]};
+    worker = {pid, open_pid(pid), ends[0]};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
     return true;
 }

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
-#include <string_view>
+#include <string>
 
 #include "host-bridge/session.h"
 
@@ -17,10 +17,9 @@ const Driver& driver() { return session().driver(); }
 template <class Handle, class Load> CUresult load(Handle* handle, const void* image, std::size_t bytes, Load load) {
     // The guest could change the image while the driver parses it: the driver gets a private copy, ended by a NUL for
     // PTX text.
-    std::vector<char> copy(bytes + 1);
-    std::memcpy(copy.data(), image, bytes);
-    if (std::string_view(copy.data(), bytes).find("vprintf") != std::string_view::npos) session().prints() = true;
-    return load(handle, copy.data());
+    const std::string copy(static_cast<const char*>(image), bytes);
+    if (copy.find("vprintf") != copy.npos) session().prints() = true;
+    return load(handle, copy.c_str());
 }
 
 template <class Handle, class Info> CUresult describe(Handle handle, FunctionInfo* info, Info parameter) {

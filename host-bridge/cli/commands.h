@@ -1,0 +1,28 @@
+// commands.h: the subcommands of `barcuda`.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace barcuda {
+
+struct RunOptions {
+    std::string device = "auto";
+    std::uint64_t region_size = 4ull << 30;
+    std::vector<std::string> program;
+    bool statistics = false;
+};
+// Runs the program; returns its exit status (128 + signal if one killed it), or 125 if it could not be run under
+// Barcuda.
+int run(const RunOptions& options);
+
+// Returns 0 if CUDA programs can run here, 1 if something is missing.
+int doctor();
+
+// Where this installation's files are, found from where this program is.
+struct Installation {
+    std::string bridge, library, links, software;
+};
+Installation installation();
+
+}  // namespace barcuda

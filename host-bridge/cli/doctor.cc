@@ -1,0 +1,111 @@
+// doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "host-bridge/cli/commands.h"
+#include "shm-device/commands.h"
+#include "shm-device/region.h"
+
+namespace barcuda {
+namespace {
+
+int missing = 0;
+void good(const std::string& what) { fmt::print("  ok       {}\n", what); }
+void note(const std::string& what) { fmt::print("  note     {}\n", what); }
+void bad(const std::string& what, const std::string& remedy) {
+    fmt::print("  missing  {}\n           -> {}\n", what, remedy), ++missing;
+}
+
+std::string first_line(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+}
+
+void look_at_installation() {
+    const Installation here = installation();
+    for (const auto& [what, path] : {std::pair{"guest library", here.library},
+                                     {"links", here.links + "/libcuda.so.1"},
+                                     {"bridge", here.bridge},
+                                     {"software GPU", here.software}}) {
+        if (access(path.c_str(), R_OK) == 0) good(fmt::format("{}: {}", what, path));
+        else bad(fmt::format("{}: {}", what, path), "run make, or make install");
+    }
+}
+
+// A guest has an ivshmem device; its BAR2 becomes a region through our module.
+void look_at_guest() {
+    bool device = false;
+    std::error_code ec;
+    for (const auto& pci : std::filesystem::directory_iterator("/sys/bus/pci/devices", ec))
+        if (first_line(pci.path() / "vendor") == "0x1af4" && first_line(pci.path() / "device") == "0x1110")
+            device = true, good(fmt::format("ivshmem device {}", pci.path().filename().string()));
+    const bool module = std::filesystem::exists("/sys/module/uio_barcuda");
+    if (module) good("kernel module uio_barcuda is loaded");
+    else if (device)
+        bad("kernel module uio_barcuda", "modprobe uio_barcuda (install it with dkms from guest-uio, see README)");
+    if (!device && !module)
+        note("no ivshmem device here: this is a host, or a guest started without -device ivshmem-plain");
+    Region region;
+    Error e = region.open(nullptr, fingerprint());
+    if (!e) {
+        good(fmt::format("region {}: {} MiB at {:#x}, served by build {}", region.path(), region.header().size >> 20,
+                         region.header().base, region.header().build));
+        for (unsigned i = 0; i < region.header().device_count; ++i)
+            good(fmt::format("GPU {}: {} ({} MiB)", i, region.devices()[i].name,
+                             region.devices()[i].total_memory >> 20));
+        if (region.header().device_count == 0)
+            bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
+    } else if (device || module || e.kind != Error::not_found) {
+        bad("a region", e.text);
+    } else {
+        note(e.text);
+    }
+}
+
+void look_at_host() {
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver && dlsym(driver, "barcuda_guest_library"))
+        note("libcuda.so.1 here is Barcuda's own: programs of this environment use it");
+    else if (driver) {
+        int version = 0;
+        auto ask = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
+        if (ask && ask(&version) == 0) good(fmt::format("CUDA driver {}.{}", version / 1000, version % 1000 / 10));
+        if (version && version < 12040)
+            bad("a recent CUDA driver", "Barcuda's bridge needs CUDA 12.4 or newer on the host");
+    } else {
+        note("no CUDA driver (libcuda.so.1): the bridge will use the software GPU");
+    }
+    struct statvfs space;
+    if (statvfs("/dev/shm", &space) == 0) {
+        const auto free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+        if (free >> 30) good(fmt::format("/dev/shm has {} MiB free for regions", free >> 20));
+        else
+            bad("room in /dev/shm",
+                fmt::format("only {} MiB are free: mount -o remount,size=8G /dev/shm, or use --region on hugetlbfs",
+                            free >> 20));
+    }
+    if (access("/dev/kvm", R_OK | W_OK) == 0) good("/dev/kvm: guests can run at full speed");
+    else note("no /dev/kvm for this user: QEMU guests run in software emulation, slowly; copies do not mind");
+}
+
+}  // namespace
+
+int doctor() {
+    fmt::print("Barcuda {}, command table {:016x}\n\nThis installation\n", BARCUDA_VERSION, fingerprint());
+    look_at_installation();
+    fmt::print("\nAs a guest\n");
+    look_at_guest();
+    fmt::print("\nAs a host\n");
+    look_at_host();
+    fmt::print("\n{}\n", missing ? fmt::format("{} thing(s) missing, see above.", missing) : "All is well.");
+    return missing != 0;
+}
+
+}  // namespace barcuda

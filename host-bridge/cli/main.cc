@@ -1,0 +1,36 @@
+// barcuda: the command that people type. `run` runs a program with no VM, `doctor` says what is there and what is
+// missing, `stats` runs a program and shows how its copies travelled.
+#include <CLI/CLI.hpp>
+
+#include "host-bridge/cli/commands.h"
+
+int main(int argc, char** argv) {
+    CLI::App app{"CUDA for virtual machines over a shared-memory BAR."};
+    app.require_subcommand(1);
+    app.set_version_flag("--version", BARCUDA_VERSION);
+
+    barcuda::RunOptions options;
+    const auto program = [&](CLI::App* command) {
+        command
+            ->add_option("--device", options.device,
+                         "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
+            ->check(CLI::IsMember({"auto", "cuda", "soft"}))
+            ->capture_default_str();
+        command
+            ->add_option("--region-size", options.region_size,
+                         "bytes of shared memory, a power of two; K, M, G are understood")
+            ->transform(CLI::AsSizeValue(false))
+            ->default_str("4G");
+        command->add_option("PROGRAM", options.program, "the program and its arguments")->required();
+        command->positionals_at_end();
+    };
+    CLI::App* run = app.add_subcommand("run", "run a program with a region of its own, no VM");
+    program(run);
+    CLI::App* stats = app.add_subcommand("stats", "the same, and show at exit how its memory and copies travelled");
+    program(stats);
+    CLI::App* doctor = app.add_subcommand("doctor", "what is there, what is missing, and what to do");
+    CLI11_PARSE(app, argc, argv);
+    if (*doctor) return barcuda::doctor();
+    options.statistics = stats->parsed();
+    return barcuda::run(options);
+}

@@ -1,0 +1,101 @@
+// run.cc: `barcuda run`: a region in /dev/shm, a bridge that serves it, the program under the library; then all of it
+// is gone.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "host-bridge/cli/commands.h"
+
+namespace barcuda {
+namespace {
+
+constexpr int cannot_run = 125;  // as env(1) and others use it: the failure is not the program's
+
+pid_t running_program = -1;
+void pass_on(int signal) {
+    if (running_program > 0) kill(running_program, signal);
+}
+
+int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: {}\n", what), cannot_run; }
+
+// Starts the bridge and waits until guests may come. Returns its pid, or -1: it has said why.
+pid_t start_bridge(const Installation& here, const std::string& region, const RunOptions& o) {
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0) return -1;
+    const pid_t bridge = fork();
+    if (bridge == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
+        const int out = dup(ready[1]);
+        execl(here.bridge.c_str(), "barcuda-bridge", "--region", region.c_str(), "--size",
+              std::to_string(o.region_size).c_str(), "--device", o.device.c_str(), "--ready-fd",
+              std::to_string(out).c_str(), nullptr);
+        fmt::print(stderr, "barcuda run: cannot start {}: {}\n", here.bridge, strerror(errno));
+        _exit(127);
+    }
+    close(ready[1]);
+    char line[64];
+    const ssize_t n = read(ready[0], line, sizeof line);
+    close(ready[0]);
+    if (n > 0) return bridge;
+    if (bridge > 0) waitpid(bridge, nullptr, 0);
+    return -1;
+}
+
+void prepend(const char* variable, const std::string& value, char separator) {
+    const char* before = getenv(variable);
+    setenv(variable, before && *before ? (value + separator + before).c_str() : value.c_str(), 1);
+}
+
+}  // namespace
+
+Installation installation() {
+    std::error_code ec;
+    const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
+    const auto lib = bin.parent_path() / "lib";
+    return {bin / "barcuda-bridge", lib / "libbarcuda.so", lib / "barcuda", lib / "barcuda-soft/libcuda.so.1"};
+}
+
+int run(const RunOptions& o) {
+    const Installation here = installation();
+    if (access(here.library.c_str(), R_OK) != 0)
+        return complain(here.library + " is missing: run make, or make install");
+    std::string region = "/dev/shm/barcuda-run-XXXXXX";
+    const int fd = mkstemp(region.data());
+    if (fd < 0) return complain(fmt::format("cannot make a file in /dev/shm: {}", strerror(errno)));
+    close(fd);
+    unlink(region.c_str());  // only its name was wanted
+
+    const pid_t bridge = start_bridge(here, region, o);
+    if (bridge < 0) return unlink(region.c_str()), cannot_run;
+    running_program = fork();
+    if (running_program == 0) {
+        setenv("BARCUDA_REGION", region.c_str(), 1);
+        if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
+        prepend("LD_PRELOAD", here.library, ':');
+        prepend("LD_LIBRARY_PATH", here.links, ':');
+        std::vector<char*> arguments;
+        for (const std::string& a : o.program) arguments.push_back(const_cast<char*>(a.c_str()));
+        arguments.push_back(nullptr);
+        execvp(arguments[0], arguments.data());
+        fmt::print(stderr, "barcuda run: cannot run {}: {}\n", o.program[0], strerror(errno));
+        _exit(errno == ENOENT ? 127 : 126);
+    }
+    for (int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(s, pass_on);
+    int status = 0;
+    while (waitpid(running_program, &status, 0) < 0 && errno == EINTR) {}
+    kill(bridge, SIGTERM);
+    waitpid(bridge, nullptr, 0);
+    unlink(region.c_str());
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace barcuda
