@@ -9,6 +9,7 @@
 namespace barcuda::soft {
 
 Step warp_barrier(Warp& w, const Instr& in, Mask mask);  // warp.cc
+void decode_copy_arrive(Coder& c);                       // mbarrier.cc
 
 namespace {
 
@@ -136,7 +137,8 @@ void decode_cp(Coder& c) {
     if (!c.take("async")) c.refuse();
     if (c.take("commit_group") || c.take("wait_group") || c.take("wait_all"))
         return void(c.emit(nothing));  // the copies are done
-    if (c.has("mbarrier") || c.has("bulk")) c.refuse();
+    if (c.has("mbarrier")) return decode_copy_arrive(c);
+    if (c.has("bulk")) c.refuse();
     c.ignore({"ca", "cg"});
     take_hints(c);
     if (!(c.take("shared") || c.take("shared::cta") || c.take("shared::cluster")) || !c.take("global")) c.refuse();

@@ -12,7 +12,7 @@ const Decoders& decoders() {
         for (auto add :
              {integer_instructions, bit_instructions, float_instructions, half_instructions, compare_instructions,
               convert_instructions, move_instructions, memory_instructions, atomic_instructions, barrier_instructions,
-              warp_instructions, control_instructions, texture_instructions})
+              mbarrier_instructions, warp_instructions, control_instructions, texture_instructions})
             add(t);
         return t;
     }();

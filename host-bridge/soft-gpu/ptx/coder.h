@@ -125,6 +125,7 @@ void move_instructions(Decoders&);
 void memory_instructions(Decoders&);
 void atomic_instructions(Decoders&);
 void barrier_instructions(Decoders&);
+void mbarrier_instructions(Decoders&);
 void warp_instructions(Decoders&);
 void control_instructions(Decoders&);
 void texture_instructions(Decoders&);

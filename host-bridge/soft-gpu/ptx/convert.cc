@@ -199,6 +199,10 @@ Handler vector_form(const Conversion& c) {
         return lanes<double, float>([](float x) { return static_cast<double>(x); });
     if (c.from == Type::f64 && c.to == Type::f32)
         return lanes<float, double>([](double x) { return to_f32_canonical(x); });
+    if (c.from == Type::f32 && c.to == Type::f16)
+        return lanes<std::uint16_t, float>([](float x) { return half_from_float(x); });
+    if (c.from == Type::f32 && c.to == Type::bf16)
+        return lanes<std::uint16_t, float>([](float x) { return bfloat_from_float(x); });
     if (c.from == Type::f16 && c.to == Type::f32)
         return lanes<float, std::uint16_t>([](std::uint16_t x) { return canonical(half_to_float(x)); });
     if (c.from == Type::bf16 && c.to == Type::f32)

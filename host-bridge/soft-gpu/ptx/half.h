@@ -1,5 +1,6 @@
 // half.h: f16 and bf16 as bits; conversions round as asked.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -57,6 +58,26 @@ template <int fraction_bits, int bias> std::uint16_t to_small(double value, Roun
         bits = to_infinity && rounding != Rounding::zero ? infinity : infinity - 1;
     }
     return static_cast<std::uint16_t>(sign | bits);
+}
+
+// To nearest, from a float: without branches that a vector could not take.
+inline std::uint16_t half_from_float(float x) {
+    const auto bits = __builtin_bit_cast(std::uint32_t, x);
+    const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    // Below 2^-14 an addition of 0.5 makes the float's last place that of a subnormal half.
+    const std::uint32_t small =
+        __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3F000000;
+    const std::uint32_t normal = (magnitude + 0xFFF + (magnitude >> 13 & 1) - 0x38000000) >> 13;
+    const std::uint32_t value = magnitude > 0x7F800000    ? 0x7FFFu
+                                : magnitude >= 0x477FF000 ? 0x7C00u
+                                : magnitude < 0x38800000  ? small
+                                                          : normal;
+    return static_cast<std::uint16_t>(magnitude > 0x7F800000 ? value : value | sign);
+}
+inline std::uint16_t bfloat_from_float(float x) {
+    const auto bits = __builtin_bit_cast(std::uint32_t, x);
+    return static_cast<std::uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? 0x7FFF
+                                                                       : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
 inline std::uint16_t to_half(double value, Rounding rounding = Rounding::nearest) {
