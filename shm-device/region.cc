@@ -202,7 +202,10 @@ Error Region::open(const char* path, std::uint64_t fingerprint) {
 
 void Region::close() {
     if (header_) {
-        if (creator_ != 0 && creator_ == ::getpid()) publish(host_header().bridge_pid, 0);  // WORD
+        if (creator_ != 0 && creator_ == ::getpid()) {
+            publish(host_header().bridge_pid, 0);                 // WORD
+            if (!check_fd()) lock_byte(F_OFD_SETLK, F_UNLCK, 0);  // mappings that stay would keep it
+        }
         if (kind_ == Kind::uio) ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
         else unmap_window(reinterpret_cast<char*>(const_cast<barcuda_header*>(header_)), 0, BARCUDA_CHANNELS_OFFSET);
     }
