@@ -7,6 +7,8 @@
 //   - An arena's memory must be zeros, whatever `is_zero` says: extents are.
 //   - `is_large` would send each thread's first segment to the system; "committed" alone already keeps it from giving
 //     pages back, which is what shared memory needs.
+//   - mi_heap_malloc_aligned returns misaligned blocks where size and alignment are the same power of two above 128;
+//     mi_heap_malloc_aligned_at, with an offset of 0, does not take that shortcut.
 //   - A thread takes at least one segment of 32 MiB, there are at most 64 arenas, and none is ever given back. That is
 //     why blocks of 64 KiB and more are not its business (pages.h), and why arenas grow with what there is.
 #include "guest-allocator/heap/small.h"
@@ -39,8 +41,8 @@ struct Mimalloc {
     decltype(&mi_heap_new_in_arena) new_heap;
     decltype(&mi_heap_malloc) alloc;
     decltype(&mi_heap_zalloc) zalloc;
-    decltype(&mi_heap_malloc_aligned) aligned;
-    decltype(&mi_heap_zalloc_aligned) zaligned;
+    decltype(&mi_heap_malloc_aligned_at) aligned;
+    decltype(&mi_heap_zalloc_aligned_at) zaligned;
     decltype(&mi_free) free;
     decltype(&mi_usable_size) usable;
     decltype(&mi_zalloc) own;  // from mimalloc's own memory outside the region: a thread's list of heaps
@@ -79,7 +81,7 @@ Heaps* begin_thread() noexcept {
 void* from(mi_heap_t* heap, std::size_t bytes, std::size_t alignment, bool zero) noexcept {
     if (bytes < 16) bytes = 16;  // mimalloc aligns blocks of a word to a word; libc, and so programs, all to 16
     if (alignment <= 16) return zero ? mi.zalloc(heap, bytes) : mi.alloc(heap, bytes);
-    return zero ? mi.zaligned(heap, bytes, alignment) : mi.aligned(heap, bytes, alignment);
+    return zero ? mi.zaligned(heap, bytes, alignment, 0) : mi.aligned(heap, bytes, alignment, 0);
 }
 
 // One more arena, unless another thread was quicker. Each a quarter of all before it: 64 are enough for any region.
@@ -136,7 +138,7 @@ void open() noexcept {
     };
     opened = find(mi.manage, "mi_manage_os_memory_ex") && find(mi.new_heap, "mi_heap_new_in_arena") &&
              find(mi.alloc, "mi_heap_malloc") && find(mi.zalloc, "mi_heap_zalloc") &&
-             find(mi.aligned, "mi_heap_malloc_aligned") && find(mi.zaligned, "mi_heap_zalloc_aligned") &&
+             find(mi.aligned, "mi_heap_malloc_aligned_at") && find(mi.zaligned, "mi_heap_zalloc_aligned_at") &&
              find(mi.free, "mi_free") && find(mi.usable, "mi_usable_size") && find(mi.own, "mi_zalloc");
 }
 
