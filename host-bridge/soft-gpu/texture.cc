@@ -25,7 +25,8 @@ struct Table {
     std::atomic<TextureObject*> slots[most_objects]{};
     std::mutex mutex;  // of create and destroy
     std::vector<std::uint32_t> vacant;
-    std::uint32_t used = 0;
+    // Of each slot, used again with it and never freed: a kernel that still runs may be reading a destroyed one.
+    std::vector<TextureObject*> objects;
     std::uint32_t serial = 0;
 };
 Table& table() {
@@ -215,12 +216,14 @@ std::uint64_t create(const TextureObject& object) {
     if (!all.vacant.empty()) {
         slot = all.vacant.back();
         all.vacant.pop_back();
-    } else if (all.used < most_objects) {
-        slot = all.used++;
+    } else if (all.objects.size() < most_objects) {
+        slot = static_cast<std::uint32_t>(all.objects.size());
+        all.objects.push_back(new TextureObject);
     } else {
         return 0;
     }
-    TextureObject* const made = new TextureObject(object);
+    TextureObject* const made = all.objects[slot];
+    *made = object;
     made->handle = (std::uint64_t{++all.serial} << 32) | (slot + 1);
     const std::uint64_t handle = made->handle;
     all.slots[slot].store(made, std::memory_order_release);
@@ -232,7 +235,6 @@ bool destroy(std::uint64_t handle) {
     std::lock_guard lock(all.mutex);
     if (!find(handle)) return false;
     const auto slot = static_cast<std::uint32_t>(handle) - 1;
-    // The object itself stays: a kernel that still runs may be reading it. A few hundred bytes each, by design.
     all.slots[slot].store(nullptr, std::memory_order_release);
     all.vacant.push_back(slot);
     return true;

@@ -19,6 +19,7 @@ struct Array {
     std::size_t rows = 1, slices = 1;  // never 0, as shape's may be
     std::size_t row_bytes = 0, slice_bytes = 0, bytes = 0;
     std::byte* base = nullptr;
+    bool in_mipmap = false;  // a level: destroyed with its whole
 };
 
 struct Mipmap {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "host-bridge/soft-gpu/driver/array.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/module.h"
 
@@ -139,6 +140,8 @@ void Context::tear_down() {
     driver.streams.take_if([&](const Stream& stream) { return &stream.context() == this; });
     driver.events.take_if(ours);
     drop_modules(*this);
+    driver.arrays.take_if([&](const Array& array) { return array.context == handle(); });
+    driver.mipmaps.take_if([&](const Mipmap& mipmap) { return mipmap.context == handle(); });
     for (const Allocation& gone :
          driver.memory.remove_all([&](const Allocation& allocation) { return allocation.context == handle(); }))
         unmap_host(gone);

@@ -11,6 +11,17 @@
 
 // clang-format off
 #define BARCUDA_SOFT_ENTRY_POINTS(ENTRY, STREAM) \
+    /* array_calls.cc */ \
+    ENTRY(cuArrayCreate_v2, 3020) \
+    ENTRY(cuArray3DCreate_v2, 3020) \
+    ENTRY(cuArrayDestroy, 2000) \
+    ENTRY(cuArrayGetDescriptor_v2, 3020) \
+    ENTRY(cuArray3DGetDescriptor_v2, 3020) \
+    ENTRY(cuArrayGetMemoryRequirements, 11060) \
+    ENTRY(cuMipmappedArrayCreate, 5000) \
+    ENTRY(cuMipmappedArrayGetLevel, 5000) \
+    ENTRY(cuMipmappedArrayDestroy, 5000) \
+    ENTRY(cuMipmappedArrayGetMemoryRequirements, 11060) \
     /* context_calls.cc */ \
     ENTRY(cuDevicePrimaryCtxRetain, 7000) \
     ENTRY(cuDevicePrimaryCtxRelease_v2, 11000) \
@@ -131,6 +142,12 @@
     ENTRY(cuKernelSetCacheConfig, 12000) \
     ENTRY(cuKernelGetName, 12030) \
     ENTRY(cuKernelGetParamInfo, 12040) \
+    /* link_calls.cc */ \
+    ENTRY(cuLinkCreate_v2, 6050) \
+    ENTRY(cuLinkAddData_v2, 6050) \
+    ENTRY(cuLinkAddFile_v2, 6050) \
+    ENTRY(cuLinkComplete, 5050) \
+    ENTRY(cuLinkDestroy, 5050) \
     /* memory_calls.cc */ \
     ENTRY(cuMemAlloc_v2, 3020) \
     ENTRY(cuMemAllocManaged, 6000) \
@@ -181,6 +198,14 @@
     ENTRY(cuOccupancyMaxPotentialBlockSize, 6050) \
     ENTRY(cuOccupancyMaxPotentialBlockSizeWithFlags, 7000) \
     ENTRY(cuOccupancyAvailableDynamicSMemPerBlock, 10020) \
+    /* other_calls.cc */ \
+    ENTRY(cuProfilerStart, 4000) \
+    ENTRY(cuProfilerStop, 4000) \
+    ENTRY(cuIpcGetMemHandle, 4010) \
+    ENTRY(cuIpcOpenMemHandle_v2, 11000) \
+    ENTRY(cuIpcCloseMemHandle, 4010) \
+    ENTRY(cuIpcGetEventHandle, 4010) \
+    ENTRY(cuIpcOpenEventHandle, 4010) \
     /* pool_calls.cc */ \
     STREAM(cuMemAllocAsync, 11020, ptsz, 11020, 3) \
     STREAM(cuMemAllocFromPoolAsync, 11020, ptsz, 11020, 4) \
@@ -212,6 +237,15 @@
     STREAM(cuStreamGetAttribute, 11000, ptsz, 11000, 3) \
     STREAM(cuStreamSetAttribute, 11000, ptsz, 11000, 3) \
     STREAM(cuStreamCopyAttributes, 11000, ptsz, 11000, 2) \
+    /* texture_calls.cc */ \
+    ENTRY(cuTexObjectCreate, 5000) \
+    ENTRY(cuTexObjectDestroy, 5000) \
+    ENTRY(cuTexObjectGetResourceDesc, 5000) \
+    ENTRY(cuTexObjectGetTextureDesc, 5000) \
+    ENTRY(cuTexObjectGetResourceViewDesc, 5000) \
+    ENTRY(cuSurfObjectCreate, 5000) \
+    ENTRY(cuSurfObjectDestroy, 5000) \
+    ENTRY(cuSurfObjectGetResourceDesc, 5000) \
     /* values.cc */ \
     STREAM(cuStreamWaitValue32_v2, 11070, ptsz, 11070, 4) \
     STREAM(cuStreamWaitValue64_v2, 11070, ptsz, 11070, 4) \
@@ -222,9 +256,27 @@
     STREAM(cuStreamWaitValue64, 9000, ptsz, 9000, 4) \
     STREAM(cuStreamWriteValue32, 8000, ptsz, 8000, 4) \
     STREAM(cuStreamWriteValue64, 9000, ptsz, 9000, 4) \
-    STREAM(cuStreamBatchMemOp, 8000, ptsz, 8000, 4)
+    STREAM(cuStreamBatchMemOp, 8000, ptsz, 8000, 4) \
+    /* vmm_calls.cc */ \
+    ENTRY(cuMemGetAllocationGranularity, 10020) \
+    ENTRY(cuMemAddressReserve, 10020) \
+    ENTRY(cuMemAddressFree, 10020) \
+    ENTRY(cuMemCreate, 10020) \
+    ENTRY(cuMemRelease, 10020) \
+    ENTRY(cuMemRetainAllocationHandle, 11000) \
+    ENTRY(cuMemGetAllocationPropertiesFromHandle, 10020) \
+    ENTRY(cuMemExportToShareableHandle, 10020) \
+    ENTRY(cuMemImportFromShareableHandle, 10020) \
+    ENTRY(cuMemMap, 10020) \
+    ENTRY(cuMemUnmap, 10020) \
+    ENTRY(cuMemSetAccess, 10020) \
+    ENTRY(cuMemGetAccess, 10020)
 
 #define BARCUDA_SOFT_ALIASES(ALIAS) \
+    ALIAS(cuArray3DCreate, cuArray3DCreate_v2, 2) \
+    ALIAS(cuArray3DGetDescriptor, cuArray3DGetDescriptor_v2, 2) \
+    ALIAS(cuArrayCreate, cuArrayCreate_v2, 2) \
+    ALIAS(cuArrayGetDescriptor, cuArrayGetDescriptor_v2, 2) \
     ALIAS(cuCtxCreate, cuCtxCreate_v2, 3) \
     ALIAS(cuCtxDestroy, cuCtxDestroy_v2, 1) \
     ALIAS(cuCtxPopCurrent, cuCtxPopCurrent_v2, 1) \
@@ -234,6 +286,10 @@
     ALIAS(cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, 2) \
     ALIAS(cuDeviceTotalMem, cuDeviceTotalMem_v2, 2) \
     ALIAS(cuEventDestroy, cuEventDestroy_v2, 1) \
+    ALIAS(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 3) \
+    ALIAS(cuLinkAddData, cuLinkAddData_v2, 8) \
+    ALIAS(cuLinkAddFile, cuLinkAddFile_v2, 6) \
+    ALIAS(cuLinkCreate, cuLinkCreate_v2, 4) \
     ALIAS(cuMemAlloc, cuMemAlloc_v2, 2) \
     ALIAS(cuMemAllocHost, cuMemAllocHost_v2, 2) \
     ALIAS(cuMemAllocPitch, cuMemAllocPitch_v2, 5) \

@@ -75,6 +75,17 @@ Allocation Memory::remove(Ranges::iterator at) {
     return gone;
 }
 
+void Memory::set_access(std::uintptr_t base, bool accessible, bool writable) {
+    std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(base);
+    if (found == ranges_.end()) return;
+    Allocation& range = found->second;
+    if (range.accessible) space_.remove(base);
+    range.accessible = accessible;
+    range.writable = writable;
+    if (accessible) space_.add({base, range.size, writable});
+}
+
 Memory::Ranges::const_iterator Memory::containing(std::uintptr_t address) const {
     auto after = ranges_.upper_bound(address);
     if (after == ranges_.begin()) return ranges_.end();

@@ -24,6 +24,7 @@ struct Physical {
     int file = -1;
     std::size_t size = 0;
     CUmemAllocationProp properties{};
+    std::atomic<int> holders{1};  // handles given out
     class Memory* counted = nullptr;
 };
 
@@ -82,6 +83,7 @@ class Memory {
         change(const_cast<Allocation&>(found->second));
         return true;
     }
+    void set_access(std::uintptr_t base, bool accessible, bool writable);
     std::optional<Allocation> find(std::uintptr_t address) const;
     std::optional<Allocation> first_in(std::uintptr_t start, std::size_t size) const;
 

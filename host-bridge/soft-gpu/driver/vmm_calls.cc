@@ -1,0 +1,257 @@
+// vmm_calls.cc: virtual memory management. An address range is reserved without memory; physical memory is a memory
+// file; mapping one into the other and giving access makes it device memory. The file is what other processes get.
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+
+#include "host-bridge/soft-gpu/driver/context.h"
+#include "host-bridge/soft-gpu/driver/driver.h"
+
+namespace barcuda::soft::driver {
+namespace {
+
+constexpr std::size_t granule = 2 << 20;  // as on hardware: programs round to what they ask for, and to no less
+
+struct Reservations {
+    std::mutex mutex;
+    std::map<std::uintptr_t, std::size_t> ranges;
+
+    bool contain(std::uintptr_t address, std::size_t size) {
+        auto after = ranges.upper_bound(address);
+        if (after == ranges.begin()) return false;
+        --after;
+        return address - after->first <= after->second && size <= after->second - (address - after->first);
+    }
+};
+Reservations& reservations() {
+    static auto* const all = new Reservations;
+    return *all;
+}
+
+bool whole(std::size_t size) { return size != 0 && size % granule == 0; }
+
+// Back to reserved address space without memory.
+void vacate(std::uintptr_t address, std::size_t size) {
+    mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+         0);
+}
+
+void require_properties(const CUmemAllocationProp* properties) {
+    require(properties && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED);
+    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) refuse("physical memory that is not a device's");
+    require_device(properties->location.id);
+    if (properties->requestedHandleTypes & ~static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+        refuse("a memory handle other than a POSIX file descriptor");
+}
+
+// Every byte of the range must be mapped; `change` gets each mapping, which lies in it as a whole.
+template <class Change> void for_mappings(CUdeviceptr start, std::size_t size, const Change& change) {
+    require(size != 0);
+    for (std::uintptr_t at = start; at < start + size;) {
+        const auto mapping = Driver::get().memory.find(at);
+        require(mapping && mapping->kind == Allocation::Kind::mapped && mapping->base == at &&
+                mapping->size <= start + size - at);
+        at += mapping->size;
+    }
+    for (std::uintptr_t at = start; at < start + size;) {
+        const Allocation mapping = *Driver::get().memory.find(at);
+        at += mapping.size;
+        change(mapping);
+    }
+}
+
+}  // namespace
+}  // namespace barcuda::soft::driver
+
+using namespace barcuda::soft::driver;
+
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
+                                       CUmemAllocationGranularity_flags option) {
+    return api([&] {
+        require(granularity &&
+                (option == CU_MEM_ALLOC_GRANULARITY_MINIMUM || option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+        require_properties(prop);
+        *granularity = granule;
+    });
+}
+
+// ---- addresses ------------------------------------------------------------------------------------------------------
+
+CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                             unsigned long long flags) {
+    return api([&] {
+        require(ptr && whole(size) && flags == 0 && (alignment & (alignment - 1)) == 0 &&
+                size < (std::size_t{1} << 46));
+        alignment = std::max(alignment, granule);
+        void* at = MAP_FAILED;
+        if (addr != 0 && addr % alignment == 0)  // a wish; elsewhere if somebody is there
+            at = mmap(reinterpret_cast<void*>(addr), size, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at == MAP_FAILED) {
+            at = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (at == MAP_FAILED) fail(CUDA_ERROR_OUT_OF_MEMORY);
+            const auto start = reinterpret_cast<std::uintptr_t>(at),
+                       aligned = (start + alignment - 1) & ~(alignment - 1);
+            if (aligned != start) munmap(at, aligned - start);
+            munmap(reinterpret_cast<void*>(aligned + size), start + alignment - aligned);
+            at = reinterpret_cast<void*>(aligned);
+        }
+        Reservations& all = reservations();
+        std::lock_guard lock(all.mutex);
+        all.ranges[reinterpret_cast<std::uintptr_t>(at)] = size;
+        *ptr = reinterpret_cast<CUdeviceptr>(at);
+    });
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+    return api([&] {
+        Reservations& all = reservations();
+        std::lock_guard lock(all.mutex);
+        const auto found = all.ranges.find(ptr);
+        require(found != all.ranges.end() && found->second == size);
+        require(!Driver::get().memory.first_in(ptr, size));  // something is still mapped
+        munmap(reinterpret_cast<void*>(ptr), size);
+        all.ranges.erase(found);
+    });
+}
+
+// ---- physical memory ------------------------------------------------------------------------------------------------
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop,
+                     unsigned long long flags) {
+    return api([&] {
+        require(handle && whole(size) && flags == 0);
+        require_properties(prop);
+        auto physical = std::make_shared<Physical>(size, Driver::get().memory);
+        physical->properties = *prop;
+        *handle = Driver::get().physicals.add(std::move(physical));
+    });
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+    return api([&] {  // the memory goes when it is mapped nowhere any more
+        if (--Driver::get().physicals.find(handle)->holders == 0) Driver::get().physicals.take(handle);
+    });
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {
+    return api([&] {
+        require(handle);
+        const auto mapping = Driver::get().memory.find(reinterpret_cast<std::uintptr_t>(addr));
+        require(mapping && mapping->physical);
+        ++mapping->physical->holders;
+        *handle = Driver::get().physicals.add(mapping->physical);
+    });
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+    return api([&] {
+        require(prop);
+        *prop = Driver::get().physicals.find(handle)->properties;
+    });
+}
+
+CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handleType, unsigned long long flags) {
+    return api([&] {
+        require(shareableHandle && flags == 0);
+        const auto physical = Driver::get().physicals.find(handle);
+        require(handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+                (physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        const int file = dup(physical->file);
+        if (file < 0) fail(CUDA_ERROR_OPERATING_SYSTEM);
+        *static_cast<int*>(shareableHandle) = file;
+    });
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
+                                        CUmemAllocationHandleType shHandleType) {
+    return api([&] {
+        require(handle && shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        const int file = dup(static_cast<int>(reinterpret_cast<std::intptr_t>(osHandle)));
+        struct stat about {};
+        if (file < 0 || fstat(file, &about) != 0 || !whole(static_cast<std::size_t>(about.st_size))) {
+            if (file >= 0) close(file);
+            fail(CUDA_ERROR_INVALID_VALUE);
+        }
+        auto physical = std::make_shared<Physical>(file, static_cast<std::size_t>(about.st_size));
+        physical->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        physical->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+        physical->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        *handle = Driver::get().physicals.add(std::move(physical));
+    });
+}
+
+// ---- mappings -------------------------------------------------------------------------------------------------------
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+    return api([&] {
+        require(whole(size) && offset == 0 && flags == 0 && ptr % granule == 0);  // an offset is reserved by CUDA, too
+        const auto physical = Driver::get().physicals.find(handle);
+        require(size <= physical->size);
+        Reservations& all = reservations();
+        std::lock_guard lock(all.mutex);
+        require(all.contain(ptr, size) && !Driver::get().memory.first_in(ptr, size));
+        if (mmap(reinterpret_cast<void*>(ptr), size, PROT_NONE, MAP_SHARED | MAP_FIXED, physical->file, 0) ==
+            MAP_FAILED)
+            fail(CUDA_ERROR_OUT_OF_MEMORY);
+        madvise(reinterpret_cast<void*>(ptr), size, MADV_DONTFORK);
+        Driver::get().memory.adopt({.base = static_cast<std::uintptr_t>(ptr),
+                                    .size = size,
+                                    .kind = Allocation::Kind::mapped,
+                                    .accessible = false,
+                                    .physical = physical},
+                                   CUDA_ERROR_INVALID_VALUE);
+    });
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+    return api([&] {
+        Driver& driver = Driver::get();
+        Reservations& all = reservations();
+        std::lock_guard lock(all.mutex);
+        for_mappings(ptr, size, [&](const Allocation& mapping) {
+            driver.memory.remove(mapping.base, [](const Allocation&) { return true; });
+            vacate(mapping.base, mapping.size);
+        });
+    });
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
+    return api([&] {
+        require(desc && count != 0);
+        Reservations& all = reservations();
+        std::lock_guard lock(all.mutex);
+        for (std::size_t i = 0; i < count; ++i) {
+            // The host has no mapping of its own: what it may do is what the device may do.
+            if (desc[i].location.type == CU_MEM_LOCATION_TYPE_HOST ||
+                desc[i].location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+                continue;
+            require(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+            require_device(desc[i].location.id);
+            const bool reads = desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
+                       writes = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+            for_mappings(ptr, size, [&](const Allocation& mapping) {
+                mprotect(reinterpret_cast<void*>(mapping.base), mapping.size,
+                         (reads ? PROT_READ : 0) | (writes ? PROT_WRITE : 0));
+                Driver::get().memory.set_access(mapping.base, reads, writes);
+            });
+        }
+    });
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr) {
+    return api([&] {
+        require(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE);
+        require_device(location->id);
+        const auto mapping = Driver::get().memory.find(ptr);
+        require(mapping && mapping->kind == Allocation::Kind::mapped);
+        *flags = !mapping->accessible ? CU_MEM_ACCESS_FLAGS_PROT_NONE
+                 : mapping->writable  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                      : CU_MEM_ACCESS_FLAGS_PROT_READ;
+    });
+}
