@@ -178,7 +178,12 @@ Error Region::open(const char* path, std::uint64_t fingerprint) {
     char* header = nullptr;
     if (!e && kind_ == Kind::uio) {
         void* p = ::mmap(nullptr, BARCUDA_CHANNELS_OFFSET, PROT_READ, MAP_SHARED, fd_, kUioHeader);
-        if (p == MAP_FAILED) e = error(Error::system, errno, "%s: cannot map the header", path_);
+        if (p == MAP_FAILED && errno == ENXIO)
+            e = error(Error::not_ready, 0,
+                      "%s: the module finds no region in the device's memory ('dmesg' says what it found); start "
+                      "barcuda-bridge on the host",
+                      path_);
+        else if (p == MAP_FAILED) e = error(Error::system, errno, "%s: cannot map the header", path_);
         else header = static_cast<char*>(p);
     } else if (!e) {
         // Before anything is read: a file that ends inside a page would answer with SIGBUS.
@@ -282,10 +287,7 @@ void Region::unmap_channel(Channel& channel) {
 Error Region::open_uio_channel(Channel& channel) {
     void* p = ::mmap(nullptr, BARCUDA_CHANNEL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, kUioChannel);
     if (p == MAP_FAILED) {
-        if (errno == ENOSPC || errno == EBUSY || errno == EAGAIN)
-            return error(Error::no_channel, 0,
-                         "%s: all %u channels are in use; end a CUDA process, or make the region larger", path_,
-                         header().channel_count);
+        if (errno == ENOSPC || errno == EAGAIN) return all_in_use(errno == EAGAIN);
         return error(Error::system, errno, "%s: cannot open a channel", path_);
     }
     Channel c;

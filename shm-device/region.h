@@ -78,6 +78,7 @@ class Region {
 
     // ---- guest
     // A fresh channel of this process, kept until close_channel() or the end of the process. One thread at a time.
+    // Waits a little for one that the host is about to free.
     Error open_channel(Channel& channel);
     void close_channel(Channel& channel);
     // Does a bridge serve this region? (Where its locks cannot be seen, in a VM: has none said goodbye?)
@@ -110,6 +111,8 @@ class Region {
     Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);
     void unmap_window(char* address, std::uint64_t offset, std::uint64_t bytes);
     Error open_uio_channel(Channel& channel);
+    Error open_flat_channel(Channel& channel);
+    Error all_in_use(bool soon) const;
     Error claim_slot(std::uint32_t& index);
     int lock_byte(int command, short type, std::uint64_t offset) const;
     int lock_slot(std::uint32_t index, short type) const;

@@ -24,6 +24,7 @@
 
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
+#include "shm-device/wait.h"
 
 namespace barcuda {
 namespace {
@@ -107,17 +108,37 @@ Error Region::claim_slot(std::uint32_t& index) {
             claimed = claim(s.opened, opened, opened + 1);  // CLAIM
             index = i;
         }
-        if (!claimed && observe(s.pid) != me) lock_slot(i, F_UNLCK);  // not if a thread of ours has won
+        if (!claimed && (!visible || observe(s.pid) != me)) lock_slot(i, F_UNLCK);  // else a thread of ours has won
     }
     unmap_window(memory, BARCUDA_SLOTS_OFFSET, bytes);
     if (claimed) return {};
-    return error(Error::no_channel, 0, "%s: all %u channels are in use; end a CUDA process, or make the region larger",
-                 path_, header().channel_count);
+    bool soon = false;  // will the host free one, now that its client has gone?
+    for (std::uint32_t i = 0; i < header().channel_count && !soon; ++i)
+        soon = observe(this->slots()[i].opened) == observe(this->slots()[i].closed) || owner_gone(i);
+    return all_in_use(soon);
+}
+
+Error Region::all_in_use(bool soon) const {
+    Error e =
+        error(Error::no_channel, 0, "%s: all %u channels are in use; end a CUDA process, or make the region larger",
+              path_, header().channel_count);
+    e.code = soon ? EAGAIN : ENOSPC;
+    return e;
 }
 
 Error Region::open_channel(Channel& channel) {
-    if (Error e = check_fd()) return e;
-    if (kind_ == Kind::uio) return open_uio_channel(channel);
+    // A script that starts one short program after the other is faster than the host that cleans up behind them.
+    constexpr int kTries = 200;
+    constexpr std::uint64_t kNap = 10'000'000;  // nanoseconds: two seconds in all
+    for (int tries = 1;; ++tries) {
+        if (Error e = check_fd()) return e;
+        Error e = kind_ == Kind::uio ? open_uio_channel(channel) : open_flat_channel(channel);
+        if (e.kind != Error::no_channel || e.code != EAGAIN || tries == kTries || !served()) return e;
+        Os::nap(kNap);
+    }
+}
+
+Error Region::open_flat_channel(Channel& channel) {
     std::uint32_t index = 0;
     if (Error e = claim_slot(index)) return e;
     Error e = map_channel(index, channel);

@@ -477,6 +477,31 @@ TEST_F(RegionTest, EachClientGetsItsOwnUntilNoneIsLeft) {
     EXPECT_EQ(e.kind, Error::no_channel);
     EXPECT_TRUE(contains(says(e), "all 8 channels")) << e.text;
 }
+TEST_F(RegionTest, AClientWaitsForASlotThatTheHostIsAboutToFree) {
+    ASSERT_FALSE(open_guest());
+    std::vector<Channel> channels(guest.header().channel_count);
+    for (Channel& c : channels) ASSERT_FALSE(guest.open_channel(c));
+    guest.close_channel(channels[5]);
+    std::thread bridge([&] {
+        ::usleep(
+            20'000);  // long enough for the client to find nothing at first; shorter, and it finds the slot at once
+        publish(host.host_slots()[5].reclaimed, 1);
+    });
+    Channel c;
+    const Error e = guest.open_channel(c);
+    EXPECT_FALSE(e) << e.text;
+    EXPECT_EQ(c.index, 5u);
+    bridge.join();
+}
+TEST_F(RegionTest, NobodyWaitsForASlotWhenNoBridgeIsThere) {
+    ASSERT_FALSE(open_guest());
+    std::vector<Channel> channels(guest.header().channel_count);
+    for (Channel& c : channels) ASSERT_FALSE(guest.open_channel(c));
+    guest.close_channel(channels[5]);
+    host.close();
+    Channel c;
+    EXPECT_EQ(guest.open_channel(c).kind, Error::no_channel);
+}
 TEST_F(RegionTest, AClosedSlotIsFreeOnlyOnceTheHostHasReclaimedIt) {
     ASSERT_FALSE(open_guest());
     Channel c;
@@ -699,6 +724,12 @@ TEST_F(SlotsTest, WhereTheHostSeesNobodyTheNextClientClosesForTheDead) {
     ASSERT_FALSE(guest.open_channel(c));
     EXPECT_EQ(s.closed, 1u);
     EXPECT_EQ(c.index, 1u);  // the host has yet to reclaim the first
+    publish(host.host_slots()[0].reclaimed, 1);
+    Region other;
+    ASSERT_FALSE(other.open(path.c_str(), kMine));
+    RegionProbe::pretend(other, Region::Kind::pci);
+    ASSERT_FALSE(other.open_channel(c));
+    EXPECT_EQ(c.index, 0u);
 }
 TEST_F(SlotsTest, TheLivingAreLeftAlone) {
     Region other;
