@@ -231,13 +231,16 @@ static struct snapshot *snapshot_of(struct client *c,
 	return s;
 }
 
-/* What MAP_PRIVATE would have made of it, in every book the kernel keeps. */
+/*
+ * What MAP_PRIVATE would have made of it, in every book the kernel keeps. The
+ * kernel has not yet counted the new mapping among the file's writable ones
+ * (one that already had would count one too many, which nobody minds).
+ */
 static void make_private(struct vm_area_struct *vma)
 {
 	vma->vm_flags &= ~(VM_SHARED | VM_MAYSHARE | VM_MIXEDMAP | VM_PFNMAP |
 			   VM_IO);
 	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
-	mapping_unmap_writable(vma->vm_file->f_mapping);
 	if (vma->vm_flags & VM_WRITE)
 		vma->vm_mm->data_vm += vma_pages(vma);
 }
@@ -245,9 +248,9 @@ static void make_private(struct vm_area_struct *vma)
 /*
  * The kernel forks the owner and has duplicated this VMA; it holds both
  * mmap_locks, so no fault is under way, and what threads wrote until now they
- * wrote before the fork. 6.1 calls this before it copies the page table: the
- * owner's entries go too, so that nothing is left to copy and every write to
- * come is seen.
+ * wrote before the fork. It copies the page table before or after this call:
+ * the owner's entries go, so that nothing is left to copy and every write to
+ * come is seen, and the child's, if there are any.
  */
 void snapshot_fork(struct client *c, struct vm_area_struct *vma)
 {

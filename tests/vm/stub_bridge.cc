@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +55,8 @@ struct Stub {
         h.header_bytes = BARCUDA_CHANNELS_OFFSET;
         h.base = BARCUDA_DEFAULT_BASE;
         for (unsigned i = 0; i < h.channel_count; ++i) clean_channel(i);
+        slot(stub_left_open).opened = 1;  // as if the guest had been reset under a client
+        grant(stub_left_open).mapped = 7;
         publish(h.magic, BARCUDA_MAGIC);
     }
 
@@ -61,8 +64,8 @@ struct Stub {
     void serve(unsigned i) const {
         barcuda_slot& s = slot(i);
         const std::uint32_t opened = observe(s.opened), closed = observe(s.closed);
-        const unsigned first = i * stub_granules, end = first + stub_granules;
-        if (end > header().granule_count) return;
+        const unsigned first = std::min(i * stub_granules, header().granule_count);
+        const unsigned end = std::min(first + stub_granules, header().granule_count);
         if (opened != closed && s.served != opened) {
             for (unsigned g = first; g < end; ++g)
                 if (observe(grant(g).mapped) != 0) return;  // a child of the last client still reads
