@@ -160,10 +160,12 @@ TEST(RegionDoc, SentencesAreNumberedAndNameTestsThatExist) {
     std::set<std::string> tests;
     const std::regex declaration("TEST(_F|_P)?\\((\\w+), (\\w+)\\).*");
     std::smatch match;
-    for (const auto& file : std::filesystem::directory_iterator("tests/unit"))
-        if (file.path().extension() == ".cc")
+    for (const char* folder : {"tests/unit", "tests/vm"})
+        for (const auto& file : std::filesystem::directory_iterator(folder)) {
+            if (file.path().extension() != ".cc") continue;
             for (const std::string& line : lines_of(file.path()))
                 if (std::regex_match(line, match, declaration)) tests.insert(match[2].str() + "." + match[3].str());
+        }
     const std::regex sentence("- \\*\\*R(\\d+)\\*\\* (.*)"), name("`(\\w+\\.\\w+)`");
     unsigned number = 0;
     for (const std::string& line : document()) {
