@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -28,6 +29,7 @@ class Scratch {
 
 // Runs `body` in a forked child that ends with its result, never with the test's exit handlers.
 template <class F> pid_t fork_child(F body) {
+    std::fflush(nullptr);  // else the child would print it again
     const pid_t pid = ::fork();
     if (pid == 0) ::_exit(body());
     return pid;
