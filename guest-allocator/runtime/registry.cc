@@ -9,22 +9,13 @@
 #include <utility>
 
 #include "guest-allocator/runtime/context.h"
+#include "guest-allocator/runtime/fat_binary.h"
 
 namespace barcuda::runtime {
-
-// What the compiler left for us (public: fatbinary_section.h).
-struct FatWrapper {
-    int magic;
-    int version;  // 2: relocatable device code; `linked` lists the parts to be linked at run time
-    const void* data;
-    const void* const* linked;
-};
-constexpr int kFatMagic = 0x466243b1;
 
 struct FatBinary {
     const FatWrapper* wrapper;
     std::atomic<CUlibrary> library;
-    void* image;  // what linking made of a relocatable one; freed with it
     Kernel* kernels;
     Variable* variables;
 };
@@ -38,17 +29,11 @@ cudaError_t load(FatBinary& binary, CUlibrary* library) {
     *library = binary.library.load(std::memory_order_acquire);
     if (*library) [[likely]]
         return cudaSuccess;
-    if (CUresult result = init()) return translate(result);
+    if (CUresult result = ready()) return translate(result);  // before the lock, which it may take
     std::lock_guard hold(state_lock);
     *library = binary.library.load(std::memory_order_relaxed);
     if (*library) return cudaSuccess;
-    // The image stands in the program's read-only data: the driver need not keep a copy.
-    CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
-    unsigned long long yes = 1;
-    void* value = &yes;
-    const void* image = binary.wrapper->data;
-    if (CUresult result = cuLibraryLoadData(library, image, nullptr, nullptr, 0, &option, &value, 1))
-        return translate(result);
+    if (CUresult result = load_library(*binary.wrapper, library)) return translate(result);
     binary.library.store(*library, std::memory_order_release);
     return cudaSuccess;
 }
