@@ -37,9 +37,12 @@ struct Thread {
     CUcontext bound = nullptr;        // the primary context of `device` if it is current; null under a foreign context
     unsigned resets = 0;              // `resets` below, as of binding
     unsigned depth = 0;               // of `launches`: <<<f()>>> where f itself launches
-    Launch launches[8] = {};
+    Launch launches[4] = {};
 };
-extern thread_local constinit Thread thread __attribute__((visibility("hidden")));
+// Initial-exec: an access is one instruction, where a library's ordinary thread-local is a call, several times a
+// launch. The price is room in the static block that late dlopen()s share, so the structure stays small.
+extern thread_local constinit Thread thread __attribute__((visibility("hidden"), tls_model("initial-exec")));
+static_assert(sizeof(Thread) <= 256);
 
 // ---- the context (context.cc) --------------------------------------------------------------------------------------
 extern std::atomic<unsigned> resets;  // counts cudaDeviceReset: a primary context bound before the last one is dead
