@@ -2,7 +2,7 @@
 // does, but serves no commands: each client is granted the granules of its slot at once, and they are free again when
 // they are mapped no more. It takes barcuda-bridge's command line, so that tests/vm/run can start it instead.
 //
-// Slot i gets granules [4 i, 4 i + 4): a test knows what is its own, and what its neighbour's.
+// Slot i gets granules [2 i, 2 i + 2), if there are that many: a test knows what is its own, and what its neighbour's.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

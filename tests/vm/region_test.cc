@@ -1,0 +1,148 @@
+// region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN,
+// and BAR2 mapped whole. Run as root; the stub bridge plays the host (its header has fingerprint 0).
+#include "shm-device/region.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "shm-device/sync.h"
+#include "tests/vm/door.h"
+
+namespace barcuda {
+namespace {
+
+std::uint64_t extent_of(const Region& region, const Channel& channel, unsigned i = 0) {
+    return region.header().extents_offset + (channel.index * stub_granules + i) * BARCUDA_GRANULE;
+}
+void wait_for_grants(const Region& region, const Channel& channel) {
+    vm::wait_until([&] { return observe(region.slots()[channel.index].served) == channel.opening; });
+}
+
+TEST(RegionInVm, IsFoundByTheNameOfTheModulesDevice) {
+    Region r;
+    ::unsetenv("BARCUDA_REGION");
+    const Error e = r.open(nullptr, 0);
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(r.kind(), Region::Kind::uio);
+    EXPECT_EQ(r.header().base, BARCUDA_DEFAULT_BASE);
+}
+TEST(RegionInVm, OpensAChannelAndMapsWhatWasGranted) {
+    Region r;
+    ASSERT_FALSE(r.open(vm::device(), 0));
+    Channel c;
+    Error e = r.open_channel(c);
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(c.status().channel, c.index);
+    EXPECT_EQ(observe(r.slots()[c.index].opened), c.opening);
+    EXPECT_EQ(c.offset, BARCUDA_CHANNELS_OFFSET + c.index * BARCUDA_CHANNEL_SIZE);
+    wait_for_grants(r, c);
+    const std::uint64_t offset = extent_of(r, c);
+    ASSERT_FALSE(e = r.map_extent(offset, 2 * BARCUDA_GRANULE)) << e.text;
+    std::memset(r.at(offset), 7, 4096);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(r.at(offset)), r.header().base + offset);
+    r.unmap_extent(offset, 2 * BARCUDA_GRANULE);
+    r.close_channel(c);
+}
+TEST(RegionInVm, SaysThatAnotherClientsExtentWasNotGranted) {
+    Region r;
+    ASSERT_FALSE(r.open(vm::device(), 0));
+    Channel c;
+    ASSERT_FALSE(r.open_channel(c));
+    wait_for_grants(r, c);
+    const Error e = r.map_extent(extent_of(r, c, stub_granules), BARCUDA_GRANULE);
+    EXPECT_EQ(e.kind, Error::permission);
+    EXPECT_NE(std::strstr(e.text, "not granted"), nullptr) << e.text;
+    r.close_channel(c);
+}
+TEST(RegionInVm, NamesTheGroupToAUserOutsideIt) {
+    EXPECT_EQ(vm::in_child([] {
+                  if (setgroups(0, nullptr) || setgid(4321) || setuid(4321)) return 1;
+                  Region r;
+                  const Error e = r.open(vm::device(), 0);
+                  return e.kind == Error::permission && std::strstr(e.text, "'barcuda'") ? 0 : 2;
+              }),
+              0);
+}
+TEST(RegionInVm, OpensChannelAfterChannelFasterThanTheHostCleansUp) {
+    for (int i = 0; i < 100; ++i)
+        ASSERT_EQ(vm::in_child([] {
+                      Region r;
+                      Channel c;
+                      return r.open(vm::device(), 0) || r.open_channel(c) ? 1 : 0;
+                  }),
+                  0)
+            << i;
+}
+TEST(RegionInVm, RefusesAnotherBuild) {
+    Region r;
+    EXPECT_EQ(r.open(vm::device(), 1).kind, Error::other_build);
+}
+
+// BAR2 as PCI shows it. The module must have let go of it: Debian's kernel lets nobody map what a driver holds.
+std::string bar() {
+    DIR* devices = ::opendir("/sys/bus/pci/devices");
+    std::string found;
+    while (const dirent* d = devices ? ::readdir(devices) : nullptr) {
+        const std::string folder = std::string("/sys/bus/pci/devices/") + d->d_name;
+        std::string vendor, device;
+        std::ifstream(folder + "/vendor") >> vendor;
+        std::ifstream(folder + "/device") >> device;
+        if (vendor == "0x1af4" && device == "0x1110") found = folder + "/resource2";
+    }
+    if (devices) ::closedir(devices);
+    return found;
+}
+TEST(RegionInVmWithoutModule, IsTheBarMappedWhole) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    ASSERT_EQ(::syscall(SYS_delete_module, "uio_barcuda", 0), 0) << std::strerror(errno);
+    const std::string path = bar();
+    Region r;
+    Error e = r.open(path.c_str(), 0);
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(r.kind(), Region::Kind::pci);
+    Channel c;
+    ASSERT_FALSE(e = r.open_channel(c)) << e.text;
+    EXPECT_EQ(c.status().channel, c.index);
+    EXPECT_EQ(observe(r.slots()[c.index].pid), 0u);
+    wait_for_grants(r, c);
+    const std::uint64_t offset = extent_of(r, c);
+    ASSERT_FALSE(e = r.map_extent(offset, BARCUDA_GRANULE)) << e.text;
+    static_cast<volatile char*>(r.at(offset))[1] = 3;
+    r.unmap_extent(offset, BARCUDA_GRANULE);
+    const std::uint32_t index = c.index, opening = c.opening;
+    r.close_channel(c);
+    vm::wait_until([&] { return observe(r.slots()[index].reclaimed) == opening; });
+}
+TEST(RegionInVmWithoutModule, ADeadClientsSlotIsClosedByTheNextOne) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    const std::string path = bar();
+    ASSERT_EQ(vm::in_child([&] {
+                  Region r;
+                  Channel c;
+                  return r.open(path.c_str(), 0) || r.open_channel(c) ? 1 : 0;
+              }),
+              0);
+    Region r;
+    Channel c;
+    ASSERT_FALSE(r.open(path.c_str(), 0));
+    ASSERT_FALSE(r.open_channel(c));
+    vm::wait_until([&] {  // the host has nobody left to wait for
+        unsigned open = 0;
+        for (unsigned i = 0; i < r.header().channel_count; ++i)
+            open += observe(r.slots()[i].opened) != observe(r.slots()[i].reclaimed);
+        return open == 1;
+    });
+    r.close_channel(c);
+}
+
+}  // namespace
+}  // namespace barcuda
