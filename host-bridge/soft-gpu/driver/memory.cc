@@ -114,7 +114,11 @@ std::optional<Allocation> Memory::first_in(std::uintptr_t start, std::size_t siz
 bool Memory::covered(std::uintptr_t address, std::size_t size, bool for_writing) const {
     while (size != 0) {
         const AddressSpace::Range range = space_.find(address);
-        if (range.size == 0 || (for_writing && !range.writable)) return false;
+        if (range.size == 0) return false;
+        if (for_writing && !range.writable) {  // constant memory is read-only to kernels, not to cudaMemcpyToSymbol
+            const auto found = find(address);
+            if (!found || found->kind != Allocation::Kind::global) return false;
+        }
         const std::size_t here = range.size - (address - range.base);
         if (here >= size) return true;
         address += here;
