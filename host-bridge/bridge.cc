@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -121,6 +122,7 @@ bool Bridge::start_worker(Worker& worker) {
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
+        personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
         execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
         _exit(127);
     }

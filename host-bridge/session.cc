@@ -41,9 +41,12 @@ Verdict Session::reachable(CUdeviceptr address, std::uint64_t bytes) {
     CUdeviceptr start = 0;
     std::size_t size = 0;
     void* values[] = {&type, &start, &size};
-    if (driver_.cuPointerGetAttributes(3, names, values, address) != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE ||
-        !covers(start, size))
+    const CUresult known_to_driver = driver_.cuPointerGetAttributes(3, names, values, address);
+    if (known_to_driver != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || !covers(start, size)) {
+        spdlog::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address, bytes,
+                      driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
+    }
     reachable_[start] = size;
     return fine;
 }

@@ -91,8 +91,11 @@ void look_at_host() {
                 fmt::format("only {} MiB are free: mount -o remount,size=8G /dev/shm, or use --region on hugetlbfs",
                             free >> 20));
     }
-    if (access("/dev/kvm", R_OK | W_OK) == 0) good("/dev/kvm: guests can run at full speed");
-    else note("no /dev/kvm for this user: QEMU guests run in software emulation, slowly; copies do not mind");
+    std::ifstream cpuinfo("/proc/cpuinfo");
+    const std::string cpu{std::istreambuf_iterator<char>(cpuinfo), {}};
+    const bool virtualizes = cpu.find(" vmx ") != cpu.npos || cpu.find(" svm ") != cpu.npos;
+    if (virtualizes && access("/dev/kvm", R_OK | W_OK) == 0) good("/dev/kvm: guests can run at full speed");
+    else note("no hardware virtualization for this user: QEMU guests run in software emulation, slowly; copies do not mind");
 }
 
 }  // namespace
