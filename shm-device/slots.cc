@@ -133,7 +133,8 @@ Error Region::open_channel(Channel& channel) {
     for (int tries = 1;; ++tries) {
         if (Error e = check_fd()) return e;
         Error e = kind_ == Kind::uio ? open_uio_channel(channel) : open_flat_channel(channel);
-        if (e.kind != Error::no_channel || e.code != EAGAIN || tries == kTries || !served()) return e;
+        if (e.kind != Error::no_channel || e.code != EAGAIN || tries == kTries) return e;
+        if (kind_ == Kind::file && !served()) return e;
         Os::nap(kNap);
     }
 }
