@@ -67,7 +67,34 @@ template <Space space, class T, class R, class A> struct Load {
         }
         return Step::go;
     }
-    static Step one(Warp& w, const Instr& in, Mask mask) { return body(w, in, mask); }
+    // Half a warp that reads a row of memory, or all of it one place: most loads of most kernels.
+    [[gnu::always_inline]] static inline bool half(Warp& w, const A* a, R* d, std::int64_t offset) {
+        const Pattern pattern = pattern_of<A>(a, sizeof(T));
+        const A first = a[0] + static_cast<A>(offset);
+        if (pattern == Pattern::scattered || (first & (sizeof(T) - 1)) != 0) return false;
+        const std::byte* const at =
+            try_resolve<space>(w, first, pattern == Pattern::row ? sizeof(T) * half_warp : sizeof(T), false);
+        if (at == nullptr) return false;
+        T values[half_warp];  // d may be a
+        if (pattern == Pattern::row) {
+            std::memcpy(values, at, sizeof values);
+        } else {
+            std::memcpy(values, at, sizeof(T));
+            for (int i = 1; i < half_warp; ++i) values[i] = values[0];
+        }
+        for (int i = 0; i < half_warp; ++i) d[i] = static_cast<R>(values[i]);
+        return true;
+    }
+    [[gnu::always_inline]] static inline Step fast(Warp& w, const Instr& in, Mask mask) {
+        if constexpr (space == Space::local) return body(w, in, mask);
+        if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
+        for (int h = 0; h < lane_count; h += half_warp)
+            if ((mask >> h & 0xFFFF) == 0xFFFF && half(w, w.at<A>(in.a) + h, w.at<R>(in.d) + h, in.imm))
+                mask &= ~(Mask{0xFFFF} << h);
+        return mask == 0 ? Step::go : body(w, in, mask);
+    }
+    static Step one(Warp& w, const Instr& in, Mask mask) { return fast(w, in, mask); }
+    BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return fast(w, in, mask); }
     // The same by volatile, relaxed and acquire loads: what other threads write must be seen, in one piece.
     static Step strong(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
@@ -104,10 +131,22 @@ template <Space space, class T, class R, class A> struct Load {
 // ------------------------------------------------------------------------------------------------------------
 
 template <Space space, class T, class R, class A> struct Store {
-    static Step one(Warp& w, const Instr& in, Mask mask) {
+    [[gnu::always_inline]] static inline Step body(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
         const A* const a = w.at<A>(in.a);
         const R* const b = w.at<R>(in.b);
+        for (int h = 0; space != Space::local && h < lane_count; h += half_warp) {
+            const A first = a[h] + static_cast<A>(in.imm);
+            if ((mask >> h & 0xFFFF) != 0xFFFF || (first & (sizeof(T) - 1)) != 0 ||
+                pattern_of<A>(a + h, sizeof(T)) != Pattern::row)
+                continue;
+            std::byte* const at = try_resolve<space>(w, first, sizeof(T) * half_warp, true);
+            if (at == nullptr) continue;
+            T values[half_warp];
+            for (int i = 0; i < half_warp; ++i) values[i] = static_cast<T>(b[h + i]);
+            std::memcpy(at, values, sizeof values);
+            mask &= ~(Mask{0xFFFF} << h);
+        }
         for (Mask m = mask; m != 0; m &= m - 1) {
             const int i = __builtin_ctz(m);
             const T value = static_cast<T>(b[i]);
@@ -116,6 +155,8 @@ template <Space space, class T, class R, class A> struct Store {
         }
         return Step::go;
     }
+    static Step one(Warp& w, const Instr& in, Mask mask) { return body(w, in, mask); }
+    BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return body(w, in, mask); }
     static Step strong(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
         const A* const a = w.at<A>(in.a);
@@ -164,7 +205,7 @@ enum class Form : std::uint8_t { one, strong, several };
 template <template <Space, class, class, class> class Op, class T, class R, class A>
 Handler by_space(Space space, Form form) {
     const auto pick = [&]<Space s>() -> Handler {
-        return form == Form::one      ? Op<s, T, R, A>::one
+        return form == Form::one      ? (wide_cpu ? Op<s, T, R, A>::wide : Op<s, T, R, A>::one)
                : form == Form::strong ? Op<s, T, R, A>::strong
                                       : Op<s, T, R, A>::several;
     };

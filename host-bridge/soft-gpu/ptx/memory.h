@@ -50,6 +50,35 @@ template <Space space> [[gnu::always_inline]] inline std::byte* resolve(Warp& w,
     }
 }
 
+// The same without an error: null if the bytes are not plainly in one place. For instructions that try many lanes at
+// once.
+template <Space space>
+[[gnu::always_inline]] inline std::byte* try_resolve(Warp& w, std::uint64_t address, unsigned bytes, bool write) {
+    Block& b = *w.block;
+    if constexpr (space == Space::shared) {
+        return address <= b.shared_bytes && b.shared_bytes - address >= bytes ? b.shared + address : nullptr;
+    } else if constexpr (space == Space::local) {
+        return nullptr;
+    } else {
+        if (space == Space::generic && address - window.base < Window::size) return nullptr;
+        if (!within(b.range, address, bytes, write)) return nullptr;
+        return reinterpret_cast<std::byte*>(address);
+    }
+}
+
+// How the addresses of some lanes in a row lie.
+enum class Pattern : std::uint8_t { scattered, row, same };  // row: lane after lane, `size` bytes each
+inline constexpr int half_warp = 16;                         // tiles of 16 columns are common: looked at by halves
+template <class A> [[gnu::always_inline]] inline Pattern pattern_of(const A* a, A size) {
+    const A first = a[0];
+    A row = 0, same = 0;
+    for (int i = 0; i < half_warp; ++i) {
+        row |= a[i] ^ static_cast<A>(first + static_cast<A>(i) * size);
+        same |= a[i] ^ first;
+    }
+    return row == 0 ? Pattern::row : same == 0 ? Pattern::same : Pattern::scattered;
+}
+
 // A pointer of a builtin's argument: any space.
 inline std::byte* resolve_generic(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool write) {
     refresh_ranges(*w.block);
