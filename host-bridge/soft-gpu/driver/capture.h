@@ -1,11 +1,25 @@
 // capture.h: a stream that captures turns its work into a graph's nodes. Other streams join the capture when they wait
-// for an event that was recorded in it, and must be joined again before it ends.
+// for an event that was recorded in it, and must be joined again before it ends. All of it is guarded by the context's
+// order.
 #pragma once
 #include <memory>
+#include <thread>
 
 #include "host-bridge/soft-gpu/driver/stream.h"
 
 namespace barcuda::soft::driver {
+
+struct Graph;
+
+struct Capture {
+    std::shared_ptr<Graph> graph;
+    std::uint64_t id = 0;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::thread::id thread;  // that began it
+    const Stream* origin = nullptr;
+    std::vector<std::shared_ptr<Stream>> members;  // all that take part, the origin too
+    bool invalid = false, ended = false;
+};
 
 // Each returns true if it was a capture's affair and is done.
 bool record_in_capture(Stream& stream, Event& event);

@@ -79,6 +79,7 @@ void Context::forget_dropped() {
 std::vector<Mark> Context::before(Stream& stream) {
     std::vector<Mark> marks;
     if (&stream == legacy_.get()) {
+        refuse_legacy_while_capturing(streams_);
         for (const auto& other : streams_)
             if (other->blocking())
                 if (Mark mark = other->last(); !mark.done()) marks.push_back(std::move(mark));

@@ -73,5 +73,7 @@ std::shared_ptr<Stream> stream_of_sync_call();  // of cuMemcpy and its like
 void capture_operation(Stream& stream, std::shared_ptr<Operation> operation);
 // A synchronous call on a capturing stream ends the capture: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
 void refuse_in_capture(Stream& stream);
+// The legacy stream waits for all blocking ones, and none of them may be waited for while it captures.
+void refuse_legacy_while_capturing(const std::vector<std::shared_ptr<Stream>>& streams);
 
 }  // namespace barcuda::soft::driver

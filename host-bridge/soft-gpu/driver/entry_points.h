@@ -22,6 +22,18 @@
     ENTRY(cuMipmappedArrayGetLevel, 5000) \
     ENTRY(cuMipmappedArrayDestroy, 5000) \
     ENTRY(cuMipmappedArrayGetMemoryRequirements, 11060) \
+    /* capture.cc */ \
+    STREAM(cuStreamBeginCapture_v2, 10010, ptsz, 10010, 2) \
+    STREAM(cuStreamBeginCapture, 10000, ptsz, 10000, 1) \
+    STREAM(cuStreamBeginCaptureToGraph, 12030, ptsz, 12030, 6) \
+    STREAM(cuStreamEndCapture, 10000, ptsz, 10000, 2) \
+    STREAM(cuStreamIsCapturing, 10000, ptsz, 10000, 2) \
+    STREAM(cuStreamGetCaptureInfo, 10010, ptsz, 10010, 3) \
+    STREAM(cuStreamGetCaptureInfo_v2, 11030, ptsz, 11030, 6) \
+    STREAM(cuStreamGetCaptureInfo_v3, 12030, ptsz, 12030, 7) \
+    STREAM(cuStreamUpdateCaptureDependencies, 11030, ptsz, 11030, 4) \
+    STREAM(cuStreamUpdateCaptureDependencies_v2, 12030, ptsz, 12030, 5) \
+    ENTRY(cuThreadExchangeStreamCaptureMode, 10010) \
     /* context_calls.cc */ \
     ENTRY(cuDevicePrimaryCtxRetain, 7000) \
     ENTRY(cuDevicePrimaryCtxRelease_v2, 11000) \
@@ -125,6 +137,87 @@
     ENTRY(cuEventElapsedTime_v2, 12080) \
     ENTRY(cuEventElapsedTime, 2000) \
     STREAM(cuStreamWaitEvent, 3020, ptsz, 7000, 3) \
+    /* graph_calls.cc */ \
+    ENTRY(cuGraphCreate, 10000) \
+    ENTRY(cuGraphDestroy, 10000) \
+    ENTRY(cuGraphClone, 10000) \
+    ENTRY(cuGraphNodeFindInClone, 10000) \
+    ENTRY(cuGraphNodeGetType, 10000) \
+    ENTRY(cuGraphDestroyNode, 10000) \
+    ENTRY(cuGraphGetNodes, 10000) \
+    ENTRY(cuGraphGetRootNodes, 10000) \
+    ENTRY(cuGraphGetEdges_v2, 12030) \
+    ENTRY(cuGraphGetEdges, 10000) \
+    ENTRY(cuGraphNodeGetDependencies_v2, 12030) \
+    ENTRY(cuGraphNodeGetDependencies, 10000) \
+    ENTRY(cuGraphNodeGetDependentNodes_v2, 12030) \
+    ENTRY(cuGraphNodeGetDependentNodes, 10000) \
+    ENTRY(cuGraphAddDependencies_v2, 12030) \
+    ENTRY(cuGraphAddDependencies, 10000) \
+    ENTRY(cuGraphRemoveDependencies_v2, 12030) \
+    ENTRY(cuGraphRemoveDependencies, 10000) \
+    ENTRY(cuGraphDebugDotPrint, 11030) \
+    ENTRY(cuGraphInstantiateWithFlags, 11040) \
+    ENTRY(cuGraphInstantiate, 10000) \
+    ENTRY(cuGraphInstantiate_v2, 11000) \
+    STREAM(cuGraphInstantiateWithParams, 12000, ptsz, 12000, 3) \
+    ENTRY(cuGraphExecDestroy, 10000) \
+    ENTRY(cuGraphExecGetFlags, 12000) \
+    STREAM(cuGraphUpload, 11010, ptsz, 11010, 2) \
+    STREAM(cuGraphLaunch, 10000, ptsz, 10000, 2) \
+    ENTRY(cuGraphNodeSetEnabled, 11060) \
+    ENTRY(cuGraphNodeGetEnabled, 11060) \
+    ENTRY(cuGraphExecUpdate_v2, 12000) \
+    ENTRY(cuGraphExecUpdate, 10020) \
+    ENTRY(cuUserObjectCreate, 11030) \
+    ENTRY(cuUserObjectRetain, 11030) \
+    ENTRY(cuUserObjectRelease, 11030) \
+    ENTRY(cuGraphRetainUserObject, 11030) \
+    ENTRY(cuGraphReleaseUserObject, 11030) \
+    /* graph_node_calls.cc */ \
+    ENTRY(cuGraphAddKernelNode_v2, 12000) \
+    ENTRY(cuGraphAddKernelNode, 10000) \
+    ENTRY(cuGraphAddMemcpyNode, 10000) \
+    ENTRY(cuGraphAddMemsetNode, 10000) \
+    ENTRY(cuGraphAddHostNode, 10000) \
+    ENTRY(cuGraphAddChildGraphNode, 10000) \
+    ENTRY(cuGraphAddEmptyNode, 10000) \
+    ENTRY(cuGraphAddEventRecordNode, 11010) \
+    ENTRY(cuGraphAddEventWaitNode, 11010) \
+    ENTRY(cuGraphAddBatchMemOpNode, 11070) \
+    ENTRY(cuGraphAddNode, 12020) \
+    ENTRY(cuGraphAddNode_v2, 12030) \
+    ENTRY(cuGraphKernelNodeGetParams_v2, 12000) \
+    ENTRY(cuGraphKernelNodeGetParams, 10000) \
+    ENTRY(cuGraphKernelNodeSetParams_v2, 12000) \
+    ENTRY(cuGraphKernelNodeSetParams, 10000) \
+    ENTRY(cuGraphExecKernelNodeSetParams_v2, 12000) \
+    ENTRY(cuGraphExecKernelNodeSetParams, 10010) \
+    ENTRY(cuGraphKernelNodeGetAttribute, 11000) \
+    ENTRY(cuGraphKernelNodeSetAttribute, 11000) \
+    ENTRY(cuGraphKernelNodeCopyAttributes, 11000) \
+    ENTRY(cuGraphMemcpyNodeGetParams, 10000) \
+    ENTRY(cuGraphMemcpyNodeSetParams, 10000) \
+    ENTRY(cuGraphExecMemcpyNodeSetParams, 10020) \
+    ENTRY(cuGraphMemsetNodeGetParams, 10000) \
+    ENTRY(cuGraphMemsetNodeSetParams, 10000) \
+    ENTRY(cuGraphExecMemsetNodeSetParams, 10020) \
+    ENTRY(cuGraphHostNodeGetParams, 10000) \
+    ENTRY(cuGraphHostNodeSetParams, 10000) \
+    ENTRY(cuGraphExecHostNodeSetParams, 10020) \
+    ENTRY(cuGraphChildGraphNodeGetGraph, 10000) \
+    ENTRY(cuGraphExecChildGraphNodeSetParams, 11010) \
+    ENTRY(cuGraphEventRecordNodeGetEvent, 11010) \
+    ENTRY(cuGraphEventRecordNodeSetEvent, 11010) \
+    ENTRY(cuGraphExecEventRecordNodeSetEvent, 11010) \
+    ENTRY(cuGraphEventWaitNodeGetEvent, 11010) \
+    ENTRY(cuGraphEventWaitNodeSetEvent, 11010) \
+    ENTRY(cuGraphExecEventWaitNodeSetEvent, 11010) \
+    ENTRY(cuGraphBatchMemOpNodeGetParams, 11070) \
+    ENTRY(cuGraphBatchMemOpNodeSetParams, 11070) \
+    ENTRY(cuGraphExecBatchMemOpNodeSetParams, 11070) \
+    ENTRY(cuGraphNodeSetParams, 12020) \
+    ENTRY(cuGraphExecNodeSetParams, 12020) \
     /* library_calls.cc */ \
     ENTRY(cuLibraryLoadData, 12000) \
     ENTRY(cuLibraryLoadFromFile, 12000) \

@@ -43,6 +43,10 @@ template <class Handle, class T> class Handles {
         objects_.erase(found);
         return object;
     }
+    void drop(Handle handle) {
+        std::unique_lock lock(mutex_);
+        objects_.erase(handle);
+    }
     // Takes all for which `of` holds: what a context owned, when it goes.
     template <class Predicate> std::vector<std::shared_ptr<T>> take_if(const Predicate& of) {
         std::vector<std::shared_ptr<T>> taken;

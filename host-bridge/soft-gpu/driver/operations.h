@@ -14,6 +14,7 @@ struct Launch final : OperationOf<Launch, CU_GRAPH_NODE_TYPE_KERNEL> {
     LaunchConfig config;  // its parameters are `parameters` at run
     std::vector<std::byte> parameters;
     std::vector<CUlaunchAttribute> attributes;
+    std::vector<void*> pointers;  // to its parameters, for who asks a graph node
     void run(Context& context) override;
 };
 

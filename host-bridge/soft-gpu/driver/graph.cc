@@ -1,0 +1,124 @@
+// graph.cc: see graph.h.
+#include "host-bridge/soft-gpu/driver/graph.h"
+
+#include <algorithm>
+
+#include "host-bridge/soft-gpu/driver/driver.h"
+
+namespace barcuda::soft::driver {
+
+std::mutex& graphs_mutex() {
+    static auto* const mutex = new std::mutex;
+    return *mutex;
+}
+
+// ---- structure ------------------------------------------------------------------------------------------------------
+
+Graph::~Graph() {
+    for (const auto& node : nodes) Driver::get().nodes.drop(node->handle());
+}
+
+GraphNode& Graph::add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after) {
+    auto node = std::make_shared<GraphNode>(*this, std::move(operation));
+    for (GraphNode* each : after) {
+        require(&each->graph == this);
+        link(*each, *node);
+    }
+    Driver::get().nodes.add(node);
+    nodes.push_back(node);
+    return *node;
+}
+
+void Graph::remove(GraphNode& node) {
+    while (!node.after.empty()) unlink(*node.after.back(), node);
+    while (!node.before.empty()) unlink(node, *node.before.back());
+    Driver::get().nodes.take(node.handle());
+    std::erase_if(nodes, [&](const auto& each) { return each.get() == &node; });
+}
+
+void link(GraphNode& first, GraphNode& second) {
+    require(&first.graph == &second.graph && &first != &second);
+    require(std::find(second.after.begin(), second.after.end(), &first) == second.after.end());
+    second.after.push_back(&first);
+    first.before.push_back(&second);
+}
+
+void unlink(GraphNode& first, GraphNode& second) {
+    const auto found = std::find(second.after.begin(), second.after.end(), &first);
+    require(found != second.after.end());
+    second.after.erase(found);
+    first.before.erase(std::find(first.before.begin(), first.before.end(), &second));
+}
+
+std::shared_ptr<Graph> Graph::clone() const {
+    auto copy = std::make_shared<Graph>();
+    copy->users = users;
+    std::map<const GraphNode*, GraphNode*> of;
+    for (const auto& node : nodes) {
+        GraphNode& made = copy->add(node->operation->copy(), {});
+        made.original = node.get();
+        made.enabled = node->enabled;
+        of[node.get()] = &made;
+    }
+    for (const auto& node : nodes)
+        for (const GraphNode* each : node->after) link(*of[each], *of[node.get()]);
+    return copy;
+}
+
+std::vector<const GraphNode*> Graph::in_order() const {
+    std::vector<const GraphNode*> order;
+    std::map<const GraphNode*, std::size_t> waiting;
+    for (const auto& node : nodes)
+        if ((waiting[node.get()] = node->after.size()) == 0) order.push_back(node.get());
+    for (std::size_t i = 0; i < order.size(); ++i)
+        for (const GraphNode* next : order[i]->before)
+            if (--waiting[next] == 0) order.push_back(next);
+    require(order.size() == nodes.size());
+    return order;
+}
+
+// ---- execution ------------------------------------------------------------------------------------------------------
+
+ChildGraph::ChildGraph(std::shared_ptr<Graph> child) : graph(std::move(child)) {
+    graph->embedded = true;
+    Driver::get().graphs.add(graph);  // cuGraphChildGraphNodeGetGraph gives it out
+}
+ChildGraph::~ChildGraph() { Driver::get().graphs.drop(graph->handle()); }
+
+void ChildGraph::run(Context& context) {
+    for (const GraphNode* node : graph->in_order())
+        if (node->enabled) node->operation->run(context);
+}
+
+namespace {
+void append(GraphExec::Plan& plan, const Graph& graph) {
+    for (const GraphNode* node : graph.in_order()) {
+        if (!node->enabled) continue;
+        if (const auto* child = dynamic_cast<const ChildGraph*>(node->operation.get())) append(plan, *child->graph);
+        else if (node->operation->type() != CU_GRAPH_NODE_TYPE_EMPTY) plan.push_back(node->operation);
+    }
+}
+}  // namespace
+
+GraphExec::GraphExec(const Graph& from, unsigned long long flags) : graph(from.clone()), flags(flags) {
+    for (const auto& node : graph->nodes) of_original[node->original] = node.get();
+    plan_again();
+}
+
+void GraphExec::plan_again() {
+    auto fresh = std::make_shared<Plan>();
+    append(*fresh, *graph);
+    plan = std::move(fresh);
+}
+
+GraphNode& GraphExec::node_of(CUgraphNode original) {
+    const auto found = of_original.find(reinterpret_cast<const GraphNode*>(original));
+    require(found != of_original.end());
+    return *found->second;
+}
+
+void GraphRun::run(Context& context) {
+    for (const auto& operation : *plan) operation->run(context);
+}
+
+}  // namespace barcuda::soft::driver

@@ -1,0 +1,87 @@
+// graph.h: graphs: operations and what must come before what. Instantiating one copies it; an executable graph has a
+// plan, its operations in one order that keeps every dependency, and a launch is one operation that runs the plan.
+// Changing an executable graph makes a new plan: launches in flight keep theirs.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "host-bridge/soft-gpu/driver/operations.h"
+
+namespace barcuda::soft::driver {
+
+struct Graph;
+
+struct GraphNode {
+    GraphNode(Graph& graph, std::shared_ptr<Operation> operation) : graph(graph), operation(std::move(operation)) {}
+    Graph& graph;
+    std::shared_ptr<Operation> operation;
+    std::vector<GraphNode*> after, before;  // its dependencies, and its dependents
+    const GraphNode* original = nullptr;    // of a clone's node
+    bool enabled = true;                    // of an executable graph's node
+
+    CUgraphNode handle() const { return reinterpret_cast<CUgraphNode>(const_cast<GraphNode*>(this)); }
+};
+
+// What a program gave a graph to keep. Gone with the last reference.
+struct UserObject {
+    UserObject(void* data, CUhostFn destroy, unsigned references)
+        : data(data), destroy(destroy), references(references) {}
+    ~UserObject() { destroy(data); }
+    void* const data;
+    const CUhostFn destroy;
+    unsigned references;  // the program's own. Guarded by graphs_mutex()
+};
+
+struct Graph : std::enable_shared_from_this<Graph> {
+    ~Graph();
+    std::vector<std::shared_ptr<GraphNode>> nodes;  // as they were added
+    std::map<std::shared_ptr<UserObject>, unsigned> users;
+    bool embedded = false;  // a child node's: destroyed with it
+
+    GraphNode& add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after);
+    void remove(GraphNode& node);
+    std::shared_ptr<Graph> clone() const;
+    // Nodes in an order that keeps the dependencies. Throws CUDA_ERROR_INVALID_VALUE if they form a circle.
+    std::vector<const GraphNode*> in_order() const;
+    CUgraph handle() const { return reinterpret_cast<CUgraph>(const_cast<Graph*>(this)); }
+};
+
+void link(GraphNode& first, GraphNode& second);    // throws if they are linked already
+void unlink(GraphNode& first, GraphNode& second);  // throws if they are not
+
+struct ChildGraph final : Operation {
+    explicit ChildGraph(std::shared_ptr<Graph> graph);  // a graph of its own
+    ~ChildGraph() override;
+    const std::shared_ptr<Graph> graph;
+    void run(Context& context) override;
+    CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_GRAPH; }
+    std::shared_ptr<Operation> copy() const override { return std::make_shared<ChildGraph>(graph->clone()); }
+};
+
+struct GraphExec {
+    using Plan = std::vector<std::shared_ptr<Operation>>;
+    GraphExec(const Graph& graph, unsigned long long flags);
+
+    std::shared_ptr<Graph> graph;  // a clone of its own
+    std::map<const GraphNode*, GraphNode*> of_original;
+    const unsigned long long flags;
+    std::shared_ptr<const Plan> plan;
+    std::mutex launching;
+    Mark last;  // its launches run one after the other
+
+    GraphNode& node_of(CUgraphNode original);  // throws CUDA_ERROR_INVALID_VALUE
+    void plan_again();
+};
+
+// A launch's operation.
+struct GraphRun final : OperationOf<GraphRun, CU_GRAPH_NODE_TYPE_GRAPH> {
+    std::shared_ptr<const GraphExec::Plan> plan;
+    void run(Context& context) override;
+};
+
+// Guards the structure of all graphs; taken after a context's order, never before it.
+std::mutex& graphs_mutex();
+
+}  // namespace barcuda::soft::driver
