@@ -95,8 +95,9 @@ struct Connection {
     bool tried = false;
 };
 extern Connection connection;
-bool attach() noexcept;  // with `growth` held: connects once; later calls only answer
-extern Lock growth;      // taken before any pool's lock; guards connection and granules
+extern std::atomic<bool> active;  // there is a source
+bool attach() noexcept;           // with `growth` held: connects once; later calls only answer
+extern Lock growth;               // taken before any pool's lock; guards connection and granules
 class Pages;
 extern Pages pageable, pinned;
 

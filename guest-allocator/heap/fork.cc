@@ -51,40 +51,55 @@ template <class F> void each_extent(F visit) noexcept {
     }
 }
 
-// Copies [from, from + bytes) to `to`. Reading a hole of shared memory would fill it: where there is a file, its holes
-// are left as the zeros that `to` already has.
-void copy_block(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    const int file = connection.source->file();
-    const auto offset = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from) - window.base.load());
-    const off_t end = offset + static_cast<off_t>(bytes);
-    for (off_t at = offset; at < end;) {
-        off_t hole = end;
-        if (file >= 0) {
-            const off_t data = lseek(file, at, SEEK_DATA);
-            if (data < 0 && errno == ENXIO) return;  // nothing but holes
-            if (data >= end) return;
-            if (data >= 0) {
-                at = data;
-                if (const off_t next = lseek(file, at, SEEK_HOLE); next > at && next < end) hole = next;
-            }  // a file that cannot tell has no holes
+// Copies [from, from + bytes) to `to`, which is zeros. Reading a hole of shared memory would fill it, so where there is
+// a file its holes are left out; and read() from it takes half as long as memcpy, which faults on both sides.
+class Copier {
+  public:
+    Copier() : file_(connection.source->file()) {}
+    void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+        const auto offset = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from) - window.base.load());
+        const off_t end = offset + static_cast<off_t>(bytes);
+        for (off_t at = offset, hole; at < end; at = hole) {
+            hole = end;
+            if (file_ >= 0) {
+                const off_t data = lseek(file_, at, SEEK_DATA);
+                if (data >= end || (data < 0 && errno == ENXIO)) return;  // nothing but holes
+                if (data >= 0) {
+                    at = data;
+                    if (const off_t next = lseek(file_, at, SEEK_HOLE); next > at && next < end) hole = next;
+                }  // a file that cannot tell has no holes
+            }
+            copy_data(to + (at - offset), from + (at - offset), at, static_cast<std::size_t>(hole - at));
+            statistics.fork_bytes.add(static_cast<std::size_t>(hole - at));
         }
-        std::memcpy(to + (at - offset), from + (at - offset), static_cast<std::size_t>(hole - at));
-        statistics.fork_bytes.add(static_cast<std::size_t>(hole - at));
-        at = hole;
     }
-}
 
-void snapshot(Use use, Extent extent) noexcept {
+  private:
+    void copy_data(std::byte* to, const std::byte* from, off_t offset, std::size_t bytes) noexcept {
+        while (bytes && file_ >= 0) {
+            const ssize_t n = pread(file_, to, bytes, offset);
+            if (n <= 0) break;
+            to += n, from += n, offset += n, bytes -= static_cast<std::size_t>(n);
+        }
+        std::memcpy(to, from, bytes);
+    }
+    const int file_;
+};
+
+void snapshot(Copier& copier, Use use, Extent extent) noexcept {
     constexpr std::size_t huge = std::size_t{2} << 20;  // aligned to it, the move below moves page tables, not entries
     auto* raw = static_cast<std::byte*>(
         mmap(nullptr, extent.bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (raw == MAP_FAILED) die("no memory for a forked child's copy of the heap");
     auto* to = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(raw), huge));
     if (use == Use::small) {
-        copy_block(to, extent.address, extent.bytes);
+        copier.copy(to, extent.address, extent.bytes);
     } else {
         (use == Use::pinned ? pinned : pageable).each_block(extent, [&](std::byte* block, std::size_t bytes) {
-            copy_block(to + (block - extent.address), block, bytes);
+            // Huge pages where a block fills them: a fault for 512 pages. Not for the rest: they would be mostly empty.
+            std::byte* const at = to + (block - extent.address);
+            if (bytes >= 2 * huge) madvise(at, bytes, MADV_HUGEPAGE);
+            copier.copy(at, block, bytes);
         });
     }
     if (mremap(to, extent.bytes, extent.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, extent.address) != extent.address)
@@ -125,14 +140,16 @@ void child() noexcept {
     if (connection.source) {
         kept_by_copy = !connection.source->forks_by_itself();
         forget_statistics();
-        each_extent([](std::size_t first, Use use, Extent extent) {
-            if (kept_by_copy) snapshot(use, extent);
+        Copier copier;
+        each_extent([&](std::size_t first, Use use, Extent extent) {
+            if (kept_by_copy) snapshot(copier, use, extent);
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
                 granules[g].use.store(use == Use::small ? Use::kept_small : Use::kept_pages, std::memory_order_relaxed);
         });
         connection.source->forked();
         limit.store(SIZE_MAX, std::memory_order_relaxed);  // until the child uses CUDA itself: see activate()
         connection = {};
+        active.store(false, std::memory_order_relaxed);
         pageable.forget_all();
         pinned.forget_all();
         small::forget_all();

@@ -20,6 +20,7 @@ Window window;
 std::atomic<std::size_t> limit{SIZE_MAX};
 thread_local Thread self __attribute__((tls_model("initial-exec")));
 Granule granules[max_granules];
+std::atomic<bool> active{false};
 Connection connection;
 Lock growth;
 
@@ -91,12 +92,14 @@ bool attach() noexcept {
             window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address))
             return say("the parent's region lies elsewhere, the heap stays ordinary memory"), false;
         connection.source = source;
+        active.store(true, std::memory_order_release);
         return true;
     }
     if (!open_books(all)) return say("no address space for the heap's books, the heap stays ordinary memory"), false;
     window.base.store(reinterpret_cast<std::uintptr_t>(all.address), std::memory_order_relaxed);
     window.bytes.store(all.bytes, std::memory_order_release);
     connection.source = source;
+    active.store(true, std::memory_order_release);
     return true;
 }
 
@@ -176,10 +179,12 @@ bool region_resize(void* p, std::size_t bytes) noexcept {
 }
 
 bool activate() noexcept {
-    growth.lock();
-    const bool attached = attach();
-    growth.unlock();
-    if (!attached) return false;
+    if (!active.load(std::memory_order_acquire)) {
+        growth.lock();
+        const bool attached = attach();
+        growth.unlock();
+        if (!attached) return false;
+    }
     if (settings.mode != Mode::never && limit.load(std::memory_order_relaxed) != settings.threshold) {
         small::open();
         limit.store(settings.threshold, std::memory_order_relaxed);

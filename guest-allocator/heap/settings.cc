@@ -64,7 +64,7 @@ void open_heap() noexcept {
 // Among the first of the constructors and the last of the destructors of this library.
 [[gnu::constructor(101)]] void begin() { open_heap(); }
 [[gnu::destructor(101)]] void end() {
-    if (settings.stats && window.bytes.load()) report_at_exit(settings.stats);
+    if (settings.stats && active.load()) report_at_exit(settings.stats);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // granule. It checks what the heap does: an extent is released as it was granted, once; and it counts.
 #pragma once
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ class MemfdSource final : public ExtentSource {
     bool grant(std::size_t bytes, Extent& out) noexcept override;
     void release(Extent extent) noexcept override;
     bool forks_by_itself() const noexcept override { return false; }
-    int file() const noexcept override { return fd_; }
+    int file() const noexcept override;
 
     std::size_t granted() const noexcept { return granted_.load(); }  // bytes out now
     std::size_t most() const noexcept { return most_.load(); }
@@ -39,7 +40,6 @@ class MemfdSource final : public ExtentSource {
   private:
     static constexpr std::size_t most_granules = 8192;
     Extent window_;
-    int fd_ = -1;
     std::atomic<std::size_t> granted_{0}, most_{0};
     std::uint16_t length_[most_granules] = {};  // on the first granule of an extent: its length
     bool used_[most_granules] = {};
@@ -47,13 +47,11 @@ class MemfdSource final : public ExtentSource {
 
 inline MemfdSource* MemfdSource::open(std::size_t bytes, std::uintptr_t base) noexcept {
     auto* source = new (std::nothrow) MemfdSource;
-    // High up: programs expect the lowest free descriptors for themselves.
-    const int low = memfd_create("region", MFD_CLOEXEC);
-    source->fd_ = fcntl(low, F_DUPFD_CLOEXEC, 700);
-    ::close(low);
-    if (ftruncate(source->fd_, static_cast<off_t>(bytes))) return nullptr;
-    void* at = mmap(reinterpret_cast<void*>(base), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
-                    source->fd_, 0);
+    const int fd = memfd_create("region", MFD_CLOEXEC);
+    if (ftruncate(fd, static_cast<off_t>(bytes))) return nullptr;
+    void* at =
+        mmap(reinterpret_cast<void*>(base), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
+    ::close(fd);  // programs look at what is open
     if (at != reinterpret_cast<void*>(base)) return nullptr;
     source->window_ = {static_cast<std::byte*>(at), bytes};
     source->used_[0] = true;  // where a region has its header and channels
@@ -62,8 +60,15 @@ inline MemfdSource* MemfdSource::open(std::size_t bytes, std::uintptr_t base) no
 
 inline void MemfdSource::close() noexcept {
     munmap(window_.address, window_.bytes);
-    ::close(fd_);
     delete this;
+}
+
+// By way of the mapping; without the right to (it is root's), a child copies from memory.
+inline int MemfdSource::file() const noexcept {
+    char path[80];
+    snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", reinterpret_cast<unsigned long>(window_.address),
+             reinterpret_cast<unsigned long>(window_.address) + window_.bytes);
+    return ::open(path, O_RDONLY | O_CLOEXEC);
 }
 
 inline bool MemfdSource::grant(std::size_t bytes, Extent& out) noexcept {
