@@ -34,7 +34,7 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 2u                   /* grows with every change of this file */
+#define BARCUDA_LAYOUT 3u                   /* grows with every change of this file */
 
 #define BARCUDA_PAGE 4096ull
 #define BARCUDA_SLOTS_OFFSET 0x1000ull
@@ -44,9 +44,13 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_CHANNEL_SIZE 0x100000ull
 #define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, and a multiple of every huge page but 1 GiB */
 #define BARCUDA_DEFAULT_BASE 0x200000000000ull /* free on x86-64 Linux, under ASan too; a region may name another */
-/* Where the GPU's own memory lies in a worker, and so in kernel arguments: workers run with the legacy mmap layout, guest
- * programs with the usual one, and nothing of theirs is ever mapped here. An address says which of the two it is. */
-#define BARCUDA_DEVICE_BASE 0x2a0000000000ull
+/* Where the GPU's own memory may lie in a worker, and so in kernel arguments. Workers run with the legacy mmap layout: what
+ * the driver maps goes to 0x2a..., its pools to the first terabyte. Guest programs have nothing in this window but the region
+ * itself, and the library reserves the rest of it: an address alone says which of the two it is.
+ */
+#define BARCUDA_DEVICE_BASE 0x200000000ull
+#define BARCUDA_DEVICE_POOLS_END 0x10000000000ull /* below: pools and reservations of the driver */
+#define BARCUDA_DEVICE_MAPPED 0x2a0000000000ull   /* from here to the end: what it maps; the region lies in between, or above */
 #define BARCUDA_DEVICE_END 0x500000000000ull
 #define BARCUDA_MIN_SIZE 0x8000000ull        /* 128 MiB: 8 channels and three granules */
 #define BARCUDA_MAX_SIZE 0x4000000000ull     /* 256 GiB: what SeaBIOS and 40 physical address bits can place */
@@ -159,7 +163,7 @@ BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160);
-BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_BASE);
+BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_MAPPED);
 BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
 BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_grant) == 8);

@@ -78,10 +78,11 @@ Error check_base(std::uint64_t base, std::uint64_t size, const char* path) {
             "%s: no process can map it at 0x%llx: the base must be a multiple of 0x%llx, and the region must end "
             "below 0x%llx",
             path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)kUserEnd);
-    if (base < BARCUDA_DEVICE_END && BARCUDA_DEVICE_BASE < base + size)
+    if (base < BARCUDA_DEVICE_POOLS_END || (base < BARCUDA_DEVICE_END && BARCUDA_DEVICE_MAPPED < base + size))
         return error(Error::bad_base, 0,
-                     "%s: the region would lie at 0x%llx, where the GPU's own memory is (0x%llx to 0x%llx)", path,
-                     (unsigned long long)base, BARCUDA_DEVICE_BASE, BARCUDA_DEVICE_END);
+                     "%s: the region would lie at 0x%llx, where the GPU's own memory is (below 0x%llx, and from 0x%llx to "
+                     "0x%llx)",
+                     path, (unsigned long long)base, BARCUDA_DEVICE_POOLS_END, BARCUDA_DEVICE_MAPPED, BARCUDA_DEVICE_END);
     return {};
 }
 

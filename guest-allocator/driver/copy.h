@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "guest-allocator/heap/heap.h"
 #include "shm-device/layout.h"
 
 namespace barcuda {
 
-// The GPU's own memory has a window of addresses of its own: nothing of this process is ever mapped there.
+// The GPU's own memory has a window of addresses of its own, around the region: nothing else of this process is mapped there.
 inline bool is_device(std::uint64_t address) {
-    return address - BARCUDA_DEVICE_BASE < BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE;
+    return address - BARCUDA_DEVICE_BASE < BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE &&
+           !heap::in_region(reinterpret_cast<const void*>(address), 1);
 }
 inline bool is_device(const void* p) { return is_device(reinterpret_cast<std::uint64_t>(p)); }
 
