@@ -2,6 +2,7 @@
 // its sentences with the tests that they name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -156,7 +157,8 @@ TEST(RegionDoc, PartsLieWhereTheTablesSay) {
     }
     EXPECT_EQ(seen.size(), parts.size());
 }
-TEST(RegionDoc, SentencesAreNumberedAndNameTestsThatExist) {
+// Every test there is, as "Suite.Name".
+std::set<std::string> all_tests() {
     std::set<std::string> tests;
     const std::regex declaration("TEST(_F|_P)?\\((\\w+), (\\w+)\\).*");
     std::smatch match;
@@ -166,6 +168,12 @@ TEST(RegionDoc, SentencesAreNumberedAndNameTestsThatExist) {
             for (const std::string& line : lines_of(file.path()))
                 if (std::regex_match(line, match, declaration)) tests.insert(match[2].str() + "." + match[3].str());
         }
+    return tests;
+}
+
+TEST(RegionDoc, SentencesAreNumberedAndNameTestsThatExist) {
+    const std::set<std::string> tests = all_tests();
+    std::smatch match;
     const std::regex sentence("- \\*\\*R(\\d+)\\*\\* (.*)"), name("`(\\w+\\.\\w+)`");
     unsigned number = 0;
     for (const std::string& line : document()) {
@@ -182,6 +190,20 @@ TEST(RegionDoc, SentencesAreNumberedAndNameTestsThatExist) {
         EXPECT_GE(named, 1u) << "R" << number << " names no test";
     }
     EXPECT_GT(number, 0u);
+}
+
+TEST(VirtqueueClauses, EachThatTheCodeCitesHasATest) {
+    std::string tests;
+    for (const std::string& t : all_tests()) tests += t + "\n";
+    const std::regex clause("\\b2(\\.\\d+){2,}");
+    std::set<std::string> cited;
+    for (const std::string& line : lines_of("shm-device/virtqueue.h"))
+        for (std::sregex_iterator i(line.begin(), line.end(), clause), end; i != end; ++i) cited.insert(i->str());
+    EXPECT_GE(cited.size(), 10u);
+    for (std::string c : cited) {
+        std::replace(c.begin(), c.end(), '.', '_');
+        EXPECT_TRUE(std::regex_search(tests, std::regex("Clause_" + c + "[._][A-Z]"))) << c;
+    }
 }
 
 }  // namespace

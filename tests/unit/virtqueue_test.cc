@@ -456,6 +456,21 @@ TEST(Clause_2_8_18, ChainsAreTakenInTheOrderTheyWereMadeAvailable) {
     }
 }
 
+// ---- 2.8.19 indirect descriptors ------------------------------------------------------------------------------------
+TEST(Clause_2_8_19, TheDriverNeverSetsTheIndirectFlag) {
+    Pair<4> q;
+    q.driver.post(kCall);
+    q.driver.post(kCall);
+    for (unsigned i = 0; i < 4; ++i) EXPECT_FALSE(q.ring.raw(i).flags & kIndirect);
+}
+TEST(Clause_2_8_19, AnIndirectDescriptorInAListIsALie) {
+    Pair<4> q;
+    q.ring.write(1, {0x2000, 16, 0, kAvail | kWrite | kIndirect});
+    q.ring.write(0, {0x1000, 16, 0, kAvail | kNext});
+    EXPECT_FALSE(q.device.next());
+    EXPECT_EQ(q.device.lie(), Lie::indirect);
+}
+
 // ---- our own limits on what VIRTIO allows ---------------------------------------------------------------------------
 TEST(Device, TwoRequestsInOneChainAreNoCommand) {
     Pair<4> q;
