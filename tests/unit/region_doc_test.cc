@@ -118,6 +118,20 @@ TEST(RegionDoc, TablesMatchTheLayout) {
     }
     EXPECT_EQ(documented.size(), kStructs.size());
 }
+TEST(RegionDoc, NumbersAreThoseOfTheLayout) {
+    const auto hex = [](std::uint64_t n) {
+        char text[24];
+        std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(n));
+        return std::string(text);
+    };
+    std::string text;
+    for (const std::string& line : document()) text += line + "\n";
+    for (const std::string& part : {"number of this layout: " + std::to_string(BARCUDA_LAYOUT) + " |",
+                                    "| " + hex(BARCUDA_MAGIC) + ", the bytes", "| " + hex(BARCUDA_CHANNEL_SIZE) + " |",
+                                    "| " + hex(BARCUDA_GRANULE) + " |", "below " + hex(BARCUDA_DEVICE_POOLS_END) + ",",
+                                    "from " + hex(BARCUDA_DEVICE_MAPPED) + " to " + hex(BARCUDA_DEVICE_END)})
+        EXPECT_NE(text.find(part), std::string::npos) << part;
+}
 TEST(RegionDoc, TablesLeaveNoGaps) {  // a field that was added to layout.h alone would be one
     for (const auto& [name, layout] : kStructs) {
         std::map<std::uint64_t, std::uint64_t> ends;
