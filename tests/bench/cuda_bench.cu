@@ -1,0 +1,394 @@
+// cuda_bench.cu: what CUDA calls cost a program, metric by metric. It is an ordinary program of the runtime API and
+// knows nothing of Barcuda: run it as it is for the native figures, and in a guest (or under `barcuda run`) for ours.
+//
+// Metrics are named operation_source_bytes: h2d and d2h are cudaMemcpy, `malloc` is ordinary memory, `hostalloc` is
+// cudaHostAlloc, `early` is malloc'ed before the program's first CUDA call; stack, global and mmap are what they say.
+// A post is the time until an asynchronous call returns; the work is waited for outside the measured time.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "measure.h"
+#include "processes.h"
+
+namespace {
+
+Bench bench;
+
+bool good(cudaError_t error, const char* call) {
+    if (error == cudaSuccess) return true;
+    bench.failure(call, cudaGetErrorString(error));
+    cudaGetLastError();
+    return false;
+}
+#define TRY(call) good((call), #call)
+
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
+
+__global__ void empty() {}
+__global__ void add_one(int* p, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) p[i] += 1;
+}
+__global__ void spin(int turns, float* out) {  // one thread, one dependent operation a turn
+    float x = 1;
+    for (int i = 0; i < turns; ++i) x = x * 0.5f + 1;
+    *out = x;
+}
+
+void launch(cudaStream_t stream) { empty<<<1, 1, 0, stream>>>(); }
+void drain(cudaStream_t stream) { TRY(cudaStreamSynchronize(stream)); }
+
+// Microseconds a call when `call` is made `n` times; `after` is not measured.
+template <class F, class G> double each(int n, F call, G after) {
+    const double s = timed([&] {
+        for (int i = 0; i < n; ++i) call();
+    });
+    after();
+    return s / n * 1e6;
+}
+template <class F> double each(int n, F call) {
+    return each(n, call, [] {});
+}
+
+// ---- start ---------------------------------------------------------------------------------------------------------
+
+void start() {
+    const double init = timed([] { TRY(cudaFree(nullptr)); });
+    const double first = timed([] {
+        empty<<<1, 1>>>();
+        TRY(cudaGetLastError());
+        TRY(cudaDeviceSynchronize());
+    });
+    bench.value("init_first_call", "us", init * 1e6);
+    bench.value("first_launch", "us", first * 1e6);
+}
+
+// ---- synchronous copies --------------------------------------------------------------------------------------------
+
+long wrong_bytes(char* host, char* device, std::size_t n, unsigned seed) {
+    for (std::size_t i = 0; i < n; ++i) host[i] = static_cast<char>((i * 2654435761u + seed) >> 11);
+    TRY(cudaMemcpy(device, host, n, cudaMemcpyHostToDevice));
+    memset(host, 0x55, n);
+    TRY(cudaMemcpy(host, device, n, cudaMemcpyDeviceToHost));
+    long wrong = 0;
+    for (std::size_t i = 0; i < n; ++i) wrong += host[i] != static_cast<char>((i * 2654435761u + seed) >> 11);
+    return wrong;
+}
+
+// Both directions between `host` and the device. Up to 4 KiB a latency, what the call costs its caller: an
+// implementation may return once the source can be reused, so the pair of a copy there and one back is a row of its
+// own. Above, a bandwidth, with the device drained inside the measured time. Returns the wrong bytes.
+long copies(const std::string& source, char* host, char* device, std::size_t n) {
+    const std::string rest = "_" + source + "_" + std::to_string(n);
+    if (!host || (!bench.wants("h2d" + rest) && !bench.wants("d2h" + rest) && !bench.wants("h2d+d2h" + rest))) return 0;
+    const auto h2d = [&] { TRY(cudaMemcpy(device, host, n, cudaMemcpyHostToDevice)); };
+    const auto d2h = [&] { TRY(cudaMemcpy(host, device, n, cudaMemcpyDeviceToHost)); };
+    const auto end = [] { TRY(cudaStreamSynchronize(nullptr)); };
+    const long wrong = wrong_bytes(host, device, n, static_cast<unsigned>(n));
+    if (n <= 4 * KiB) {
+        bench.row("h2d" + rest, "us", [&] { return each(50, h2d, end); });
+        bench.row("d2h" + rest, "us", [&] { return each(50, d2h, end); });
+        bench.row("h2d+d2h" + rest, "us", [&] {
+            return each(
+                50, [&] { h2d(), d2h(); }, end);
+        });
+        return wrong;
+    }
+    const int times = n <= 256 * KiB ? 20 : n <= 4 * MiB ? 10 : n <= 16 * MiB ? 2 : 1;
+    const auto bandwidth = [&](auto copy) {
+        const double s = timed([&] {
+            for (int i = 0; i < times; ++i) copy();
+            end();
+        });
+        return static_cast<double>(n) * times / s / 1e9;
+    };
+    bench.row("h2d" + rest, "GB/s", [&] { return bandwidth(h2d); });
+    bench.row("d2h" + rest, "GB/s", [&] { return bandwidth(d2h); });
+    return wrong;
+}
+
+char global_buffer[16 * MiB];
+
+long from_stack(char* device) {
+    char buffer[MiB];
+    return copies("stack", buffer, device, sizeof buffer);
+}
+
+void all_copies(char* early, std::size_t early_bytes) {
+    const std::size_t largest = bench.quick ? 16 * MiB : 256 * MiB;
+    char* device = nullptr;
+    if (!TRY(cudaMalloc(&device, largest))) return;
+    long wrong[2] = {};
+    for (std::size_t n :
+         {std::size_t{4}, 4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB}) {
+        if (n > largest) break;
+        char* plain = static_cast<char*>(malloc(n));
+        wrong[0] += copies("malloc", plain, device, n);
+        free(plain);
+        char* pinned = nullptr;
+        if (!TRY(cudaHostAlloc(&pinned, n, cudaHostAllocDefault))) continue;
+        wrong[1] += copies("hostalloc", pinned, device, n);
+        TRY(cudaFreeHost(pinned));
+    }
+    bench.value("wrong_bytes_malloc", "bytes", static_cast<double>(wrong[0]));
+    bench.value("wrong_bytes_hostalloc", "bytes", static_cast<double>(wrong[1]));
+
+    long staged = copies("early", early, device, early_bytes) + from_stack(device);
+    staged += copies("global", global_buffer, device, sizeof global_buffer);
+    for (std::size_t n : {16 * MiB, 256 * MiB}) {
+        if (n > largest) break;
+        void* mapped = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped == MAP_FAILED) break;
+        staged += copies("mmap", static_cast<char*>(mapped), device, n);
+        munmap(mapped, n);
+    }
+    bench.value("wrong_bytes_elsewhere", "bytes", static_cast<double>(staged));
+    TRY(cudaFree(device));
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+void memory() {
+    for (std::size_t n : {4 * KiB, 16 * MiB, 256 * MiB}) {
+        if (bench.quick && n > 16 * MiB) break;
+        bench.row("hostalloc+free_" + std::to_string(n), "us", [&] {
+            return each(n == 4 * KiB ? 20 : 1, [&] {
+                void* p = nullptr;
+                TRY(cudaHostAlloc(&p, n, cudaHostAllocDefault));
+                TRY(cudaFreeHost(p));
+            });
+        });
+    }
+    if (bench.wants("hostregister+unreg_16M")) {
+        void* p = malloc(16 * MiB);
+        memset(p, 1, 16 * MiB);
+        bench.row("hostregister+unreg_16M", "us", [&] {
+            return each(5, [&] {
+                TRY(cudaHostRegister(p, 16 * MiB, cudaHostRegisterDefault));
+                TRY(cudaHostUnregister(p));
+            });
+        });
+        free(p);
+    }
+    bench.row("malloc+free_1M", "us", [&] {
+        return each(20, [&] {
+            void* p = nullptr;
+            TRY(cudaMalloc(&p, MiB));
+            TRY(cudaFree(p));
+        });
+    });
+}
+
+// ---- streams -------------------------------------------------------------------------------------------------------
+
+void launches(cudaStream_t s) {
+    drain(s);
+    bench.row("launch_post_burst200", "us", [&] {
+        return each(
+            200, [&] { launch(s); }, [&] { drain(s); });
+    });
+    const int many = bench.quick ? 2000 : 20000;
+    bench.row("launch_drained", "us", [&] {
+        const double us = timed([&] {
+            for (int i = 0; i < many; ++i) launch(s);
+            drain(s);
+        });
+        return us / many * 1e6;
+    });
+    bench.row("launch+streamsync", "us", [&] { return each(100, [&] { launch(s), drain(s); }); });
+    bench.row("streamsync_idle", "us", [&] { return each(200, [&] { drain(s); }); });
+    bench.row("getdevice", "us", [&] {
+        int device = 0;
+        return each(1000, [&] { TRY(cudaGetDevice(&device)); });
+    });
+    TRY(cudaGetLastError());
+}
+
+void events(cudaStream_t s) {
+    cudaEvent_t event;
+    if (!TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming))) return;
+    bench.row("event_record", "us", [&] {
+        return each(
+            200, [&] { TRY(cudaEventRecord(event, s)); }, [&] { drain(s); });
+    });
+    TRY(cudaEventRecord(event, s));
+    drain(s);
+    bench.row("event_query", "us", [&] { return each(1000, [&] { TRY(cudaEventQuery(event)); }); });
+    TRY(cudaEventDestroy(event));
+}
+
+void posts(cudaStream_t s) {
+    char *device = nullptr, *pinned = nullptr, *plain = static_cast<char*>(malloc(KiB));
+    if (!TRY(cudaMalloc(&device, 16 * MiB)) || !TRY(cudaHostAlloc(&pinned, 16 * MiB, cudaHostAllocDefault))) return;
+    memset(plain, 1, KiB);
+    memset(pinned, 1, 16 * MiB);
+    bench.row("memcpyasync_h2d_malloc_1K", "us", [&] {
+        return each(
+            100, [&] { TRY(cudaMemcpyAsync(device, plain, KiB, cudaMemcpyHostToDevice, s)); }, [&] { drain(s); });
+    });
+    bench.row("memcpyasync_h2d_hostalloc_16M_post", "us", [&] {
+        return each(
+            8, [&] { TRY(cudaMemcpyAsync(device, pinned, 16 * MiB, cudaMemcpyHostToDevice, s)); }, [&] { drain(s); });
+    });
+    bench.row("memset_1M_async", "us", [&] {
+        return each(
+            100, [&] { TRY(cudaMemsetAsync(device, 0, MiB, s)); }, [&] { drain(s); });
+    });
+    TRY(cudaFree(device));
+    TRY(cudaFreeHost(pinned));
+    free(plain);
+}
+
+// How much of the shorter one of a copy and a kernel hides behind the other, when they run in two streams.
+void overlap(cudaStream_t s) {
+    if (!bench.wants("overlap_hidden")) return;
+    const std::size_t n = bench.quick ? 16 * MiB : 256 * MiB;
+    cudaStream_t other;
+    char *device = nullptr, *pinned = nullptr;
+    if (!TRY(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking)) || !TRY(cudaMalloc(&device, n + 4)) ||
+        !TRY(cudaHostAlloc(&pinned, n, cudaHostAllocDefault)))
+        return;
+    memset(pinned, 1, n);
+    float* out = reinterpret_cast<float*>(device + n);
+    int turns = 1 << 10;
+    const auto copy = [&] { TRY(cudaMemcpyAsync(device, pinned, n, cudaMemcpyHostToDevice, other)); };
+    const auto compute = [&] { spin<<<1, 1, 0, s>>>(turns, out); };
+    const auto wait = [&] { drain(s), drain(other); };
+    const auto time_of = [&](auto work) {
+        std::vector<double> times;
+        for (int i = 0; i < (bench.quick ? 3 : 9); ++i) times.push_back(timed([&] { work(), wait(); }));
+        return median(times);
+    };
+    time_of(copy), time_of(compute);
+    const double copy_alone = time_of(copy);
+    while (turns < 1 << 30 && time_of(compute) < 1.2 * copy_alone) turns *= 2;
+    bench.row("overlap_hidden", "percent", [&] {
+        const double c = time_of(copy), k = time_of(compute), both = time_of([&] { compute(), copy(); });
+        return 100 * (c + k - both) / std::min(c, k);
+    });
+    TRY(cudaStreamDestroy(other));
+    TRY(cudaFree(device));
+    TRY(cudaFreeHost(pinned));
+}
+
+// A kernel adds one to memory of the host, in place.
+void mapped(cudaStream_t s) {
+    if (!bench.wants("mapped_kernel_sees_host_memory")) return;
+    constexpr int n = 10000;
+    int *host = nullptr, *seen = nullptr;
+    if (!TRY(cudaHostAlloc(&host, n * sizeof(int), cudaHostAllocMapped))) return;
+    for (int i = 0; i < n; ++i) host[i] = i;
+    TRY(cudaHostGetDevicePointer(&seen, host, 0));
+    add_one<<<(n + 255) / 256, 256, 0, s>>>(seen, n);
+    TRY(cudaGetLastError());
+    drain(s);
+    bool right = true;
+    for (int i = 0; i < n; ++i) right &= host[i] == i + 1;
+    bench.value("mapped_kernel_sees_host_memory", "bool", right);
+    TRY(cudaFreeHost(host));
+}
+
+// ---- other modes ---------------------------------------------------------------------------------------------------
+
+// A client that has used the GPU and now sleeps. Who started it measures the host's side between the two lines.
+int idle(double seconds) {
+    start();
+    usleep(300000);  // let the start-up's last work end
+    printf("{\"idle\": \"begin\"}\n");
+    fflush(stdout);
+    rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    usleep(static_cast<useconds_t>(seconds * 1e6));
+    getrusage(RUSAGE_SELF, &after);
+    printf("{\"idle\": \"end\"}\n");
+    const auto cpu = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    const double used = cpu(after.ru_utime) + cpu(after.ru_stime) - cpu(before.ru_utime) - cpu(before.ru_stime);
+    bench.value("idle_client_cpu", "percent", 100 * used / seconds);
+    return 0;
+}
+
+// One of several processes that launch at once: ready, go, then microseconds a launch over the whole time.
+double launch_for(double seconds) {
+    cudaStream_t s;
+    TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    const auto burst = [&] {
+        for (int i = 0; i < 1000; ++i) launch(s);
+        drain(s);
+    };
+    burst();
+    wait_for_go();
+    long n = 0;
+    const double start = now();
+    for (; now() - start < seconds; n += 1000) burst();
+    const double us = (now() - start) / static_cast<double>(n) * 1e6;
+    return bench.failures ? -1 : us;
+}
+
+int several(int processes) {
+    std::vector<double> us;
+    if (!run_together(processes, us)) return fprintf(stderr, "cuda_bench: a process failed\n"), 1;
+    std::sort(us.begin(), us.end());
+    const std::string name = "launch_" + std::to_string(processes) + "_processes";
+    bench.value(name, "us", median(us));
+    bench.value(name + "_slowest", "us", us.back());
+    return 0;
+}
+
+int help(int status) {
+    printf(
+        "cuda_bench [--quick] [--only PATTERN,...] [--budget MS] | --processes N | --idle SECONDS\n"
+        "  --quick        smaller and fewer, for a software GPU; the first line of the output says so\n"
+        "  --only         only metrics that match, e.g. 'h2d_*,launch*'\n"
+        "  --budget       milliseconds for one metric (300; quick: 60)\n"
+        "  --processes N  N processes launch kernels at once: the cost of a launch in each\n"
+        "  --idle S       use the GPU once, then sleep\n"
+        "One line of JSON for each metric. Exit status 77: no device.\n");
+    return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int processes = 0;
+    double idle_seconds = 0, budget = 0;
+    for (int i = 1; i < argc; ++i) {
+        const std::string o = argv[i];
+        const char* next = i + 1 < argc ? argv[i + 1] : nullptr;
+        if (o == "--quick") bench.quick = true;
+        else if (o == "--help") return help(0);
+        else if (o == "--only" && next) bench.only = argv[++i];
+        else if (o == "--budget" && next) budget = atof(argv[++i]) / 1e3;
+        else if (o == "--processes" && next) processes = atoi(argv[++i]);
+        else if (o == "--idle" && next) idle_seconds = atof(argv[++i]);
+        else if (o == in_step) return finish_in_step(launch_for(bench.quick ? 0.3 : 1.0));
+        else return help(2);
+    }
+    bench.budget = budget > 0 ? budget : bench.quick ? 0.06 : 0.3;
+    if (bench.quick) bench.enough = 21;
+    if (processes > 0) return several(processes);
+    if (idle_seconds > 0) return idle(idle_seconds);
+
+    char* early = static_cast<char*>(malloc(16 * MiB));
+    start();
+    cudaDeviceProp device;
+    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess) return fprintf(stderr, "cuda_bench: no device\n"), 77;
+    printf("{\"device\": \"%s\", \"quick\": %s}\n", device.name, bench.quick ? "true" : "false");
+
+    cudaStream_t s;
+    if (!TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking))) return 1;
+    launches(s);
+    events(s);
+    posts(s);
+    memory();
+    all_copies(early, 16 * MiB);
+    overlap(s);
+    mapped(s);
+    TRY(cudaStreamDestroy(s));
+    TRY(cudaDeviceSynchronize());
+    bench.value("failures", "calls", static_cast<double>(bench.failures));
+    free(early);
+    return 0;
+}
