@@ -100,6 +100,12 @@ $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@$(NVCC) -cudart=shared -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
 
+e2e_programs := $(patsubst tests/e2e/%.cu,$(B)/e2e/%,$(wildcard tests/e2e/*.cu))
+$(B)/e2e/%: tests/e2e/%.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
+
 # ---- tests: every tests/unit/NAME_test.cc -----------------------------------------------------------------------------
 # The folder that a test's name begins with says which archives it is linked with.
 unit_tests := $(patsubst tests/unit/%.cc,$(B)/tests/%,$(wildcard tests/unit/*_test.cc))
@@ -111,7 +117,76 @@ $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
 
-tests: all $(unit_tests) $(programs)
+# Programs that run in the guests of tests/vm.
+vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
+$(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(LDFLAGS) -lgtest -lgtest_main
+
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests)
 .PHONY: tests
+
+# ---- what people type ---------------------------------------------------------------------------------------------------
+# Debian packages that a fresh machine lacks. Nothing happens where all are there.
+packages := g++ make nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev \
+            libgtest-dev libgmock-dev qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils python3 procps util-linux
+missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
+sudo = $(if $(filter 0,$(shell id -u)),,sudo )
+deps:
+	@if [ -n "$(missing)" ]; then echo "  APT  $(missing)"; \
+	    $(sudo)apt-get update -q > /dev/null && \
+	    $(sudo)env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(missing) > /tmp/barcuda-apt.log 2>&1 \
+	    || { tail -20 /tmp/barcuda-apt.log; exit 1; }; fi
+	@[ -x "$(NVCC)" ] || command -v $(NVCC) > /dev/null || { echo "nvcc is missing: install the CUDA toolkit (12.4 or newer) in /usr/local/cuda, or say CUDA_HOME=..."; exit 1; }
+
+jobs := $(shell nproc)
+demo: deps
+	@$(MAKE) --no-print-directory -j$(jobs) all programs
+	@tests/demo
+
+check: deps
+	@$(MAKE) --no-print-directory -j$(jobs) -k tests
+	@tests/check --build $(B)
+
+# The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
+check-gpu: deps
+	@$(MAKE) --no-print-directory -j$(jobs) tests
+	@tests/check --build $(B) --device cuda tests/e2e/*_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
+
+fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
+FUZZ_SECONDS ?= 60
+$(B)/fuzz/%: tests/fuzz/%.cc $(call archive_files,$(archives))
+	@mkdir -p $(@D)
+	@echo "  FUZZ $@"
+	@clang++ $(CPPFLAGS) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $< $(wildcard host-bridge/soft-gpu/*.cc) \
+	    $(wildcard host-bridge/soft-gpu/ptx/*.cc) -lzstd -llz4
+fuzz: deps
+	@$(MAKE) --no-print-directory -j$(jobs) $(fuzzers)
+	@for f in $(fuzzers); do mkdir -p $$f.corpus && $$f -max_total_time=$(FUZZ_SECONDS) $$f.corpus || exit 1; done
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)/shm-device
+	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(lib)/barcuda-soft/libcuda.so.1 $(DESTDIR)$(PREFIX)/lib/barcuda-soft
+	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
+	cp -r guest-uio $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)/
+	install -m 644 shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)/shm-device
+
+clean:
+	rm -rf $(B)
+
+format:
+	clang-format -i $$(git ls-files '*.h' '*.cc' ':!guest-uio')
+
+help:
+	@echo "make demo        install what is missing, build, boot a QEMU guest and run CUDA programs in it"
+	@echo "make check       install what is missing, build, run every test that needs no GPU"
+	@echo "make check-gpu   the whole-program tests on this machine's GPU"
+	@echo "make bench       costs of posting, the queue and the heap; the software GPU"
+	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
+	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
+	@echo "make install     into PREFIX=/usr/local (DESTDIR is understood)"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -29,8 +29,9 @@ constexpr Verdict fine{}, a_lie{CUDA_SUCCESS, true};
 constexpr Verdict bad_value{CUDA_ERROR_INVALID_VALUE}, bad_handle{CUDA_ERROR_INVALID_HANDLE};
 constexpr Verdict honest(bool yes) { return yes ? fine : a_lie; }
 
-// The most bytes a counted result (names, logs, small copies) may ask the host for.
+// The most bytes a counted result (names, logs, small copies) may ask the host for; and a list of objects.
 constexpr std::size_t max_result_bytes = 64 * 1024;
+constexpr std::size_t max_list_bytes = 256 * 1024;
 
 namespace kind {
 
@@ -101,7 +102,30 @@ struct desc {  // const struct*; handles and addresses inside it are translated 
     };
 };
 
-struct maybe_desc {  // the same, or null
+struct answered {  // struct* that the driver also writes to
+    template <class T, std::size_t I> struct As : desc::As<T, I> {
+        static std::size_t room_back(const auto&) { return padded(sizeof(std::remove_pointer_t<T>)); }
+        void publish(Writer& w, auto&, auto& host) {
+            host.disclose(this->value);
+            w.put(this->value);
+        }
+        static void receive(Reader& r, const auto& args, auto&) {
+            if (const std::byte* from = r.skip(sizeof(std::remove_pointer_t<T>)))
+                std::memcpy(std::get<I>(args), from, sizeof(std::remove_pointer_t<T>));
+        }
+    };
+};
+
+struct told {  // struct*, filled by the driver; disclose(struct&, host) turns what it names into ids
+    template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        void publish(Writer& w, auto&, auto& host) {
+            host.disclose(this->value);
+            w.put(this->value);
+        }
+    };
+};
+
+struct maybe_desc {  // the same as desc, or null
     template <class T, std::size_t I> struct As : Plain {
         std::remove_const_t<std::remove_pointer_t<T>> value{};
         std::uint64_t there = 0;
@@ -164,14 +188,71 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
 struct give {  // *pointer to a handle that the driver already has: the host names it
     template <class T, std::size_t I> struct As : Plain {
         using Handle = std::remove_pointer_t<T>;
+        std::uint64_t id = 0;
         Handle value{};
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static std::size_t room_back(const auto&) { return 8; }
         T pass() { return &value; }
-        void publish(Writer& w, auto&, auto& host) { w.put(std::uint64_t{host.name(value)}); }
+        void publish(Writer& w, auto&, auto& host) { w.put(id = host.name(value)); }
         static void receive(Reader& r, const auto& args, auto&) {
             std::uint64_t id = 0;
             if (r.get(id)) *std::get<I>(args) = std::bit_cast<Handle>(id);
+        }
+    };
+};
+
+// The same for a part of what parameter Whole names: a module's function, a graph's node. It goes when the whole goes.
+template <std::size_t Whole> struct part {
+    template <class T, std::size_t I> struct As : give::As<T, I> {
+        void publish(Writer& w, auto& params, auto& host) {
+            w.put(this->id = host.name(this->value, std::get<Whole>(params).id));
+        }
+    };
+};
+
+// An array that the driver fills; *parameter N is its room, then how much of it was used. Parts are named as above. A
+// null array asks for the number alone.
+template <std::size_t N, std::size_t Whole> struct several {
+    template <class T, std::size_t I> struct As : Plain {
+        using Element = std::remove_pointer_t<T>;
+        static constexpr bool names = std::is_pointer_v<Element>;
+        static constexpr std::size_t most = max_list_bytes / sizeof(Element);
+        std::uint64_t capacity = 0;
+        T value = nullptr;
+        static std::uint64_t wanted(const auto& args) {
+            const auto count = std::get<N>(args);
+            return std::get<I>(args) && count ? *count < most ? *count : most : 0;
+        }
+        static std::size_t room(const auto&) { return 8; }
+        static std::size_t room_back(const auto& args) { return 8 + padded(wanted(args) * sizeof(Element)); }
+        static void send(Writer& w, const auto& args, auto&) { w.put(wanted(args)); }
+        bool read(Reader& r, auto&) { return r.get(capacity); }
+        Verdict check(auto& params, auto& host) {
+            if (capacity > most) return a_lie;
+            if (capacity == 0) return fine;
+            if (std::get<N>(params).value < capacity) return a_lie;
+            std::get<N>(params).value = capacity;
+            return (value = static_cast<T>(host.scratch(capacity * sizeof(Element)))) ? fine : bad_value;
+        }
+        T pass() { return value; }
+        void publish(Writer& w, auto& params, auto& host) {
+            const std::uint64_t told = std::get<N>(params).value, used = told < capacity ? told : capacity;
+            if constexpr (names)
+                for (std::size_t i = 0; i < used; ++i)
+                    value[i] = std::bit_cast<Element>(std::uint64_t{host.name(value[i], std::get<Whole>(params).id)});
+            w.put(used);
+            w.put_bytes(value, used * sizeof(Element));
+        }
+        static void receive(Reader& r, const auto& args, auto&) {
+            std::uint64_t used = 0;
+            const std::uint64_t capacity = wanted(args);
+            if (!r.get(used) || used > capacity) return;
+            const std::byte* from = r.skip(used * sizeof(Element));
+            for (std::size_t i = 0; from && i < capacity; ++i) {
+                Element e{};
+                if (i < used) std::memcpy(&e, from + i * sizeof e, sizeof e);
+                std::get<I>(args)[i] = e;
+            }
         }
     };
 };
@@ -219,6 +300,25 @@ using rows32 = pitched<1, 3, 4, 4>;
 struct freed {  // device memory that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : in::As<T, I> {
         void publish(Writer&, auto&, auto& host) { host.forget_addresses(); }
+    };
+};
+
+struct born {  // *pointer to a new object that kernels name by its raw number: a texture, a surface
+    template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        void publish(Writer& w, auto&, auto& host) {
+            host.bear(this->value);
+            w.put(this->value);
+        }
+    };
+};
+struct known {  // such a number
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        Verdict check(auto&, auto& host) { return host.bears(this->value) ? fine : bad_handle; }
+    };
+};
+struct buried {  // such a number, gone when the call has succeeded
+    template <class T, std::size_t I> struct As : known::As<T, I> {
+        void publish(Writer&, auto&, auto& host) { host.bury(this->value); }
     };
 };
 
@@ -270,24 +370,26 @@ template <std::size_t N> struct blob {  // bytes that travel inside the request;
     };
 };
 
-template <class Element, std::size_t N> struct list {  // const Element*; parameter N counts the elements
+// const Element*; parameter N counts the elements. Optional: null stands for as many defaults.
+template <class Element, std::size_t N, bool Optional = false> struct list {
     template <class T, std::size_t I> struct As : Plain {
         std::uint64_t count = 0;
         const std::byte* bytes = nullptr;
         Element* value = nullptr;
+        static std::uint64_t sent(const auto& args) { return std::get<I>(args) ? std::get<N>(args) : 0; }
         static CUresult valid(const auto& args, auto&) {
-            return usable(std::get<I>(args) != nullptr || std::get<N>(args) == 0);
+            return usable(Optional || std::get<I>(args) != nullptr || std::get<N>(args) == 0);
         }
-        static std::size_t room(const auto& args) { return 8 + padded(std::get<N>(args) * sizeof(Element)); }
+        static std::size_t room(const auto& args) { return 8 + padded(sent(args) * sizeof(Element)); }
         static void send(Writer& w, const auto& args, auto&) {
-            w.put(std::uint64_t{std::get<N>(args)});
-            w.put_bytes(std::get<I>(args), std::get<N>(args) * sizeof(Element));
+            w.put(sent(args));
+            w.put_bytes(std::get<I>(args), sent(args) * sizeof(Element));
         }
         bool read(Reader& r, auto&) {
             return r.get(count) && count <= r.left() / sizeof(Element) && (bytes = r.skip(count * sizeof(Element)));
         }
         Verdict check(auto& params, auto& host) {
-            if (count != std::get<N>(params).value) return a_lie;
+            if (count != std::get<N>(params).value && !(Optional && count == 0)) return a_lie;
             value = static_cast<Element*>(host.scratch(count * sizeof(Element)));
             if (!value) return bad_value;
             if (count) std::memcpy(value, bytes, count * sizeof(Element));
@@ -300,6 +402,9 @@ template <class Element, std::size_t N> struct list {  // const Element*; parame
 };
 
 template <std::size_t N> using access = list<CUmemAccessDesc, N>;
+template <std::size_t N> using nodes = list<CUgraphNode, N>;
+template <std::size_t N> using edges = list<CUgraphEdgeData, N, true>;
+template <std::size_t N> using all = several<N, 0>;  // of parts of parameter 0
 
 template <std::size_t N> struct fill {  // bytes that come back inside the reply; parameter N says how many there may be
     template <class T, std::size_t I> struct As : Plain {

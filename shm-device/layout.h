@@ -34,7 +34,7 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 3u                   /* grows with every change of this file */
+#define BARCUDA_LAYOUT 4u                   /* grows with every change of this file */
 
 #define BARCUDA_PAGE 4096ull
 #define BARCUDA_SLOTS_OFFSET 0x1000ull
@@ -123,6 +123,7 @@ struct barcuda_device {            /* all H, constant */
 #define BARCUDA_RING_OFFSET 0x4000ull
 #define BARCUDA_DRIVER_EVENT_OFFSET 0x8000ull
 #define BARCUDA_DEVICE_EVENT_OFFSET 0x8040ull
+#define BARCUDA_CALLS_OFFSET 0x8080ull
 #define BARCUDA_COMMANDS_OFFSET 0x9000ull
 #define BARCUDA_COMMANDS_SIZE (BARCUDA_CHANNEL_SIZE - BARCUDA_COMMANDS_OFFSET)
 
@@ -153,6 +154,19 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	char program[120];         /* likewise */
 };
 
+/* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker
+ * asks, the client runs the function and says so.
+ */
+struct barcuda_calls {
+	barcuda_u64 asked;         /* H: grows with each call, stored after the next two */
+	barcuda_u64 function;      /* H: which: the number that the client gave it */
+	barcuda_s32 status;        /* H: CUresult of the work before it */
+	barcuda_u32 reserved0;
+	barcuda_u64 reserved1[5];
+	barcuda_u64 done;          /* C: == asked once the function has returned */
+	barcuda_u64 reserved2[7];
+};
+
 #ifdef __cplusplus
 #define BARCUDA_ASSERT(x) static_assert(x, #x)
 #else
@@ -172,6 +186,8 @@ BARCUDA_ASSERT(sizeof(struct barcuda_device) == 1344);
 BARCUDA_ASSERT(BARCUDA_DEVICES_OFFSET + BARCUDA_MAX_DEVICES * sizeof(struct barcuda_device) <= BARCUDA_CHANNELS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_CHANNELS_OFFSET + BARCUDA_MAX_CHANNELS * BARCUDA_CHANNEL_SIZE <= BARCUDA_MAX_SIZE);
 BARCUDA_ASSERT(sizeof(struct barcuda_status) <= BARCUDA_PAGE && sizeof(struct barcuda_client) <= BARCUDA_PAGE);
+BARCUDA_ASSERT(sizeof(struct barcuda_calls) == 128 && offsetof(struct barcuda_calls, done) == 64);
+BARCUDA_ASSERT(BARCUDA_CALLS_OFFSET + sizeof(struct barcuda_calls) <= BARCUDA_COMMANDS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_FENCES_OFFSET + BARCUDA_FENCES * 8 <= BARCUDA_RING_OFFSET);
 BARCUDA_ASSERT(BARCUDA_RING_OFFSET + BARCUDA_QUEUE_SIZE * 16 <= BARCUDA_DRIVER_EVENT_OFFSET);
 

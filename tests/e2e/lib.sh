@@ -1,0 +1,37 @@
+# lib.sh: what the flat tests share. Each makes a region of its own, serves it, and leaves nothing behind.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${BUILD:-build}
+device=${DEVICE:-soft}
+run="$build/bin/barcuda run --device $device"
+scratch=$(mktemp -d /dev/shm/barcuda-test-XXXXXX)
+bridge=
+finish() {
+    [ -n "$bridge" ] && { kill "$bridge" && wait "$bridge"; } 2> /dev/null
+    rm -rf "$scratch"
+}
+trap finish EXIT
+
+fail() { echo "FAILED: $*"; [ -e "$scratch/log" ] && sed 's/^/  bridge: /' "$scratch/log"; exit 1; }
+need() { command -v "$1" > /dev/null || { echo "skipped: $1 is not installed"; exit 77; }; }
+
+# A bridge of our own on $scratch/region: $bridge is its pid, $scratch/log what it says.
+serve() {
+    rm -f "$scratch/ready" && mkfifo "$scratch/ready"
+    "$build/bin/barcuda-bridge" --region "$scratch/region" --size 1G --device "$device" --log-level info --ready-fd 9 "$@" \
+        9> "$scratch/ready" 2> "$scratch/log" &
+    bridge=$!
+    read -r _ < "$scratch/ready" || fail "the bridge did not come up"
+}
+client() {
+    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" "$@"
+}
+# The same in the background, its output in NAME.out and NAME.err; $! is the program itself.
+start() {
+    local name=$1; shift
+    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" "$@" \
+        > "$scratch/$name.out" 2> "$scratch/$name.err" &
+    await running "$scratch/$name.out"
+}
+# Waits until a file holds a line; the test's own time limit ends it otherwise.
+await() { until grep -q "$1" "$2" 2>/dev/null; do sleep 0.02; done; }

@@ -1,0 +1,16 @@
+#!/bin/bash
+# Every program of tests/programs passes in a QEMU guest: its arrays lie in the BAR, its kernels run on the host's device.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${BUILD:-build}
+command -v qemu-system-x86_64 > /dev/null || { echo "skipped: qemu-system-x86_64 is not installed (make deps)"; exit 77; }
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
+    for source in tests/programs/*.cu; do
+        program=$(basename $source .cu)
+        '"$build"'/programs/$program > /tmp/out 2>&1 && grep -q PASSED /tmp/out && echo "$program: passed" || { cat /tmp/out; echo "$program: FAILED"; exit 1; }
+    done' > "$out" 2>&1
+status=$?
+cat "$out"
+[ $status = 0 ] && [ "$(grep -c ': passed' "$out")" = "$(ls tests/programs/*.cu | wc -l)" ]
