@@ -95,7 +95,8 @@ bool attach() noexcept {
         active.store(true, std::memory_order_release);
         return true;
     }
-    if (!open_books(all)) return say("no address space for the heap's books, the heap stays ordinary memory"), false;
+    if (!open_books(all) || !pageable.open(all) || !pinned.open(all))
+        return say("no address space for the heap's books, the heap stays ordinary memory"), false;
     window.base.store(reinterpret_cast<std::uintptr_t>(all.address), std::memory_order_relaxed);
     window.bytes.store(all.bytes, std::memory_order_release);
     connection.source = source;

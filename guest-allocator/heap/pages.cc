@@ -13,7 +13,6 @@ Run* books = nullptr;
 
 namespace {
 
-Heads heads;
 constexpr std::uint32_t granule_pages = granule / page;
 
 // Sixteen size classes to a power of two, monotonic, and below 16 pages exact.
@@ -72,7 +71,7 @@ std::size_t Heads::at_or_below(std::size_t page) const noexcept {
     while (!(level_[level][word] & mask)) {
         mask = (std::uint64_t{1} << (word & 63)) - 1;
         word >>= 6;
-        ++level;
+        if (++level == 4) return SIZE_MAX;
     }
     // Down: the highest bit each time.
     std::uint64_t found = level_[level][word] & mask;
@@ -84,16 +83,21 @@ std::size_t Heads::at_or_below(std::size_t page) const noexcept {
 }
 
 bool open_books(Extent window) noexcept {
-    const std::size_t pages = window.bytes / page;
-    // Address space for the runs, committed extent by extent; the heads are small (8 MiB for 256 GiB, touched
-    // sparsely).
-    void* runs = mmap(nullptr, pages * sizeof(Run), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    // Address space only; committed extent by extent.
+    void* runs =
+        mmap(nullptr, window.bytes / page * sizeof(Run), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (runs == MAP_FAILED) return false;
+    books = static_cast<Run*>(runs);
+    return true;
+}
+
+bool Pages::open(Extent window) noexcept {
+    // 8 MiB of address space for 256 GiB, touched sparsely.
+    const std::size_t pages = window.bytes / page;
     void* bits = mmap(nullptr, Heads::footprint(pages), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (bits == MAP_FAILED) return munmap(runs, pages * sizeof(Run)), false;
-    books = static_cast<Run*>(runs);
-    heads.place(bits, pages);
+    if (bits == MAP_FAILED) return false;
+    heads_.place(bits, pages);
     return true;
 }
 
@@ -165,13 +169,13 @@ bool Pages::resize(void* p, std::size_t bytes) noexcept {
         const std::uint32_t left = books[behind].pages - more, fresh = books[behind].fresh;
         unlink(behind);
         books[behind].state = State::interior;
-        heads.remove(behind);
+        heads_.remove(behind);
         if (left) insert(behind + more, left, fresh < left ? fresh : left);
     } else if (pages < run.pages) {
         const std::uint32_t tail = at + pages, extra = run.pages - pages;
         run.pages = pages;
         books[tail].state = State::used;
-        heads.add(tail);
+        heads_.add(tail);
         release(tail, extra, 0);
     }
     run.pages = pages;
@@ -181,7 +185,9 @@ bool Pages::resize(void* p, std::size_t bytes) noexcept {
 
 Pages::Info Pages::info(const void* p) noexcept {
     Locked locked(lock);
-    const auto at = static_cast<std::uint32_t>(heads.at_or_below(page_of(p)));
+    const std::size_t head = heads_.at_or_below(page_of(p));
+    if (head == SIZE_MAX) return {};
+    const auto at = static_cast<std::uint32_t>(head);
     const Run& run = books[at];
     if (run.state != State::used) return {};
     const std::size_t capacity = std::size_t{run.pages} * page;
@@ -201,7 +207,7 @@ Extent Pages::retire(std::uint32_t seconds) noexcept {
         const std::uint32_t at = g * granule_pages, count = granules[g].count, pages = count * granule_pages;
         if (books[at].state == State::free && books[at].pages == pages && when - granules[g].idle_since >= seconds) {
             unlink(at);
-            heads.remove(at);
+            heads_.remove(at);
             --idle_;
             madvise(&books[at], pages * sizeof(Run), MADV_DONTNEED);  // private: the next extent here finds zeros
             for (std::uint32_t i = g; i < g + count; ++i) granules[i].use.store(Use::none, std::memory_order_relaxed);
@@ -258,7 +264,7 @@ void Pages::insert(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) n
     first_[bin] = at;
     filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
     books[at + pages - 1].tail = pages;
-    heads.add(at);
+    heads_.add(at);
 }
 
 void Pages::unlink(std::uint32_t at) noexcept {
@@ -284,7 +290,7 @@ Pages::Block Pages::carve(std::uint32_t at, std::uint32_t pages, std::size_t ali
     Run& run = books[at];
     run.pages = pages;
     run.state = State::used;
-    heads.add(at);
+    heads_.add(at);
     const std::uint32_t zeros = fresh <= back ? 0 : fresh - back < pages ? fresh - back : pages;
     return {address_of(at), std::size_t{pages - zeros} * page};
 }
@@ -296,13 +302,13 @@ void Pages::release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) 
     if (const std::uint32_t right = at + pages; right != end && books[right].state == State::free) {
         unlink(right);
         books[right].state = State::interior;
-        heads.remove(right);
+        heads_.remove(right);
         pages += books[right].pages;
         fresh = books[right].fresh;
     }
     if (const std::uint32_t length = at == begin ? 0 : books[at - 1].tail) {
         books[at].state = State::interior;
-        heads.remove(at);
+        heads_.remove(at);
         at -= length;
         pages += length;
         unlink(at);

@@ -45,13 +45,13 @@ class Heads {
     void place(void* memory, std::size_t pages) noexcept;
     void add(std::size_t page) noexcept;
     void remove(std::size_t page) noexcept;
-    std::size_t at_or_below(std::size_t page) const noexcept;  // there is one
+    std::size_t at_or_below(std::size_t page) const noexcept;  // SIZE_MAX: there is none
 
   private:
     std::uint64_t* level_[4] = {};
 };
 
-// The books of the whole window, shared by all Pages; reserved when the region is opened, filled by extents.
+// The books of the whole window: reserved when the region is opened, filled by extents.
 bool open_books(Extent window) noexcept;
 bool commit_books(Extent extent) noexcept;
 
@@ -87,6 +87,8 @@ class Pages {
     // For a fork: calls visit(address, bytes) for each block of an extent. The caller holds the lock.
     template <class F> void each_block(Extent extent, F visit) noexcept;
 
+    // Once, before all else.
+    bool open(Extent window) noexcept;
     // In a forked child: the pool begins anew, what it had stays on the books.
     void forget_all() noexcept;
 
@@ -111,6 +113,7 @@ class Pages {
     Rest& slot(std::uint32_t pages) noexcept { return resting_[pages * 0x9e3779b1u >> 28]; }
 
     const Use use_;
+    Heads heads_;  // its own: words of one bitmap would be shared by extents of two pools, and so of two locks
     std::uint32_t idle_ = 0;  // extents that are one free run
     std::uint64_t filled_[(bins + 63) / 64] = {};
     std::uint32_t first_[bins] = {};

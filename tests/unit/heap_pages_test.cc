@@ -200,6 +200,7 @@ TEST(Heads, TheNearestHeadAtOrBelowIsFoundOverAnyDistance) {
     std::vector<std::uint64_t> memory(Heads::footprint(pages) / 8);
     Heads heads;
     heads.place(memory.data(), pages);
+    EXPECT_EQ(heads.at_or_below(pages - 1), SIZE_MAX);
     std::mt19937 random(2);
     std::vector<bool> model(pages);
     model[0] = true, heads.add(0);

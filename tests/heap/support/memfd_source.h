@@ -16,6 +16,12 @@
 
 namespace barcuda::heap::test {
 
+#ifdef __SANITIZE_THREAD__
+constexpr std::uintptr_t usual_base = 0x7e8000000000;  // what ThreadSanitizer takes for a program's own memory
+#else
+constexpr std::uintptr_t usual_base = 0x200000000000;
+#endif
+
 [[noreturn]] inline void fail(const char* why) {
     for (const char* c = why; *c; ++c)
         if (write(2, c, 1) < 0) break;
@@ -25,7 +31,7 @@ namespace barcuda::heap::test {
 class MemfdSource final : public ExtentSource {
   public:
     // Null if the address is taken.
-    static MemfdSource* open(std::size_t bytes, std::uintptr_t base = 0x200000000000) noexcept;
+    static MemfdSource* open(std::size_t bytes, std::uintptr_t base = usual_base) noexcept;
     void close() noexcept;
 
     Extent window() const noexcept override { return window_; }
