@@ -55,6 +55,7 @@ template <class T> class PointerMap {
             if (!cell) return;  // replaced by another entry of its key
             if (cell != entry) continue;
             table->cells[i & table->mask].store(removed(), std::memory_order_release);
+            sweep(*table, i);
             return;
         }
     }
@@ -68,6 +69,7 @@ template <class T> class PointerMap {
   private:
     struct Table {
         std::size_t mask;
+        Table* old;  // the one that this one replaced
         std::atomic<T*> cells[];
     };
 
@@ -78,6 +80,16 @@ template <class T> class PointerMap {
         return (reinterpret_cast<std::uintptr_t>(key) * 0x9E3779B97F4A7C15u) >> 32;
     }
 
+    // No probe goes on behind an empty cell, so the removed ones before it can be empty too: what comes and goes does
+    // not fill the table.
+    void sweep(Table& table, std::size_t i) {
+        if (table.cells[(i + 1) & table.mask].load(std::memory_order_relaxed)) return;
+        for (; table.cells[i & table.mask].load(std::memory_order_relaxed) == removed(); i--) {
+            table.cells[i & table.mask].store(nullptr, std::memory_order_release);
+            used_--;
+        }
+    }
+
     Table* grown(Table* old) {
         std::size_t live = 0;
         each([&](T&) { live++; });
@@ -86,6 +98,7 @@ template <class T> class PointerMap {
         auto* table = static_cast<Table*>(std::calloc(1, sizeof(Table) + cells * sizeof(std::atomic<T*>)));
         if (!table) return old && used_ < old->mask ? old : nullptr;
         table->mask = cells - 1;
+        table->old = old;
         used_ = 0;
         each([&](T& entry) {
             std::size_t i = hash(entry.key);

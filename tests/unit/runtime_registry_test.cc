@@ -228,18 +228,18 @@ struct Entry {
 
 TEST(RuntimePointerMap, FindsWhatWasInsertedThroughManyGrowths) {
     std::vector<Entry> entries(5000);
-    PointerMap<Entry> map;
+    static PointerMap<Entry> map;  // its tables are never given back: a map lives as long as the process
     for (auto& entry : entries) {
         entry.key = reinterpret_cast<char*>(0x555555550000) + 16 * (&entry - entries.data());
         ASSERT_TRUE(map.insert(&entry));
     }
     for (auto& entry : entries) ASSERT_EQ(&entry, map.find(entry.key));
-    EXPECT_EQ(nullptr, map.find(&map));
+    EXPECT_EQ(nullptr, map.find(&entries));
 }
 
 TEST(RuntimePointerMap, ForgetsWhatWasRemovedAndNothingElse) {
     std::vector<Entry> entries(300);
-    PointerMap<Entry> map;
+    static PointerMap<Entry> map;
     for (auto& entry : entries) entry.key = &entry, map.insert(&entry);
     for (std::size_t i = 0; i < entries.size(); i += 3) map.remove(&entries[i]);
     for (std::size_t i = 0; i < entries.size(); i++)
@@ -248,7 +248,7 @@ TEST(RuntimePointerMap, ForgetsWhatWasRemovedAndNothingElse) {
 
 TEST(RuntimePointerMap, DoesNotFillUpWithWhatComesAndGoes) {
     Entry entry;
-    PointerMap<Entry> map;
+    static PointerMap<Entry> map;
     for (std::uintptr_t i = 1; i < 100000; i++) {
         entry.key = reinterpret_cast<void*>(i * 16);
         ASSERT_TRUE(map.insert(&entry));
@@ -260,7 +260,7 @@ TEST(RuntimePointerMap, DoesNotFillUpWithWhatComesAndGoes) {
 
 TEST(RuntimePointerMap, GivesTheNewestOfTwoEntriesWithOneName) {
     Entry first{&first}, second{&first};
-    PointerMap<Entry> map;
+    static PointerMap<Entry> map;
     map.insert(&first);
     map.insert(&second);
     EXPECT_EQ(&second, map.find(&first));
@@ -270,7 +270,7 @@ TEST(RuntimePointerMap, GivesTheNewestOfTwoEntriesWithOneName) {
 
 TEST(RuntimePointerMap, IsReadWhileItIsWritten) {
     std::vector<Entry> entries(20000);
-    PointerMap<Entry> map;
+    static PointerMap<Entry> map;
     for (auto& entry : entries) entry.key = &entry;
     map.insert(&entries[0]);
     std::atomic<bool> done{false};
