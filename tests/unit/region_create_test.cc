@@ -1,0 +1,212 @@
+// region_create_test: the host makes a region, takes one over, and leaves it. docs/region.md names these tests beside
+// its sentences.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shm-device/region.h"
+#include "shm-device/sync.h"
+#include "tests/unit/support/region_fixture.h"
+
+namespace barcuda {
+namespace {
+
+using test::exit_status;
+using test::fork_child;
+using test::in_child;
+
+// ---- creating -------------------------------------------------------------------------------------------------------
+TEST_F(RegionTest, ANewRegionOpens) {
+    const Error e = open_guest();
+    EXPECT_FALSE(e) << e.text;
+    EXPECT_EQ(guest.kind(), Region::Kind::file);
+    EXPECT_EQ(guest.header().size, kSize);
+    EXPECT_EQ(guest.header().base, kBase);
+    EXPECT_EQ(guest.header().epoch, 1u);
+    EXPECT_STREQ(guest.header().build, "test build");
+    EXPECT_EQ(guest.header().bridge_pid, static_cast<barcuda_u32>(::getpid()));
+    EXPECT_NE(guest.header().bridge_start, 0u);
+}
+TEST_F(RegionTest, NobodyOpensItBeforeItIsAnnounced) {
+    Region other;
+    const std::string fresh = scratch / "fresh";
+    ASSERT_FALSE(other.create(fresh.c_str(), {.size = kSize, .base = kBase}, kMine));
+    EXPECT_EQ(guest.open(fresh.c_str(), kMine).kind, Error::not_ready);
+    other.announce();
+    EXPECT_FALSE(guest.open(fresh.c_str(), kMine));
+}
+TEST_F(RegionTest, ASizeThatNoBarCanHaveIsRefusedAndLeavesNoFile) {
+    for (std::uint64_t size :
+         std::vector<std::uint64_t>{0, kSize / 2, kSize + 4096, kSize * 3 / 2, 2 * BARCUDA_MAX_SIZE}) {
+        Region r;
+        const std::string odd = scratch / "odd";
+        EXPECT_EQ(r.create(odd.c_str(), {.size = size}, kMine).kind, Error::bad_size) << size;
+        EXPECT_NE(::access(odd.c_str(), F_OK), 0);
+    }
+}
+TEST_F(RegionTest, ABaseThatNoProcessCanMapIsRefused) {
+    for (std::uint64_t base :
+         std::vector<std::uint64_t>{4096, (1ull << 47) - BARCUDA_GRANULE, 1ull << 47, ~0ull - 4095}) {
+        Region r;
+        EXPECT_EQ(r.create((scratch / "odd").c_str(), {.size = kSize, .base = base}, kMine).kind, Error::bad_base)
+            << base;
+    }
+}
+TEST_F(RegionTest, EverySizeIsDividedIntoPartsThatAValidatorAccepts) {
+    for (std::uint64_t size = BARCUDA_MIN_SIZE; size <= BARCUDA_MAX_SIZE; size *= 2) {
+        barcuda_header h{};
+        h.magic = BARCUDA_MAGIC;
+        h.layout = BARCUDA_LAYOUT;
+        h.header_bytes = BARCUDA_CHANNELS_OFFSET;
+        h.base = BARCUDA_DEFAULT_BASE;
+        divide(h, size);
+        const Error e = validate(h, size, 0, "it");
+        EXPECT_FALSE(e) << size << ": " << e.text;
+        EXPECT_GE(h.channel_count, 8u);
+        EXPECT_EQ(h.extents_offset + h.granule_count * h.granule, size);
+    }
+}
+TEST_F(RegionTest, ThereIsAChannelForEach64MiB) {
+    const std::pair<std::uint64_t, unsigned> cases[] = {{128 << 20, 8},   {512 << 20, 8},     {1ull << 30, 16},
+                                                        {4ull << 30, 64}, {16ull << 30, 256}, {256ull << 30, 256}};
+    for (const auto& [size, channels] : cases) {
+        barcuda_header h{};
+        divide(h, size);
+        EXPECT_EQ(h.channel_count, channels) << size;
+    }
+}
+TEST_F(RegionTest, ANewRegionIsZeroWhereNothingIsSaid) {
+    const int fd = ::open(path.c_str(), O_RDONLY);
+    std::vector<char> text(host.header().extents_offset);
+    ASSERT_EQ(::read(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(fd);
+    std::memset(text.data(), 0, sizeof(barcuda_header));
+    for (std::uint32_t i = 0; i < host.header().channel_count; ++i)
+        std::memset(&text[BARCUDA_CHANNELS_OFFSET + i * BARCUDA_CHANNEL_SIZE + offsetof(barcuda_status, channel)], 0,
+                    4);
+    for (std::size_t i = 0; i < text.size(); ++i) ASSERT_EQ(text[i], 0) << i;
+}
+TEST_F(RegionTest, AFileThatIsNoRegionIsNotOverwrittenUnlessTold) {
+    const std::string diary = scratch / "diary";
+    const int fd = ::open(diary.c_str(), O_RDWR | O_CREAT, 0600);
+    ASSERT_EQ(::write(fd, "dear diary", 10), 10);
+    Region r;
+    const Error e = r.create(diary.c_str(), {.size = kSize, .base = kBase}, kMine);
+    EXPECT_EQ(e.kind, Error::exists);
+    char text[10];
+    EXPECT_EQ(::pread(fd, text, 10, 0), 10);
+    EXPECT_EQ(std::memcmp(text, "dear diary", 10), 0);
+    EXPECT_FALSE(r.create(diary.c_str(), {.size = kSize, .base = kBase, .overwrite = true}, kMine));
+    ::close(fd);
+}
+TEST_F(RegionTest, AnUntouchedFileOfTheRightSizeIsFormatted) {  // as QEMU's memory-backend-file leaves it
+    const std::string fresh = scratch / "fresh";
+    const int fd = ::open(fresh.c_str(), O_RDWR | O_CREAT, 0600);
+    ASSERT_EQ(::ftruncate(fd, kSize), 0);
+    ::close(fd);
+    Region r;
+    const Error e = r.create(fresh.c_str(), {.base = kBase}, kMine);
+    EXPECT_FALSE(e) << e.text;
+    EXPECT_EQ(r.header().size, kSize);
+}
+TEST_F(RegionTest, ASecondBridgeIsRefusedWhileTheFirstLives) {
+    Region second;
+    EXPECT_EQ(second.create(path.c_str(), {}, kMine).kind, Error::in_use);
+    host.close();
+    EXPECT_FALSE(second.create(path.c_str(), {}, kMine));
+}
+TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
+    host.close();
+    EXPECT_EQ(host.create(path.c_str(), {.size = 2 * kSize}, kMine).kind, Error::bad_size);
+    EXPECT_FALSE(host.create(path.c_str(), {.size = 2 * kSize, .overwrite = true}, kMine));
+    EXPECT_EQ(host.header().size, 2 * kSize);
+}
+
+// ---- taking over ----------------------------------------------------------------------------------------------------
+TEST_F(RegionTest, ATakeoverRaisesTheEpochAndKeepsSlotsAndGrants) {
+    ASSERT_FALSE(open_guest());
+    Channel channel;
+    ASSERT_FALSE(guest.open_channel(channel));
+    host.host_grants()[1].owner = channel.index + 1;
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine + 1));
+    EXPECT_EQ(host.header().epoch, 2u);
+    EXPECT_EQ(host.header().base, kBase);
+    EXPECT_EQ(host.slots()[channel.index].opened, 1u);
+    EXPECT_EQ(host.slots()[channel.index].closed, 0u);
+    EXPECT_EQ(host.grants()[1].owner, channel.index + 1);
+}
+TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
+    ASSERT_FALSE(open_guest());
+    Channel channel;
+    ASSERT_FALSE(guest.open_channel(channel));
+    channel.fences()[7] = 42;
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    EXPECT_EQ(channel.fences()[7], 42u);
+}
+TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
+    Channel c;
+    ASSERT_FALSE(host.map_channel(3, c));
+    std::memset(c.memory, 0xff, BARCUDA_CHANNEL_SIZE);
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    EXPECT_EQ(c.status().channel, 3u);
+    EXPECT_EQ(c.fences()[0], 0u);
+}
+TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
+    ASSERT_FALSE(open_guest());
+    Channel served, waiting;
+    ASSERT_FALSE(guest.open_channel(served));
+    ASSERT_FALSE(guest.open_channel(waiting));  // no worker has looked at its queue: the next bridge may serve it
+    host.host_slots()[served.index].served = served.opening;
+    served.status().state = BARCUDA_STATE_READY;
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    EXPECT_EQ(served.status().state, BARCUDA_STATE_GONE);
+    EXPECT_TRUE(contains(served.status().message, "restarted"));
+    EXPECT_EQ(waiting.status().state, BARCUDA_STATE_NEW);
+}
+TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
+    host.host_header().magic = 0;
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    EXPECT_EQ(host.header().epoch, 2u);
+}
+TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
+    ASSERT_FALSE(open_guest());
+    EXPECT_TRUE(guest.served());
+    host.close();
+    EXPECT_FALSE(guest.served());
+    EXPECT_EQ(guest.header().bridge_pid, 0u);
+}
+TEST_F(RegionTest, ABridgeThatIsKilledIsNoticed) {
+    host.close();
+    const pid_t bridge = fork_child([&] {
+        if (host.create(path.c_str(), {}, kMine)) return 1;
+        host.announce();
+        ::pause();
+        return 0;
+    });
+    while (open_guest() || !guest.served()) ::usleep(1000);
+    EXPECT_TRUE(guest.served());
+    ::kill(bridge, SIGKILL);
+    exit_status(bridge);
+    EXPECT_NE(guest.header().bridge_pid, 0u);
+    EXPECT_FALSE(guest.served());
+}
+TEST_F(RegionTest, AForkedWorkerDoesNotSayGoodbyeForItsBridge) {
+    EXPECT_EQ(in_child([&] { return host.close(), 0; }), 0);
+    ASSERT_FALSE(open_guest());
+    EXPECT_TRUE(guest.served());
+}
+
+}  // namespace
+}  // namespace barcuda
