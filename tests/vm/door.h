@@ -39,9 +39,9 @@ class Header {
     Header() : fd_(open(device(), O_RDWR | O_CLOEXEC)) {
         int e = map(fd_, map_header, nullptr, BARCUDA_CHANNELS_OFFSET, PROT_READ, MAP_SHARED, &memory_);
         if (e) std::fprintf(stderr, "%s: %s\n", device(), strerror(e)), std::exit(1);
+        constant_ = *reinterpret_cast<barcuda_header*>(memory_);
     }
-    const barcuda_header& operator*() const { return *reinterpret_cast<barcuda_header*>(memory_); }
-    const barcuda_header* operator->() const { return &**this; }
+    const barcuda_header* operator->() const { return &constant_; }
     const barcuda_slot& slot(unsigned i) const {
         return reinterpret_cast<barcuda_slot*>(memory_ + BARCUDA_SLOTS_OFFSET)[i];
     }
@@ -49,13 +49,14 @@ class Header {
         return reinterpret_cast<barcuda_grant*>(memory_ + BARCUDA_GRANTS_OFFSET)[i];
     }
     char* address(unsigned granule) const {
-        return reinterpret_cast<char*>((*this)->base + (*this)->extents_offset + granule * BARCUDA_GRANULE);
+        return reinterpret_cast<char*>(constant_.base + constant_.extents_offset + granule * BARCUDA_GRANULE);
     }
     char* memory() const { return memory_; }
 
   private:
     int fd_;
     char* memory_ = nullptr;
+    barcuda_header constant_{};
 };
 
 inline const Header& header() {

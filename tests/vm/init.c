@@ -7,7 +7,8 @@
  *
  *   job, host to guest     NUL-terminated strings, an empty one last: arg=... (several), env=... (several), cwd=...,
  *                          uid=N, gid=N, module=PARAMETERS of uio_barcuda
- *   job, guest to host     "status N\n": as a shell's $?, 128 + n after signal n
+ *   job, guest to host     "status N OUT ERR\n": as a shell's $?, 128 + n after signal n; and how many bytes went out
+ *   job, host to guest     a byte: all of them have arrived. (A write to a port does not wait for the host.)
  *
  * Statically linked: it must run before there is a root.
  */
@@ -45,12 +46,14 @@ static struct {
 } job = {.cwd = "/", .module = ""};
 
 static int job_port = -1;
+static unsigned long long sent[2]; /* bytes of standard output and error */
 
 /* ---- the end: always through here, so that the host never waits ---- */
 
 static void __attribute__((noreturn)) end(int status) {
-    if (job_port >= 0) dprintf(job_port, "status %d\n", status);
-    sync();
+    char all_there;
+    if (job_port >= 0) dprintf(job_port, "status %d %llu %llu\n", status, sent[0], sent[1]);
+    while (job_port >= 0 && read(job_port, &all_there, 1) < 0 && errno == EINTR) continue;
     if (ioperm(DEBUG_EXIT, 4, 1) == 0) outl(0, DEBUG_EXIT); /* at once; a power-off takes a second */
     reboot(RB_POWER_OFF);
     for (;;) pause();
@@ -205,12 +208,13 @@ static void __attribute__((noreturn)) run_program(int in, int out, int err) {
 }
 
 /* Moves what is there from a pipe to a port. False: the pipe has ended. */
-static int pump(int from, int to) {
+static int pump(int from, int to, unsigned long long *count) {
     char buffer[32768];
     ssize_t got = read(from, buffer, sizeof buffer);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     for (ssize_t done = 0, n; done < got; done += n)
         if ((n = write(to, buffer + done, got - done)) < 0) return 0;
+        else *count += n;
     return got > 0;
 }
 
@@ -241,7 +245,7 @@ static int run_job(void) {
         int ready = poll(fds, 3, finished ? 0 : -1);
         if (finished && ready == 0) return status;
         for (int i = 0; i < 2; ++i)
-            if (fds[i].revents && !pump(fds[i].fd, ports[i])) fds[i].fd = -1;
+            if (fds[i].revents && !pump(fds[i].fd, ports[i], &sent[i])) fds[i].fd = -1;
         if (fds[2].revents) {
             char drop[64];
             while (read(ended[0], drop, sizeof drop) > 0) continue;
@@ -269,5 +273,6 @@ int main(void) {
     open_devices();
     start_loopback();
     sethostname("guest", 5);
+    fprintf(stderr, "init: uid %u runs %s in %s\n", job.uid, job.arg[0], job.cwd);
     end(run_job());
 }

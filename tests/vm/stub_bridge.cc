@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
     std::uint64_t bytes = std::strtoull(size, &unit, 0);
     bytes <<= *unit == 'G' ? 30 : *unit == 'M' ? 20 : 0;
 
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0660);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
     struct stat st {};
     const bool file = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
     const off_t window = file ? 0 : 3 * BARCUDA_PAGE;  // the module's map 3: a device without hardware

@@ -1,0 +1,98 @@
+// unplug_test: the device may vanish under its users (PCI hot-unplug) and come back. Takes the device away for a
+// moment: run it after the others, as root, on a PCI device.
+#include <dirent.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "tests/vm/door.h"
+
+namespace barcuda::vm {
+namespace {
+
+// "/dev/uioN" of the PCI device; empty if there is none now.
+std::string pci_node() {
+    std::string found;
+    DIR* dir = opendir("/sys/class/uio");
+    while (const dirent* entry = dir ? readdir(dir) : nullptr) {
+        const std::string name = entry->d_name;
+        std::ifstream file("/sys/class/uio/" + name + "/name");
+        std::string kind;
+        if (file >> kind && kind == "barcuda" &&
+            access(("/sys/class/uio/" + name + "/device/vendor").c_str(), F_OK) == 0)
+            found = "/dev/" + name;
+    }
+    if (dir) closedir(dir);
+    return found;
+}
+
+bool write_one(const std::string& path) {
+    std::ofstream file(path);
+    return static_cast<bool>(file << 1 << std::flush);
+}
+
+void unplug() { ASSERT_TRUE(write_one("/sys/class/uio/" + pci_node().substr(5) + "/device/remove")); }
+
+// Once nobody maps it any more, its memory can be used again. The kernel frees it a moment later.
+void plug() {
+    for (int tries = 0; pci_node().empty() && tries < 100; ++tries) {
+        usleep(20000);
+        write_one("/sys/bus/pci/rescan");
+    }
+}
+
+// Runs `use` in a child that has mapped an extent, takes the device away, and then runs `after` there.
+template <class After> int unplugged_under(After after) {
+    Gate mapped, gone;
+    setenv("BARCUDA_TEST_DEVICE", pci_node().c_str(), 1);
+    const pid_t pid = start_child([&] {
+        Client c;
+        if (c.error() || c.map_extents()) return 1;
+        *c.address() = 1;
+        mapped.open_for();
+        gone.wait();
+        return after(c);
+    });
+    mapped.wait();
+    unplug();
+    EXPECT_TRUE(pci_node().empty());
+    gone.open_for();
+    const int status = status_of(pid);
+    plug();
+    EXPECT_FALSE(pci_node().empty()) << "it does not come back";
+    return status;
+}
+
+TEST(Unplug, AnAccessAfterwardsIsABusError) {
+    EXPECT_EQ(unplugged_under([](Client& c) { return static_cast<int>(*c.address()); }), 128 + SIGBUS);
+    EXPECT_EQ(unplugged_under([](Client& c) { return static_cast<int>(*c.channel()); }), 128 + SIGBUS);
+    EXPECT_EQ(unplugged_under([](Client&) { return static_cast<int>(*header().memory()); }), 128 + SIGBUS);
+}
+
+TEST(Unplug, NothingCanBeMappedAfterwards) {
+    EXPECT_EQ(unplugged_under([](Client& c) {
+                  munmap(c.address(), BARCUDA_GRANULE);
+                  return c.map_extents() != 0 ? 0 : 1;
+              }),
+              0);
+}
+
+TEST(Unplug, ChildrenWithASnapshotGetABusErrorToo) {
+    EXPECT_EQ(unplugged_under(
+                  [](Client& c) { return in_child([&] { return static_cast<int>(c.address()[BARCUDA_PAGE]); }); }),
+              128 + SIGBUS);
+}
+
+TEST(Unplug, TheDeviceThatComesBackHasFreeChannels) {
+    EXPECT_EQ(unplugged_under([](Client&) { return 0; }), 0);
+    setenv("BARCUDA_TEST_DEVICE", pci_node().c_str(), 1);
+    EXPECT_EQ(in_child([] {
+                  Client c;
+                  return c.error() || c.map_extents() ? 1 : 0;
+              }),
+              0);
+}
+
+}  // namespace
+}  // namespace barcuda::vm
