@@ -60,6 +60,7 @@ void start() {
         TRY(cudaGetLastError());
         TRY(cudaDeviceSynchronize());
     });
+    if (bench.failures) return;
     bench.value("init_first_call", "us", init * 1e6);
     bench.value("first_launch", "us", first * 1e6);
 }
@@ -329,7 +330,7 @@ double launch_for(double seconds) {
 
 int several(int processes) {
     std::vector<double> us;
-    if (!run_together(processes, us)) return fprintf(stderr, "cuda_bench: a process failed\n"), 1;
+    if (!run_together(processes, bench.quick, us)) return fprintf(stderr, "cuda_bench: a process failed\n"), 1;
     std::sort(us.begin(), us.end());
     const std::string name = "launch_" + std::to_string(processes) + "_processes";
     bench.value(name, "us", median(us));
@@ -353,6 +354,7 @@ int help(int status) {
 
 int main(int argc, char** argv) {
     int processes = 0;
+    bool one_of_several = false;
     double idle_seconds = 0, budget = 0;
     for (int i = 1; i < argc; ++i) {
         const std::string o = argv[i];
@@ -363,18 +365,20 @@ int main(int argc, char** argv) {
         else if (o == "--budget" && next) budget = atof(argv[++i]) / 1e3;
         else if (o == "--processes" && next) processes = atoi(argv[++i]);
         else if (o == "--idle" && next) idle_seconds = atof(argv[++i]);
-        else if (o == in_step) return finish_in_step(launch_for(bench.quick ? 0.3 : 1.0));
+        else if (o == in_step) one_of_several = true;
         else return help(2);
     }
     bench.budget = budget > 0 ? budget : bench.quick ? 0.06 : 0.3;
     if (bench.quick) bench.enough = 21;
+    if (one_of_several) return finish_in_step(launch_for(bench.quick ? 0.3 : 1.0));
     if (processes > 0) return several(processes);
     if (idle_seconds > 0) return idle(idle_seconds);
 
     char* early = static_cast<char*>(malloc(16 * MiB));
     start();
     cudaDeviceProp device;
-    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess) return fprintf(stderr, "cuda_bench: no device\n"), 77;
+    if (bench.failures || !TRY(cudaGetDeviceProperties(&device, 0)))
+        return fprintf(stderr, "cuda_bench: no device\n"), 77;
     printf("{\"device\": \"%s\", \"quick\": %s}\n", device.name, bench.quick ? "true" : "false");
 
     cudaStream_t s;

@@ -22,7 +22,7 @@ inline void wait_for_go() {
 inline int finish_in_step(double figure) { return write(answer_fd, &figure, sizeof figure) != sizeof figure; }
 
 // The parent's half. A child that has not answered after a minute has failed.
-inline bool run_together(int n, std::vector<double>& figures) {
+inline bool run_together(int n, bool quick, std::vector<double>& figures) {
     const auto read_from = [](int fd, void* to, std::size_t bytes) {
         pollfd p{fd, POLLIN, 0};
         return poll(&p, 1, 60000) == 1 && read(fd, to, bytes) == static_cast<ssize_t>(bytes);
@@ -41,7 +41,7 @@ inline bool run_together(int n, std::vector<double>& figures) {
         posix_spawn_file_actions_adddup2(&actions, go[0], go_fd);
         posix_spawn_file_actions_adddup2(&actions, answer[1], answer_fd);
         char self[] = "/proc/self/exe";
-        char* arguments[] = {self, const_cast<char*>(in_step), nullptr};
+        char* arguments[] = {self, const_cast<char*>(in_step), const_cast<char*>(quick ? "--quick" : nullptr), nullptr};
         Child child{-1, go[1], answer[0]};
         ok = posix_spawn(&child.pid, self, &actions, nullptr, arguments, environ) == 0;
         posix_spawn_file_actions_destroy(&actions);
