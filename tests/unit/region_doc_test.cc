@@ -78,6 +78,11 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
     {"barcuda_client",
      {sizeof(barcuda_client),
       {FIELD(barcuda_client, pid), FIELD(barcuda_client, reserved), FIELD(barcuda_client, program)}}},
+    {"barcuda_calls",
+     {sizeof(barcuda_calls),
+      {FIELD(barcuda_calls, asked), FIELD(barcuda_calls, function), FIELD(barcuda_calls, status),
+       FIELD(barcuda_calls, reserved0), FIELD(barcuda_calls, reserved1), FIELD(barcuda_calls, done),
+       FIELD(barcuda_calls, reserved2)}}},
     {"pvirtq_desc",
      {sizeof(virtqueue::Descriptor<>),
       {{"addr", {offsetof(virtqueue::Descriptor<>, addr), 8}},
@@ -97,7 +102,7 @@ std::map<std::string, Fields> documented_structs() {
     std::smatch match;
     for (const std::string& line : document()) {
         if (std::regex_match(line, match, heading)) current = match[1];
-        else if (line.empty() ? structs.contains(current) : line[0] != '|') current.clear();
+        else if (structs.contains(current) && (line.empty() || line[0] != '|')) current.clear();  // its table has ended
         if (current.empty() || line.empty() || line[0] != '|') continue;
         const auto c = cells(line);
         if (c.size() < 3 || c[0].find_first_not_of("0123456789") != std::string::npos) continue;
@@ -157,6 +162,7 @@ TEST(RegionDoc, PartsLieWhereTheTablesSay) {
         {"ring", {BARCUDA_RING_OFFSET, BARCUDA_QUEUE_SIZE * 16}},
         {"driver event suppression", {BARCUDA_DRIVER_EVENT_OFFSET, 4}},
         {"device event suppression", {BARCUDA_DEVICE_EVENT_OFFSET, 4}},
+        {"calls", {BARCUDA_CALLS_OFFSET, sizeof(barcuda_calls)}},
         {"commands", {BARCUDA_COMMANDS_OFFSET, BARCUDA_COMMANDS_SIZE}},
     };
     std::set<std::string> seen;
