@@ -329,4 +329,50 @@ TEST_F(SoftGraph, AUserObjectGoesWithItsLastHolder) {
     EXPECT_EQ(1, gone);
 }
 
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+TEST_F(SoftGraph, MemoryAllocatedAndFreedInACaptureIsTheGraphs) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUdeviceptr inside = 0;
+    const std::size_t before = free_memory();
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemAllocAsync(&inside, 256, stream));
+    OK(cuMemsetD32Async(inside, 5, 64, stream));
+    OK(cuMemcpyDtoDAsync(at, inside, 4, stream));
+    OK(cuMemFreeAsync(inside, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    launch(exec);
+    launch(exec);
+    EXPECT_EQ(5, word());
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphExecDestroy(exec));
+    EXPECT_EQ(before, free_memory());
+}
+
+TEST_F(SoftGraph, WhatAGraphLeftAllocatedIsFreedLikeAnyMemory) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
+    const std::size_t before = free_memory();
+    CUDA_MEM_ALLOC_NODE_PARAMS asked{};
+    asked.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    asked.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    asked.bytesize = 1024;
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &asked));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    launch(exec);
+    SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));  // not freed yet
+    OK(cuMemFreeAsync(asked.dptr, stream));
+    OK(cuStreamSynchronize(stream));
+    launch(exec);
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuMemsetD8(asked.dptr, 1, 1024));  // in use, so still there
+    OK(cuMemFree(asked.dptr));
+    EXPECT_EQ(before, free_memory());
+}
+
 }  // namespace

@@ -118,3 +118,23 @@ CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* m
         *memoryRequirements = {bytes, Heap::granule, {}};
     });
 }
+
+// Planes are of video formats, and tiles of sparse arrays: there are neither.
+CUresult cuArrayGetPlane(CUarray*, CUarray hArray, unsigned int) {
+    return api([&] {
+        Driver::get().arrays.find(hArray);
+        fail(CUDA_ERROR_INVALID_VALUE);
+    });
+}
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUarray array) {
+    return api([&] {
+        Driver::get().arrays.find(array);
+        fail(CUDA_ERROR_INVALID_VALUE);
+    });
+}
+CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUmipmappedArray mipmap) {
+    return api([&] {
+        Driver::get().mipmaps.find(mipmap);
+        fail(CUDA_ERROR_INVALID_VALUE);
+    });
+}

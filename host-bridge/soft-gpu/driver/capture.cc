@@ -178,13 +178,6 @@ Info info(CUstream handle) {
             stream->frontier.size()};
 }
 
-std::vector<GraphNode*> nodes_of(const CUgraphNode* handles, std::size_t count) {
-    require(handles || count == 0);
-    std::vector<GraphNode*> nodes;
-    for (std::size_t i = 0; i < count; ++i) nodes.push_back(Driver::get().nodes.find(handles[i]).get());
-    return nodes;
-}
-
 CUresult put_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                   const CUgraphNode** frontier, const CUgraphEdgeData** edges, std::size_t* count, const char* name) {
     return api(

@@ -111,6 +111,23 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
     });
 }
 
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                               CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, CUstream hStream) {
+    return api([&] {  // one after the other: an order that every attribute allows
+        require(dsts && srcs && sizes && count != 0 && attrs && attrsIdxs && numAttrs != 0 && numAttrs <= count);
+        require(hStream != nullptr && hStream != CU_STREAM_LEGACY);
+        for (std::size_t i = 0; i < count; ++i)
+            copy_later(copy_line(dsts[i], Where::any, srcs[i], Where::any, sizes[i]), hStream);
+    });
+}
+CUresult cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                            CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, size_t* failIdx,
+                            CUstream hStream) {
+    const CUresult result = cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+    if (result != CUDA_SUCCESS && failIdx) *failIdx = SIZE_MAX;  // CUDA's word for "not one of them in particular"
+    return result;
+}
+
 // ---- rectangles and boxes -------------------------------------------------------------------------------------------
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* pCopy) {

@@ -92,7 +92,8 @@ CUresult Driver::initialize() {
     the_driver.store(driver, std::memory_order_release);
     driver->primary = std::make_shared<Context>(CU_CTX_SCHED_AUTO, true);
     driver->contexts.add(driver->primary);
-    driver->default_pool = driver->current_pool = std::make_shared<Pool>();
+    driver->default_pool = std::make_shared<Pool>();
+    driver->set_current(driver->default_pool);
     driver->pools.add(driver->default_pool);
     // The child has neither our threads nor our memory: as with hardware, it cannot go on where its parent was.
     pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });

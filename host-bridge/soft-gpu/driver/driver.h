@@ -65,7 +65,17 @@ struct Driver {
     Handles<CUarray, Array> arrays;
     Handles<CUmipmappedArray, Mipmap> mipmaps;
 
-    std::shared_ptr<Pool> default_pool, current_pool;
+    std::shared_ptr<Pool> default_pool;
+    std::shared_ptr<Pool> current() {
+        std::lock_guard lock(current_mutex);
+        return current_pool;
+    }
+    void set_current(std::shared_ptr<Pool> pool) {
+        std::lock_guard lock(current_mutex);
+        current_pool = std::move(pool);
+    }
+    std::mutex current_mutex;
+    std::shared_ptr<Pool> current_pool;
     std::atomic<std::uint64_t> next_id{1};  // of contexts, streams, allocations, captures
 };
 

@@ -22,6 +22,9 @@
     ENTRY(cuMipmappedArrayGetLevel, 5000) \
     ENTRY(cuMipmappedArrayDestroy, 5000) \
     ENTRY(cuMipmappedArrayGetMemoryRequirements, 11060) \
+    ENTRY(cuArrayGetPlane, 11020) \
+    ENTRY(cuArrayGetSparseProperties, 11010) \
+    ENTRY(cuMipmappedArrayGetSparseProperties, 11010) \
     /* capture.cc */ \
     STREAM(cuStreamBeginCapture_v2, 10010, ptsz, 10010, 2) \
     STREAM(cuStreamBeginCapture, 10000, ptsz, 10000, 1) \
@@ -79,6 +82,8 @@
     STREAM(cuMemcpyDtoDAsync_v2, 3020, ptsz, 7000, 4) \
     STREAM(cuMemcpyPeer, 4000, ptds, 7000, 5) \
     STREAM(cuMemcpyPeerAsync, 4000, ptsz, 7000, 6) \
+    STREAM(cuMemcpyBatchAsync_v2, 13000, ptsz, 13000, 8) \
+    STREAM(cuMemcpyBatchAsync, 12080, ptsz, 12080, 9) \
     STREAM(cuMemcpy2D_v2, 3020, ptds, 7000, 1) \
     STREAM(cuMemcpy2DUnaligned_v2, 3020, ptds, 7000, 1) \
     STREAM(cuMemcpy2DAsync_v2, 3020, ptsz, 7000, 2) \
@@ -174,6 +179,14 @@
     ENTRY(cuUserObjectRelease, 11030) \
     ENTRY(cuGraphRetainUserObject, 11030) \
     ENTRY(cuGraphReleaseUserObject, 11030) \
+    /* graph_memory_calls.cc */ \
+    ENTRY(cuGraphAddMemAllocNode, 11040) \
+    ENTRY(cuGraphMemAllocNodeGetParams, 11040) \
+    ENTRY(cuGraphAddMemFreeNode, 11040) \
+    ENTRY(cuGraphMemFreeNodeGetParams, 11040) \
+    ENTRY(cuDeviceGetGraphMemAttribute, 11040) \
+    ENTRY(cuDeviceSetGraphMemAttribute, 11040) \
+    ENTRY(cuDeviceGraphMemTrim, 11040) \
     /* graph_node_calls.cc */ \
     ENTRY(cuGraphAddKernelNode_v2, 12000) \
     ENTRY(cuGraphAddKernelNode, 10000) \
@@ -262,6 +275,9 @@
     STREAM(cuMemPrefetchAsync, 8000, ptsz, 8000, 4) \
     ENTRY(cuMemAdvise_v2, 12020) \
     ENTRY(cuMemAdvise, 8000) \
+    STREAM(cuMemPrefetchBatchAsync, 13000, ptsz, 13000, 8) \
+    STREAM(cuMemDiscardBatchAsync, 13000, ptsz, 13000, 5) \
+    STREAM(cuMemDiscardAndPrefetchBatchAsync, 13000, ptsz, 13000, 8) \
     /* module_calls.cc */ \
     ENTRY(cuModuleLoad, 2000) \
     ENTRY(cuModuleLoadData, 2000) \
@@ -291,6 +307,8 @@
     ENTRY(cuOccupancyMaxPotentialBlockSize, 6050) \
     ENTRY(cuOccupancyMaxPotentialBlockSizeWithFlags, 7000) \
     ENTRY(cuOccupancyAvailableDynamicSMemPerBlock, 10020) \
+    ENTRY(cuOccupancyMaxPotentialClusterSize, 11070) \
+    ENTRY(cuOccupancyMaxActiveClusters, 11070) \
     /* other_calls.cc */ \
     ENTRY(cuProfilerStart, 4000) \
     ENTRY(cuProfilerStop, 4000) \
@@ -306,6 +324,9 @@
     ENTRY(cuDeviceGetDefaultMemPool, 11020) \
     ENTRY(cuDeviceGetMemPool, 11020) \
     ENTRY(cuDeviceSetMemPool, 11020) \
+    ENTRY(cuMemGetDefaultMemPool, 13000) \
+    ENTRY(cuMemGetMemPool, 13000) \
+    ENTRY(cuMemSetMemPool, 13000) \
     ENTRY(cuMemPoolCreate, 11020) \
     ENTRY(cuMemPoolDestroy, 11020) \
     ENTRY(cuMemPoolTrimTo, 11020) \
@@ -326,6 +347,7 @@
     STREAM(cuStreamGetId, 12000, ptsz, 12000, 2) \
     STREAM(cuStreamGetDevice, 12080, ptsz, 12080, 2) \
     STREAM(cuStreamGetCtx, 9020, ptsz, 9020, 2) \
+    STREAM(cuStreamGetCtx_v2, 12050, ptsz, 12050, 3) \
     STREAM(cuStreamAttachMemAsync, 6000, ptsz, 7000, 4) \
     STREAM(cuStreamGetAttribute, 11000, ptsz, 11000, 3) \
     STREAM(cuStreamSetAttribute, 11000, ptsz, 11000, 3) \

@@ -36,6 +36,13 @@ void Graph::remove(GraphNode& node) {
     std::erase_if(nodes, [&](const auto& each) { return each.get() == &node; });
 }
 
+std::vector<GraphNode*> nodes_of(const CUgraphNode* handles, std::size_t count) {
+    require(handles || count == 0);
+    std::vector<GraphNode*> nodes;
+    for (std::size_t i = 0; i < count; ++i) nodes.push_back(Driver::get().nodes.find(handles[i]).get());
+    return nodes;
+}
+
 void link(GraphNode& first, GraphNode& second) {
     require(&first.graph == &second.graph && &first != &second);
     require(std::find(second.after.begin(), second.after.end(), &first) == second.after.end());

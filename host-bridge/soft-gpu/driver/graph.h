@@ -81,6 +81,8 @@ struct GraphRun final : OperationOf<GraphRun, CU_GRAPH_NODE_TYPE_GRAPH> {
     void run(Context& context) override;
 };
 
+std::vector<GraphNode*> nodes_of(const CUgraphNode* handles, std::size_t count);
+
 // Guards the structure of all graphs; taken after a context's order, never before it.
 std::mutex& graphs_mutex();
 

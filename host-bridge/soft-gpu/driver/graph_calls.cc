@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/graph_memory.h"
 #include "host-bridge/soft-gpu/driver/graph_node.h"
 
 namespace barcuda::soft::driver {
@@ -303,6 +304,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
         std::unique_lock lock(exec->launching);  // one launch after the other, in the order of the calls
         {
             std::lock_guard structure(graphs_mutex());
+            check_allocations(*exec);
             run->plan = plan_of_launch(*exec, records);
         }
         exec->last = stream->context().post(*stream, std::move(run), {exec->last});

@@ -4,6 +4,7 @@
 
 #include "host-bridge/soft-gpu/driver/copy.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/graph_memory.h"
 #include "host-bridge/soft-gpu/driver/graph_node.h"
 
 namespace barcuda::soft::driver {
@@ -43,7 +44,7 @@ std::shared_ptr<Operation> values_operation(const CUDA_BATCH_MEM_OP_NODE_PARAMS&
     return values(asked.paramArray, asked.count);
 }
 
-std::shared_ptr<Operation> operation_of(const CUgraphNodeParams& asked) {
+std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked) {
     switch (asked.type) {
         case CU_GRAPH_NODE_TYPE_KERNEL: {
             const auto& k = asked.kernel;
@@ -90,13 +91,6 @@ CUDA_KERNEL_NODE_PARAMS_v2 parameters_of(Launch& launch) {
 }
 
 namespace {
-
-std::vector<GraphNode*> nodes_of(const CUgraphNode* handles, std::size_t count) {
-    require(handles || count == 0);
-    std::vector<GraphNode*> nodes;
-    for (std::size_t i = 0; i < count; ++i) nodes.push_back(Driver::get().nodes.find(handles[i]).get());
-    return nodes;
-}
 
 // `make` builds the operation from the parameters of the API.
 template <class Make> CUresult add(CUgraphNode* made, CUgraph handle, const CUgraphNode* dependencies,

@@ -15,6 +15,7 @@ namespace barcuda::soft::driver {
 
 class Context;
 class Pool;
+struct GraphMemory;
 
 // Device memory without an address yet (cuMemCreate): a memory file that may be mapped several times.
 struct Physical {
@@ -40,6 +41,7 @@ struct Allocation {
     bool writable = true;
     bool sync_memops = false;
     std::shared_ptr<Pool> pool{};          // of cuMemAllocAsync
+    std::weak_ptr<GraphMemory> graph{};    // of a graph's allocation node
     std::shared_ptr<Physical> physical{};  // of mapped memory
     std::size_t offset = 0;                // in it
 

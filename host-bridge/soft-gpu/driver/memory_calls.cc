@@ -5,6 +5,8 @@
 
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/graph_memory.h"
+#include "host-bridge/soft-gpu/driver/pool.h"
 
 namespace barcuda::soft::driver {
 namespace {
@@ -84,7 +86,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         const auto target = Driver::get().memory.find(dptr);
         require(target && target->base == dptr && target->in_heap());
         context->synchronize();  // CUDA waits for the work that may still use it
-        Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.in_heap(); });
+        if (!free_graph_memory(dptr)) {
+            const Allocation gone =
+                Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.in_heap(); });
+            if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
+        }
         context->check();
     });
 }
@@ -302,4 +308,27 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
 }
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
     return cuMemAdvise_v2(devPtr, count, advice, {CU_MEM_LOCATION_TYPE_DEVICE, device});
+}
+
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
+                                 size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                                 CUstream hStream) {
+    return api([&] {
+        require(dptrs && sizes && prefetchLocs && prefetchLocIdxs && numPrefetchLocs != 0 && flags == 0);
+        stream_of(hStream);
+        for (std::size_t i = 0; i < count; ++i) require_managed(dptrs[i], sizes[i]);
+    });
+}
+CUresult cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, unsigned long long flags,
+                                CUstream hStream) {
+    return api([&] {  // what is discarded may be anything, so also what it was
+        require(dptrs && sizes && flags == 0);
+        stream_of(hStream);
+        for (std::size_t i = 0; i < count; ++i) require_managed(dptrs[i], sizes[i]);
+    });
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, CUmemLocation* prefetchLocs,
+                                           size_t* prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
+                                           CUstream hStream) {
+    return cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }

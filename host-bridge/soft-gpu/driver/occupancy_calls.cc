@@ -86,3 +86,24 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunc
         *dynamicSmemSize = low;
     });
 }
+
+// Clusters of one block are all that there are.
+CUresult cuOccupancyMaxPotentialClusterSize(int* clusterSize, CUfunction func, const CUlaunchConfig* config) {
+    return api([&] {
+        require(clusterSize && config);
+        function_of(func);
+        *clusterSize = 1;
+    });
+}
+CUresult cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func, const CUlaunchConfig* config) {
+    return api([&] {
+        require(numClusters && config && (config->numAttrs == 0 || config->attrs));
+        for (unsigned i = 0; i < config->numAttrs; ++i) {
+            const auto& size = config->attrs[i].value.clusterDim;
+            if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && size.x * size.y * size.z > 1)
+                refuse("a cluster of blocks");
+        }
+        const int threads = static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
+        *numClusters = blocks(*function_of(func), threads, config->sharedMemBytes) * Driver::get().settings.cores;
+    });
+}

@@ -1,6 +1,7 @@
 // pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*.
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/graph_memory.h"
 #include "host-bridge/soft-gpu/driver/pool.h"
 
 namespace barcuda::soft::driver {
@@ -31,9 +32,17 @@ CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Contex
 }
 
 void give_back(CUdeviceptr address) {
+    if (free_graph_memory(address)) return;
     const Allocation gone =
         Driver::get().memory.remove(address, [](const Allocation& allocation) { return allocation.in_heap(); });
     if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
+}
+
+void require_device_pool(const CUmemLocation* location, CUmemAllocationType type) {
+    require(location != nullptr);
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        refuse("a memory pool that is not a device's");
+    require_device(location->id);
 }
 
 void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_ptr<Pool>& pool, CUstream handle) {
@@ -41,7 +50,16 @@ void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_pt
     const auto stream = stream_of(handle);
     {
         std::lock_guard lock(stream->context().order);
-        if (stream->capture) refuse("cuMemAllocAsync in a capture");
+        if (stream->capture) {
+            CUDA_MEM_ALLOC_NODE_PARAMS asked{};
+            asked.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+            asked.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+            asked.bytesize = size;
+            auto node = allocate_in_graph(asked, stream->context().handle());
+            *made = node->memory->address;
+            capture_operation(*stream, std::move(node));
+            return;
+        }
     }
     try {
         *made = allocate(pool, size, stream->context());
@@ -59,7 +77,7 @@ void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_pt
 using namespace barcuda::soft::driver;
 
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-    return api([&] { allocate_in_order(dptr, bytesize, Driver::get().current_pool, hStream); });
+    return api([&] { allocate_in_order(dptr, bytesize, Driver::get().current(), hStream); });
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     return api([&] { allocate_in_order(dptr, bytesize, Driver::get().pools.find(pool), hStream); });
@@ -70,7 +88,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
         if (dptr == 0) return;
         {
             std::lock_guard lock(stream->context().order);
-            if (stream->capture) refuse("cuMemFreeAsync in a capture");
+            if (stream->capture) return capture_operation(*stream, free_in_graph(dptr));
         }
         const auto target = Driver::get().memory.find(dptr);
         require(target && target->base == dptr && target->in_heap());
@@ -89,13 +107,34 @@ CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
     return api([&] {
         require(pool);
         require_device(dev);
-        *pool = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().current_pool);
+        *pool = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().current());
     });
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
     return api([&] {
         require_device(dev);
-        Driver::get().current_pool = Driver::get().pools.find(pool);
+        Driver::get().set_current(Driver::get().pools.find(pool));
+    });
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
+    return api([&] {
+        require_device_pool(location, type);
+        require(pool_out);
+        *pool_out = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().default_pool);
+    });
+}
+CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
+    return api([&] {
+        require_device_pool(location, type);
+        require(pool);
+        *pool = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().current());
+    });
+}
+CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
+    return api([&] {
+        require_device_pool(location, type);
+        Driver::get().set_current(Driver::get().pools.find(pool));
     });
 }
 
@@ -115,7 +154,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
         Driver& driver = Driver::get();
         require(driver.pools.find(pool) != driver.default_pool);
         const auto gone = driver.pools.take(pool);  // lives on until its last allocation is freed
-        if (driver.current_pool == gone) driver.current_pool = driver.default_pool;
+        if (driver.current() == gone) driver.set_current(driver.default_pool);
     });
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {

@@ -123,6 +123,11 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
     });
 }
 
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
+    if (pGreenCtx) *pGreenCtx = nullptr;  // there are none
+    return cuStreamGetCtx(hStream, pCtx);
+}
+
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t, unsigned int flags) {
     return api([&] {
         stream_of(hStream);
