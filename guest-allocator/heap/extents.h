@@ -33,8 +33,9 @@ class ExtentSource {
     // where parent and child would share them, so that the heap copies in the child (fork.cc).
     virtual bool forks_by_itself() const noexcept = 0;
 
-    // A descriptor in which the byte at window().address + x stands at file offset x: a forked child copies through it,
-    // and skips holes (SEEK_DATA). -1: it copies from the mapping. Asked for in the child, and not closed by the heap.
+    // A descriptor of the file that the extents are mappings of (where in it, the heap asks the kernel): a forked child
+    // copies through it, and skips holes. -1: it copies from the mapping. Asked for in the child; the heap does not
+    // close it.
     virtual int file() const noexcept { return -1; }
 
     // In a forked child, after the heap has its snapshot and before fork() returns: the connection is the parent's.

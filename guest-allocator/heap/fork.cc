@@ -15,7 +15,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -51,55 +54,91 @@ template <class F> void each_extent(F visit) noexcept {
     }
 }
 
-// Copies [from, from + bytes) to `to`, which is zeros. Reading a hole of shared memory would fill it, so where there is
-// a file its holes are left out; and read() from it takes half as long as memcpy, which faults on both sides.
+// Where in `file` the mapping has the byte at `address`, by the kernel's own list; -1 if it maps another file there.
+off_t offset_in(int file, const void* address) noexcept {
+    struct stat wanted;
+    const int maps = fstat(file, &wanted) ? -1 : open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (maps < 0) return -1;
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    off_t found = -1;
+    char text[4096];
+    std::size_t held = 0;
+    for (ssize_t n; found < 0 && (n = read(maps, text + held, sizeof text - 1 - held)) > 0;) {
+        text[held += static_cast<std::size_t>(n)] = 0;
+        char* line = text;
+        for (char* end; (end = std::strchr(line, '\n')); line = end + 1) {
+            unsigned long begin, behind, offset, inode;
+            unsigned major_, minor_;
+            *end = 0;
+            if (sscanf(line, "%lx-%lx %*s %lx %x:%x %lu", &begin, &behind, &offset, &major_, &minor_, &inode) == 6 &&
+                begin <= at && at < behind && inode == wanted.st_ino && makedev(major_, minor_) == wanted.st_dev)
+                found = static_cast<off_t>(offset + (at - begin));
+        }
+        held = std::strlen(line);
+        std::memmove(text, line, held);
+        if (held > sizeof text / 2) held = 0;  // a line without end: none of ours
+    }
+    close(maps);
+    return found;
+}
+
+// Copies an extent's bytes from the region to private memory, which is zeros. Reading a hole of shared memory would
+// fill it, so where there is a file its holes are left out; and read() from it takes half as long as memcpy, which
+// faults on both sides.
 class Copier {
   public:
-    Copier() : file_(connection.source->file()) {}
-    void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-        const auto offset = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(from) - window.base.load());
-        const off_t end = offset + static_cast<off_t>(bytes);
-        for (off_t at = offset, hole; at < end; at = hole) {
+    Copier(Extent extent, int file) : from_(extent.address), file_(file) {
+        if (file_ >= 0 && (start_ = offset_in(file_, from_)) < 0) file_ = -1;
+    }
+    // [at, at + bytes) of the extent, to `to`.
+    void copy(std::byte* to, std::size_t at, std::size_t bytes) noexcept {
+        const std::size_t end = at + bytes;
+        for (std::size_t hole, begin = at; begin < end; begin = hole) {
             hole = end;
             if (file_ >= 0) {
-                const off_t data = lseek(file_, at, SEEK_DATA);
-                if (data >= end || (data < 0 && errno == ENXIO)) return;  // nothing but holes
+                const off_t data = lseek(file_, start_ + static_cast<off_t>(begin), SEEK_DATA) - start_;
+                if (data < 0 && errno == ENXIO) return;  // nothing but holes from here on
+                if (data >= static_cast<off_t>(end)) return;
                 if (data >= 0) {
-                    at = data;
-                    if (const off_t next = lseek(file_, at, SEEK_HOLE); next > at && next < end) hole = next;
+                    begin = static_cast<std::size_t>(data);
+                    const off_t next = lseek(file_, start_ + data, SEEK_HOLE) - start_;
+                    if (next > data && next < static_cast<off_t>(end)) hole = static_cast<std::size_t>(next);
                 }  // a file that cannot tell has no holes
             }
-            copy_data(to + (at - offset), from + (at - offset), at, static_cast<std::size_t>(hole - at));
-            statistics.fork_bytes.add(static_cast<std::size_t>(hole - at));
+            copy_data(to + (begin - at), begin, hole - begin);
+            statistics.fork_bytes.add(hole - begin);
         }
     }
 
   private:
-    void copy_data(std::byte* to, const std::byte* from, off_t offset, std::size_t bytes) noexcept {
+    void copy_data(std::byte* to, std::size_t at, std::size_t bytes) noexcept {
         while (bytes && file_ >= 0) {
-            const ssize_t n = pread(file_, to, bytes, offset);
+            const ssize_t n = pread(file_, to, bytes, start_ + static_cast<off_t>(at));
             if (n <= 0) break;
-            to += n, from += n, offset += n, bytes -= static_cast<std::size_t>(n);
+            to += n, at += static_cast<std::size_t>(n), bytes -= static_cast<std::size_t>(n);
         }
-        std::memcpy(to, from, bytes);
+        std::memcpy(to, from_ + at, bytes);
     }
-    const int file_;
+    const std::byte* const from_;
+    int file_;
+    off_t start_ = 0;
 };
 
-void snapshot(Copier& copier, Use use, Extent extent) noexcept {
+void snapshot(Use use, Extent extent, int file) noexcept {
+    Copier copier(extent, file);
     constexpr std::size_t huge = std::size_t{2} << 20;  // aligned to it, the move below moves page tables, not entries
     auto* raw = static_cast<std::byte*>(
         mmap(nullptr, extent.bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (raw == MAP_FAILED) die("no memory for a forked child's copy of the heap");
     auto* to = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(raw), huge));
     if (use == Use::small) {
-        copier.copy(to, extent.address, extent.bytes);
+        copier.copy(to, 0, extent.bytes);
     } else {
         (use == Use::pinned ? pinned : pageable).each_block(extent, [&](std::byte* block, std::size_t bytes) {
             // Huge pages where a block fills them: a fault for 512 pages. Not for the rest: they would be mostly empty.
-            std::byte* const at = to + (block - extent.address);
-            if (bytes >= 2 * huge) madvise(at, bytes, MADV_HUGEPAGE);
-            copier.copy(at, block, bytes);
+            const auto at = static_cast<std::size_t>(block - extent.address);
+            if (bytes >= 2 * huge) madvise(to + at, bytes, MADV_HUGEPAGE);
+            copier.copy(to + at, at, bytes);
         });
     }
     if (mremap(to, extent.bytes, extent.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, extent.address) != extent.address)
@@ -140,9 +179,9 @@ void child() noexcept {
     if (connection.source) {
         kept_by_copy = !connection.source->forks_by_itself();
         forget_statistics();
-        Copier copier;
+        const int file = kept_by_copy ? connection.source->file() : -1;
         each_extent([&](std::size_t first, Use use, Extent extent) {
-            if (kept_by_copy) snapshot(copier, use, extent);
+            if (kept_by_copy) snapshot(use, extent, file);
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
                 granules[g].use.store(use == Use::small ? Use::kept_small : Use::kept_pages, std::memory_order_relaxed);
         });

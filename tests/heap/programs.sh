@@ -145,7 +145,7 @@ do_redis() {
 
 check() {
     name=$1
-    ("do_$name") >"$here/native" 2>&1
+    (export LD_PRELOAD=; "do_$name") >"$here/native" 2>&1
     ran=1
     for threshold in 0 64K; do
         (
