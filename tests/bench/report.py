@@ -112,11 +112,16 @@ def columns_of(got):
 TITLES = {'native': 'native', 'flat': 'Barcuda, flat', 'vm': 'Barcuda, in a VM'}
 
 
-def lines_of(got):
+def lines_of(got, barred=None):
+    """The table: all of it, or only rows that have a bar, or only those that have none."""
     columns = columns_of(got)
-    yield ['metric', 'unit'] + [TITLES[c] for c in columns] + ['flat / native', 'bar', 'met']
+    guest = ['VM / native'] * ('vm' in columns and 'native' in columns)
+    yield ['metric', 'unit'] + [TITLES[c] for c in columns] + ['flat / native'] + guest + ['bar', 'met']
     for metric, row in got['rows'].items():
-        yield [metric, row['unit']] + [cell(row, c) for c in columns] + list(judged(got, metric))
+        ratio, bar, met = judged(got, metric)
+        if barred in (None, bool(bar)):
+            more = [judged(got, metric, 'vm')[0]] * len(guest)
+            yield [metric, row['unit']] + [cell(row, c) for c in columns] + [ratio] + more + [bar, met]
 
 
 def plain_table(got):
@@ -153,7 +158,8 @@ def section(got, name):
     missed = [m for m in got['rows'] if judged(got, m)[2] == 'no']
     met = sum(judged(got, m)[2] == 'yes' for m in got['rows'])
     text += ['', f'{met} bars are met' + (f'; missed: {", ".join(f"`{m}`" for m in missed)}.' if missed else ', none is missed.'),
-             '', markdown_table(lines_of(got)), '']
+             '', markdown_table(lines_of(got, True)), '', 'The rest of the same run:', '',
+             markdown_table([line[:-2] for line in lines_of(got, False)]), '']
     return text
 
 
