@@ -67,23 +67,31 @@ void Coder::layout() {
     for (int p : written_.results) out_.results.push_back(formal(p));
 }
 
-Slot Coder::slot_of(int reg) {
+unsigned Coder::slot_bytes(int reg) const {
+    const Type type = written_.registers[static_cast<std::size_t>(reg)];
+    return type == Type::pred ? 4 : std::max(2u, bytes_of(type)) * lane_count;
+}
+
+Slot Coder::fresh(unsigned bytes) {
+    if (bytes >= 64) out_.register_bytes = align_up(out_.register_bytes, 64);
+    const Slot slot = out_.register_bytes | registers_bank;
+    out_.register_bytes += align_up(bytes, 4);
+    return slot;
+}
+
+Slot Coder::slot_of(int reg, bool write) {
+    if (recording_)
+        accesses_.push_back({static_cast<std::uint32_t>(in_ - written_.body.data()), reg, write && in_->guard < 0});
     Slot& slot = slots_[static_cast<std::size_t>(reg)];
-    if (slot == nowhere) {
-        const Type type = written_.registers[static_cast<std::size_t>(reg)];
-        const std::uint32_t bytes = type == Type::pred ? 4 : std::max(2u, bytes_of(type)) * lane_count;
-        if (bytes >= 64) out_.register_bytes = align_up(out_.register_bytes, 64);
-        slot = out_.register_bytes | registers_bank;
-        out_.register_bytes += bytes;
-    }
+    if (slot == nowhere) slot = fresh(slot_bytes(reg));
     return slot;
 }
 
 Slot Coder::scratch(unsigned bytes) {
-    out_.register_bytes = align_up(out_.register_bytes, 64);
-    const Slot slot = out_.register_bytes | registers_bank;
-    out_.register_bytes += bytes * lane_count;
-    return slot;
+    auto& pool = scratch_[bytes];
+    const auto used = scratch_used_[bytes]++;
+    if (used == pool.size()) pool.push_back(fresh(bytes * lane_count));
+    return pool[used];
 }
 
 Slot Coder::constant(std::uint64_t bits, unsigned bytes) {
@@ -105,7 +113,32 @@ Slot Coder::constant(std::uint64_t bits, unsigned bytes) {
 // ---- the whole body
 // ----------------------------------------------------------------------------------------------------
 
+// The body is decoded twice: to see which registers live together, and then with few slots for them.
 void Coder::function() {
+    const bool by_registers =
+        std::any_of(written_.variables.begin(), written_.variables.end(), [](const auto& v) { return v.reg >= 0; });
+    if (!by_registers) {
+        recording_ = true;
+        body();
+        recording_ = false;
+        allocate();
+    }
+    body();
+}
+
+void Coder::allocate() {
+    std::vector<unsigned> bytes;
+    for (std::size_t r = 0; r < slots_.size(); ++r) bytes.push_back(slot_bytes(static_cast<int>(r)));
+    std::uint32_t end = 0;
+    slots_ = assign(live_intervals(written_, accesses_), bytes, 8 * lane_count, &end);
+    out_.register_bytes = end;
+    out_.code.clear(), out_.lines.clear(), out_.texts.clear(), out_.lists.clear(), out_.calls.clear(),
+        out_.callees.clear(), out_.constants.clear();
+    constants_.clear(), fixes_.clear(), scratch_.clear();
+    condition_code_ = nowhere;
+}
+
+void Coder::body() {
     const Decoders& table = decoders();
     std::vector<std::uint32_t> starts;  // of each written instruction
     for (const auto& in : written_.body) {
@@ -118,7 +151,10 @@ void Coder::function() {
     ast::Instruction end;
     end.name = end_text, end.text = end_text,
     end.line = written_.body.empty() ? written_.line : written_.body.back().line;
+    const bool recording = recording_;
+    recording_ = false;
     decode(end, table);
+    recording_ = recording;
     for (const auto& fix : fixes_) {
         const auto label = written_.labels.find(fix.label);
         const auto at = label == written_.labels.end() ? nowhere : starts[label->second];
@@ -131,6 +167,7 @@ void Coder::function() {
 void Coder::decode(const ast::Instruction& in, const Decoders& table) {
     in_ = &in;
     taken_ = 0;
+    scratch_used_.clear();
     const auto first = out_.code.size();
     // Families share names: "add.i", "add.f", "add.h". The last type written decides.
     Decoder decoder = nullptr;
@@ -259,7 +296,7 @@ Slot Coder::write_wide(const ast::Operand& o, Type type, unsigned* bytes) {
     if (held == Type::pred || bytes_of(held) < bytes_of(type))
         refuse("'" + std::string(in_->text) + "': a register's type does not fit");
     *bytes = std::max(2u, bytes_of(held));
-    return slot_of(o.index);
+    return slot_of(o.index, true);
 }
 
 Slot Coder::write(const ast::Operand& o, Type type) {
@@ -278,8 +315,9 @@ Slot Coder::read_predicate(const ast::Operand& o) {
 
 Slot Coder::write_predicate(const ast::Operand& o) {
     if (o.kind == ast::Operand::sink) return scratch(4);
-    if (o.negated) refuse();
-    return read_predicate(o);
+    if (o.negated || o.kind != ast::Operand::reg || written_.registers[static_cast<std::size_t>(o.index)] != Type::pred)
+        refuse();
+    return slot_of(o.index, true);
 }
 
 // The base register and offset of [x], and the state space when the symbol tells it.

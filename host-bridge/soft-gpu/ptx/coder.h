@@ -10,6 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "host-bridge/soft-gpu/ptx/allocate.h"
 #include "host-bridge/soft-gpu/ptx/ast.h"
 #include "host-bridge/soft-gpu/ptx/errors.h"
 #include "host-bridge/soft-gpu/ptx/lanes.h"
@@ -64,9 +65,10 @@ class Coder {
     Slot write_predicate(const ast::Operand& o);
     Slot constant(std::uint64_t bits, unsigned bytes);
     Slot scratch(unsigned bytes);          // for a result that nobody wants
+    Slot fresh(unsigned bytes);            // a slot that nothing shares
     Slot stack_base() const { return 0; }  // a 64-bit register: where the frame's stack begins
     Slot condition_code() {
-        return condition_code_ == nowhere ? condition_code_ = scratch(4) : condition_code_;
+        return condition_code_ == nowhere ? condition_code_ = fresh(4 * lane_count) : condition_code_;
     }  // of add.cc
     Slot parameters_base() { return symbols_.special("parameters", 8); }
     std::size_t parameter_bytes() const {
@@ -98,7 +100,10 @@ class Coder {
         std::size_t list;
         std::string_view label;
     };
-    Slot slot_of(int reg);
+    Slot slot_of(int reg, bool write = false);
+    void body();
+    void allocate();
+    unsigned slot_bytes(int reg) const;
     void layout();
     void decode(const ast::Instruction& in, const Decoders& decoders);
 
@@ -112,6 +117,10 @@ class Coder {
     std::map<std::pair<std::uint64_t, unsigned>, Slot> constants_;
     std::vector<Fix> fixes_;
     Slot condition_code_ = nowhere;
+    std::vector<Access> accesses_;  // of the first pass
+    bool recording_ = false;
+    std::map<unsigned, std::vector<Slot>> scratch_;  // by size; free again with every instruction
+    std::map<unsigned, std::size_t> scratch_used_;
 };
 
 // Every family adds its decoders.

@@ -68,33 +68,37 @@ template <Space space, class T, class R, class A> struct Load {
         return Step::go;
     }
     // Half a warp that reads a row of memory, or all of it one place: most loads of most kernels.
+    template <bool is_wide>
     [[gnu::always_inline]] static inline bool half(Warp& w, const A* a, R* d, std::int64_t offset) {
-        const Pattern pattern = pattern_of<A>(a, sizeof(T));
+        const Pattern pattern = pattern_of<is_wide, A>(a, sizeof(T));
         const A first = a[0] + static_cast<A>(offset);
         if (pattern == Pattern::scattered || (first & (sizeof(T) - 1)) != 0) return false;
         const std::byte* const at =
             try_resolve<space>(w, first, pattern == Pattern::row ? sizeof(T) * half_warp : sizeof(T), false);
         if (at == nullptr) return false;
-        T values[half_warp];  // d may be a
         if (pattern == Pattern::row) {
-            std::memcpy(values, at, sizeof values);
+            for (int i = 0; i < half_warp; ++i) {
+                T value;
+                std::memcpy(&value, at + static_cast<std::size_t>(i) * sizeof(T), sizeof value);
+                d[i] = static_cast<R>(value);
+            }
         } else {
-            std::memcpy(values, at, sizeof(T));
-            for (int i = 1; i < half_warp; ++i) values[i] = values[0];
+            T value;
+            std::memcpy(&value, at, sizeof value);
+            for (int i = 0; i < half_warp; ++i) d[i] = static_cast<R>(value);
         }
-        for (int i = 0; i < half_warp; ++i) d[i] = static_cast<R>(values[i]);
         return true;
     }
-    [[gnu::always_inline]] static inline Step fast(Warp& w, const Instr& in, Mask mask) {
+    template <bool is_wide> [[gnu::always_inline]] static inline Step fast(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::local) return body(w, in, mask);
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
         for (int h = 0; h < lane_count; h += half_warp)
-            if ((mask >> h & 0xFFFF) == 0xFFFF && half(w, w.at<A>(in.a) + h, w.at<R>(in.d) + h, in.imm))
+            if ((mask >> h & 0xFFFF) == 0xFFFF && half<is_wide>(w, w.at<A>(in.a) + h, w.at<R>(in.d) + h, in.imm))
                 mask &= ~(Mask{0xFFFF} << h);
         return mask == 0 ? Step::go : body(w, in, mask);
     }
-    static Step one(Warp& w, const Instr& in, Mask mask) { return fast(w, in, mask); }
-    BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return fast(w, in, mask); }
+    static Step one(Warp& w, const Instr& in, Mask mask) { return fast<false>(w, in, mask); }
+    BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return fast<true>(w, in, mask); }
     // The same by volatile, relaxed and acquire loads: what other threads write must be seen, in one piece.
     static Step strong(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
@@ -131,14 +135,14 @@ template <Space space, class T, class R, class A> struct Load {
 // ------------------------------------------------------------------------------------------------------------
 
 template <Space space, class T, class R, class A> struct Store {
-    [[gnu::always_inline]] static inline Step body(Warp& w, const Instr& in, Mask mask) {
+    template <bool is_wide> [[gnu::always_inline]] static inline Step body(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
         const A* const a = w.at<A>(in.a);
         const R* const b = w.at<R>(in.b);
         for (int h = 0; space != Space::local && h < lane_count; h += half_warp) {
             const A first = a[h] + static_cast<A>(in.imm);
             if ((mask >> h & 0xFFFF) != 0xFFFF || (first & (sizeof(T) - 1)) != 0 ||
-                pattern_of<A>(a + h, sizeof(T)) != Pattern::row)
+                pattern_of<is_wide, A>(a + h, sizeof(T)) != Pattern::row)
                 continue;
             std::byte* const at = try_resolve<space>(w, first, sizeof(T) * half_warp, true);
             if (at == nullptr) continue;
@@ -155,8 +159,8 @@ template <Space space, class T, class R, class A> struct Store {
         }
         return Step::go;
     }
-    static Step one(Warp& w, const Instr& in, Mask mask) { return body(w, in, mask); }
-    BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return body(w, in, mask); }
+    static Step one(Warp& w, const Instr& in, Mask mask) { return body<false>(w, in, mask); }
+    BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return body<true>(w, in, mask); }
     static Step strong(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
         const A* const a = w.at<A>(in.a);

@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda.h>
 
-#include "host-bridge/soft-gpu/ptx/machine.h"
+#include "host-bridge/soft-gpu/ptx/lanes.h"
 
 namespace barcuda::soft {
 
@@ -69,14 +69,26 @@ template <Space space>
 // How the addresses of some lanes in a row lie.
 enum class Pattern : std::uint8_t { scattered, row, same };  // row: lane after lane, `size` bytes each
 inline constexpr int half_warp = 16;                         // tiles of 16 columns are common: looked at by halves
-template <class A> [[gnu::always_inline]] inline Pattern pattern_of(const A* a, A size) {
-    const A first = a[0];
-    A row = 0, same = 0;
-    for (int i = 0; i < half_warp; ++i) {
-        row |= a[i] ^ static_cast<A>(first + static_cast<A>(i) * size);
-        same |= a[i] ^ first;
+// With vectors of `bytes`, a size that the machine has: compilers unroll the plain loop into scalars.
+template <class A, int bytes> [[gnu::always_inline]] inline Pattern pattern_with(const A* a, A size) {
+    constexpr int n = bytes / static_cast<int>(sizeof(A));
+    typedef A Vector __attribute__((vector_size(bytes)));
+    Vector step, row{}, same{};
+    for (int i = 0; i < n; ++i) step[i] = static_cast<A>(i) * size;
+    for (int part = 0; part < half_warp / n; ++part) {
+        Vector x;
+        std::memcpy(&x, a + part * n, sizeof x);
+        same |= x ^ a[0];
+        row |= x ^ (step + (a[0] + static_cast<A>(part * n) * size));
     }
-    return row == 0 ? Pattern::row : same == 0 ? Pattern::same : Pattern::scattered;
+    A in_row = 0, in_same = 0;
+    for (int i = 0; i < n; ++i) in_row |= row[i], in_same |= same[i];
+    return in_row == 0 ? Pattern::row : in_same == 0 ? Pattern::same : Pattern::scattered;
+}
+template <class A> inline Pattern pattern_narrow(const A* a, A size) { return pattern_with<A, 16>(a, size); }
+template <class A> BARCUDA_WIDE inline Pattern pattern_wide(const A* a, A size) { return pattern_with<A, 32>(a, size); }
+template <bool wide, class A> [[gnu::always_inline]] inline Pattern pattern_of(const A* a, A size) {
+    return wide ? pattern_wide<A>(a, size) : pattern_narrow<A>(a, size);
 }
 
 // A pointer of a builtin's argument: any space.
