@@ -1,0 +1,39 @@
+// trace.h: BARCUDA_TRACE=FILE: where the time of a run went, as a file that Perfetto (ui.perfetto.dev) opens. Guest and
+// worker take a slice for each command; on the flat transport both write to the same file and read the same clock, so
+// that their lanes stand one under the other. In a VM each side writes a file of its own, with a clock of its own.
+//
+// The file is the JSON array of the trace event format, one event a line, appended whole lines at a time by several
+// processes; like every such trace it has no closing bracket. Off, a slice costs the look at one flag.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace barcuda::trace {
+
+extern bool on;
+
+void start(const char* file) noexcept;  // what BARCUDA_TRACE does before main()
+void flush() noexcept;                  // writes what is held back; it also happens by itself, and at exit
+
+std::int64_t clock() noexcept;  // nanoseconds
+void take(std::string_view name, std::int64_t start) noexcept;
+
+class Slice {  // from here to the end of the block; the name stays valid (it is the command's, from the table)
+  public:
+    explicit Slice(std::string_view name) noexcept : name_(name) {
+        if (on) [[unlikely]]
+            start_ = clock();
+    }
+    ~Slice() {
+        if (on) [[unlikely]]
+            take(name_, start_);
+    }
+    Slice(const Slice&) = delete;
+    Slice& operator=(const Slice&) = delete;
+
+  private:
+    std::string_view name_;
+    std::int64_t start_ = 0;
+};
+
+}  // namespace barcuda::trace

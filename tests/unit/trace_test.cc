@@ -1,0 +1,113 @@
+// trace_test: the file that BARCUDA_TRACE names, as Perfetto will read it.
+#include "shm-device/trace.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace barcuda::trace {
+namespace {
+
+class Trace : public ::testing::Test {
+  protected:
+    Trace() {
+        if (!mkdtemp(folder)) ADD_FAILURE() << "no temporary folder";
+        file = std::string(folder) + "/trace.json";
+    }
+    ~Trace() override { on = false, unlink(file.c_str()), rmdir(folder); }
+
+    // What a reader of the trace event format makes of the file: the closing bracket is its to add.
+    nlohmann::json events() {
+        flush();
+        std::stringstream text;
+        text << std::ifstream(file).rdbuf();
+        std::string lines = text.str();
+        if (lines.size() < 2) return {};
+        lines.resize(lines.size() - 2);  // ",\n"
+        return nlohmann::json::parse(lines + "]");
+    }
+    int slices() {
+        int n = 0;
+        for (const auto& e : events()) n += e["ph"] == "X";
+        return n;
+    }
+
+    char folder[32] = "/tmp/barcuda-trace-XXXXXX";
+    std::string file;
+};
+
+TEST_F(Trace, ASliceIsAnEventWithANameAThreadAndADuration) {
+    start(file.c_str());
+    {
+        const Slice slice("cuMemAlloc");
+        usleep(2000);
+    }
+    const auto all = events();
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0]["name"], "process_name");
+    EXPECT_EQ(all[1]["name"], "cuMemAlloc");
+    EXPECT_EQ(all[1]["ph"], "X");
+    EXPECT_EQ(all[1]["pid"], getpid());
+    EXPECT_GE(all[1]["dur"].get<double>(), 2000.0) << "in microseconds";
+}
+
+TEST_F(Trace, NothingIsWrittenWhereNoTraceWasAskedFor) {
+    { const Slice slice("cuMemAlloc"); }
+    flush();
+    EXPECT_NE(access(file.c_str(), F_OK), 0);
+}
+
+TEST_F(Trace, ThreadsHaveLanesOfTheirOwn) {
+    start(file.c_str());
+    { const Slice slice("here"); }
+    std::thread([] { const Slice slice("there"); }).join();
+    const auto all = events();
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_NE(all[1]["tid"], all[2]["tid"]);
+}
+
+TEST_F(Trace, MoreSlicesThanAreHeldBackAreAllWritten) {
+    start(file.c_str());
+    for (int i = 0; i < 10000; ++i) const Slice slice("cuLaunchKernel");
+    EXPECT_EQ(slices(), 10000);
+}
+
+TEST_F(Trace, TwoProcessesShareAFile) {
+    start(file.c_str());
+    const pid_t other = fork();
+    if (other == 0) {
+        start(file.c_str());  // as another program would
+        for (int i = 0; i < 5000; ++i) const Slice slice("theirs");
+        flush();
+        _exit(0);
+    }
+    for (int i = 0; i < 5000; ++i) const Slice slice("ours");
+    waitpid(other, nullptr, 0);
+    EXPECT_EQ(slices(), 10000);
+}
+
+TEST_F(Trace, AForkedChildDoesNotWriteItsParentsSlices) {
+    start(file.c_str());
+    { const Slice slice("ours"); }
+    const pid_t child = fork();
+    if (child == 0) flush(), _exit(0);
+    waitpid(child, nullptr, 0);
+    EXPECT_EQ(slices(), 1);
+}
+
+TEST_F(Trace, AFileThatCannotBeWrittenEndsTheTraceAndNothingElse) {
+    start("/nowhere/trace.json");
+    { const Slice slice("cuMemAlloc"); }
+    flush();
+    EXPECT_FALSE(on);
+}
+
+}  // namespace
+}  // namespace barcuda::trace
