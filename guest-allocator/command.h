@@ -5,6 +5,7 @@
 #include "guest-allocator/context.h"
 #include "guest-allocator/driver/streams.h"
 #include "shm-device/commands.h"
+#include "shm-device/trace.h"
 
 namespace barcuda {
 
@@ -12,6 +13,7 @@ template <class T> T real(T argument) noexcept { return argument; }  // beside r
 
 template <Op op, class... Given> CUresult command(Given... given) noexcept {
     using R = RowOf<op>;
+    const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
     Client* client = Client::get();
     if (!client || forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
     typename R::Arguments arguments{real(given)...};

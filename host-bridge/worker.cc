@@ -17,6 +17,7 @@
 #include "host-bridge/execute.h"
 #include "host-bridge/link.h"
 #include "shm-device/sync.h"
+#include "shm-device/trace.h"
 
 namespace barcuda {
 namespace {
@@ -103,6 +104,8 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
             continue;
         }
         patience.reset();
+        const std::uint32_t op = command->head.op;
+        const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
         session.begin_command();
         Reader request(command->body);
         Writer reply(reader.reply_room(*command));
