@@ -76,6 +76,11 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
     return block;
 }
 
+// Empty extents go back without a thread that watches: now and then somebody who frees looks.
+void given() noexcept {
+    if (!(++self.gives % 1024)) trim();
+}
+
 }  // namespace
 
 bool attach() noexcept {
@@ -160,7 +165,7 @@ void region_free(void* p) noexcept {
         case Use::kept_small: return forget(p);
         case Use::small: return small::free(p);
         case Use::pageable:
-            if (pageable.give(p)) return;
+            if (pageable.give(p)) return given();
             [[fallthrough]];
         default: die("free() of an address that malloc did not return, or twice", p);
     }
@@ -199,7 +204,9 @@ void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment) noe
 
 bool pinned_free(void* p) noexcept {
     if (!in_region(p, 1) || use_of(p) != Use::pinned) return false;
-    return pinned.give(p);
+    if (!pinned.give(p)) return false;
+    given();
+    return true;
 }
 
 void* staging_alloc(std::size_t bytes) noexcept { return take(Use::pinned, bytes, page, 0, true).p; }

@@ -15,6 +15,7 @@ namespace barcuda::heap {
 struct Thread {
     bool inside = false;
     bool forking = false;
+    unsigned gives = 0;  // blocks this thread has given back, for heap.cc
 };
 extern thread_local Thread self __attribute__((tls_model("initial-exec")));
 
@@ -81,8 +82,9 @@ Registration unregister_host(void* p) noexcept;
 void* staging_alloc(std::size_t bytes) noexcept;
 void staging_free(void* p) noexcept;
 
-// Gives extents that have stood empty for a while back to the host; all empty ones if `all`. The driver layer may call
-// it when it is about to wait for long; the heap does so when it grows.
+// Gives extents that have stood empty for a while back to the host; all empty ones if `all`. The heap does so itself
+// when it grows and once in a thousand frees; the driver layer may when it is about to wait for long, for the sake of
+// programs that then do nothing else.
 void trim(bool all = false) noexcept;
 
 // True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there.
