@@ -340,10 +340,11 @@ int several(int processes) {
 
 int help(int status) {
     printf(
-        "cuda_bench [--quick] [--only PATTERN,...] [--budget MS] | --processes N | --idle SECONDS\n"
+        "cuda_bench [--quick] [--only PATTERN,...] [--budget MS] | --start | --processes N | --idle SECONDS\n"
         "  --quick        smaller and fewer, for a software GPU; the first line of the output says so\n"
         "  --only         only metrics that match, e.g. 'h2d_*,launch*'\n"
         "  --budget       milliseconds for one metric (300; quick: 60)\n"
+        "  --start        the first call and the first launch, no more\n"
         "  --processes N  N processes launch kernels at once: the cost of a launch in each\n"
         "  --idle S       use the GPU once, then sleep\n"
         "One line of JSON for each metric. Exit status 77: no device.\n");
@@ -354,13 +355,14 @@ int help(int status) {
 
 int main(int argc, char** argv) {
     int processes = 0;
-    bool one_of_several = false;
+    bool one_of_several = false, only_start = false;
     double idle_seconds = 0, budget = 0;
     for (int i = 1; i < argc; ++i) {
         const std::string o = argv[i];
         const char* next = i + 1 < argc ? argv[i + 1] : nullptr;
         if (o == "--quick") bench.quick = true;
         else if (o == "--help") return help(0);
+        else if (o == "--start") only_start = true;
         else if (o == "--only" && next) bench.only = argv[++i];
         else if (o == "--budget" && next) budget = atof(argv[++i]) / 1e3;
         else if (o == "--processes" && next) processes = atoi(argv[++i]);
@@ -371,6 +373,7 @@ int main(int argc, char** argv) {
     bench.budget = budget > 0 ? budget : bench.quick ? 0.06 : 0.3;
     if (bench.quick) bench.enough = 21;
     if (one_of_several) return finish_in_step(launch_for(bench.quick ? 0.3 : 1.0));
+    if (only_start) return start(), bench.failures ? 77 : 0;
     if (processes > 0) return several(processes);
     if (idle_seconds > 0) return idle(idle_seconds);
 

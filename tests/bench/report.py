@@ -191,13 +191,20 @@ def draw(got, folder, name):
 
 PREFACE = '''# Performance
 
-`make bench-gpu` (on a machine with a GPU) and `make bench` (anywhere) wrote this page; do not edit it. One unchanged program,
+`make bench-gpu` (on a machine with a GPU) and `make bench` (anywhere) write this page; do not edit it. One unchanged program,
 `tests/bench/cuda_bench.cu`, runs in turn with the machine's own CUDA and through Barcuda, in one run. *Flat* is Barcuda with no
-VM: program, bridge and worker share a kernel. `h2d` and `d2h` are `cudaMemcpy`; up to 4 KiB a row is the time of the call,
-above it is a bandwidth with the device drained; `malloc` is ordinary memory, `hostalloc` is pinned. A bar is what we hold
-ourselves to; bandwidths of `malloc` memory are held to native's *pinned* ones. `init_first_call` meets a warm worker, as in a
-VM whose bridge has been up for a second; `init_first_call_cold` is the same with a bridge started at that moment, and
-`shortest_program` the whole of it in the shell. `idle_host_cpu` is what bridge and workers use while a client sleeps.
+VM: program, bridge and worker share a kernel.
+
+- `h2d` and `d2h` are `cudaMemcpy`. Up to 4 KiB a row is the time of the call; above, a bandwidth with the device drained.
+  `malloc` is ordinary memory, `hostalloc` pinned, `early` malloc'ed before the first CUDA call. Bandwidths of `malloc` memory
+  are held to native's *pinned* ones.
+- `init_first_call` meets a warm worker, as in a VM whose bridge has been up for a second; `shortest_program` is a whole program
+  with that call and one launch, as the shell sees it; `_cold` is the same with a bridge started at that moment (`barcuda run`).
+- `idle_host_cpu` is what bridge and workers use while a client sleeps, `idle_bridge_cpu` the bridge's part of it.
+
+Where one run's time goes: `BARCUDA_TRACE=trace.json build/bin/barcuda run -- PROGRAM`, and open the file at
+[ui.perfetto.dev](https://ui.perfetto.dev): a lane for each thread of the guest program and one for its worker, a slice for each
+command. In a VM, host and guest each write a file, with a clock of their own.
 '''
 
 
