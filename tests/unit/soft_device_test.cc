@@ -136,6 +136,7 @@ TEST(SoftProcess, DISABLED_ExitsWithAWaitingStream) {
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cuMemAlloc(&word, 4));
     OK(cuMemsetD32(word, 0, 1));
+    OK(cuCtxSynchronize());  // the stream does not wait for the default stream
     OK(cuStreamWaitValue32(stream, word, 1, CU_STREAM_WAIT_VALUE_EQ));
     std::exit(7);
 }

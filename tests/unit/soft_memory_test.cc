@@ -1,4 +1,5 @@
 // Device, pinned, registered and managed memory of the software GPU: addresses, limits, copies, errors.
+#include <atomic>
 #include <numeric>
 
 #include "soft_fixture.h"
@@ -110,7 +111,7 @@ TEST_F(SoftMemory, APageableSourceMayBeReusedWhenAnAsyncCopyReturns) {
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     void* word;
     OK(cuMemHostAlloc(&word, 4, 0));
-    auto* const gate = static_cast<volatile std::uint32_t*>(word);
+    auto* const gate = static_cast<std::atomic<std::uint32_t>*>(word);
     *gate = 0;
     const CUdeviceptr at = device_memory(4);
     int value = 41;
