@@ -2,13 +2,15 @@
 // arena that it has needed, and allocates from the newest first. mimalloc's headers of segments and pages lie in the
 // arena; the arena's own books lie in private memory.
 //
-// What must be known of mimalloc (2.0.9, Debian's; 2.2 and 3.x have the same names and nothing below changes):
+// What must be known of mimalloc (2.0.9, Debian's; run with 2.2.7 and 3.4.3 as well):
 //   - It is opened privately, at the first need: it exports malloc itself, and loading it costs a millisecond.
 //   - An arena's memory must be zeros, whatever `is_zero` says: extents are.
 //   - `is_large` would send each thread's first segment to the system; "committed" alone already keeps it from giving
 //     pages back, which is what shared memory needs.
 //   - mi_heap_malloc_aligned returns misaligned blocks where size and alignment are the same power of two above 128;
 //     mi_heap_malloc_aligned_at, with an offset of 0, does not take that shortcut.
+//   - Heaps belong to their thread, which ends with them, and others take over what they leave. From 3.2 on they belong
+//     to nobody, serve any thread and end never: there, one to an arena.
 //   - A thread takes at least one segment of 32 MiB, there are at most 64 arenas, and none is ever given back. That is
 //     why blocks of 64 KiB and more are not its business (pages.h), and why arenas grow with what there is.
 #include "guest-allocator/heap/small.h"
@@ -34,6 +36,11 @@ namespace {
 #else
 #define MAJOR 3
 #endif
+#if MI_MALLOC_VERSION >= 30200 || (MI_MALLOC_VERSION >= 3200 && MI_MALLOC_VERSION < 10000)
+constexpr bool heaps_serve_any_thread = true;
+#else
+constexpr bool heaps_serve_any_thread = false;
+#endif
 constexpr const char* library = "libmimalloc.so." TEXT(MAJOR);
 
 struct Mimalloc {
@@ -51,6 +58,7 @@ bool opened = false;
 
 constexpr std::size_t most_arenas = 64;
 mi_arena_id_t arenas[most_arenas];
+mi_heap_t* heap_of[most_arenas];          // where heaps serve any thread
 std::atomic<std::size_t> arena_count{0};  // grows under `growth`
 std::size_t arena_bytes = 0;
 std::atomic<std::uint32_t> full_at{0};  // when the region last refused an arena
@@ -94,6 +102,7 @@ bool add_arena(std::size_t known) noexcept {
         if (!extent.address) extent = grow(Use::small, granule);
         Inside inside;
         if (extent.address && mi.manage(extent.address, extent.bytes, true, false, true, -1, true, &arenas[n])) {
+            if (heaps_serve_any_thread) heap_of[n] = mi.new_heap(arenas[n]);
             arena_bytes += extent.bytes;
             arena_count.store(n + 1, std::memory_order_release);
             grown = true;
@@ -112,7 +121,7 @@ bool add_arena(std::size_t known) noexcept {
         for (std::size_t i = n; i-- > 0;) {
             if (!heaps->in[i]) {
                 Inside inside;
-                if (!(heaps->in[i] = mi.new_heap(arenas[i]))) continue;
+                if (!(heaps->in[i] = heaps_serve_any_thread ? heap_of[i] : mi.new_heap(arenas[i]))) continue;
             } else if (heaps->in[i] == heaps->current) {
                 continue;  // it has just refused
             }
