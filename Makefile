@@ -80,10 +80,10 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine)
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive \
 	    $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a -lzstd -llz4
 
-$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,host-bridge shm-device)
+$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(B)/host-bridge/soft-gpu/fatbin.o $(call archive_files,host-bridge shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS) -lspdlog -lfmt -ldl
+	@$(CXX) -o $@ $^ $(LDFLAGS) -lspdlog -lfmt -lzstd -llz4 -ldl
 
 $(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,shm-device)
 	@mkdir -p $(@D)
@@ -110,7 +110,7 @@ $(B)/e2e/%: tests/e2e/%.cu
 # The folder that a test's name begins with says which archives it is linked with.
 unit_tests := $(patsubst tests/unit/%.cc,$(B)/tests/%,$(wildcard tests/unit/*_test.cc))
 archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
-    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,host-bridge shm-device)))
+    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,host-bridge soft-engine shm-device)))
 .SECONDEXPANSION:
 $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*))
 	@mkdir -p $(@D)
@@ -156,11 +156,15 @@ check-gpu: deps
 
 fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_SECONDS ?= 60
+# What each fuzzer is made of beside itself; the whole of it is instrumented.
+fuzz_sources_region := shm-device/error.cc shm-device/validate.cc
+fuzz_sources_fatbin := host-bridge/soft-gpu/fatbin.cc
+fuzz_sources_ptx := $(sources_soft-engine)
+fuzz_sources_channel := $(sources_host-bridge) $(sources_shm-device)
 $(B)/fuzz/%: tests/fuzz/%.cc $(call archive_files,$(archives))
 	@mkdir -p $(@D)
 	@echo "  FUZZ $@"
-	@clang++ $(CPPFLAGS) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $< $(wildcard host-bridge/soft-gpu/*.cc) \
-	    $(wildcard host-bridge/soft-gpu/ptx/*.cc) -lzstd -llz4
+	@clang++ $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -o $@ $< $(fuzz_sources_$(*:_fuzz=)) -lspdlog -lfmt -lzstd -llz4 -ldl
 fuzz: deps
 	@$(MAKE) --no-print-directory -j$(jobs) $(fuzzers)
 	@for f in $(fuzzers); do mkdir -p $$f.corpus && $$f -max_total_time=$(FUZZ_SECONDS) $$f.corpus || exit 1; done

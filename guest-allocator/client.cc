@@ -58,8 +58,9 @@ Client* Client::get() noexcept {
 Error Client::connect() noexcept {
     if (Error e = region_.open(nullptr, fingerprint())) return e;
     if (Error e = region_.open_channel(channel_)) return e;
-    // Addresses of GPU memory must never be those of something else in this process. Nothing is usually mapped there; from
-    // now on nothing can be. Not fatal where address space is limited (ulimit -v) or a sanitizer's shadow lies there.
+    // Addresses of GPU memory must never be those of something else in this process. Nothing is usually mapped there;
+    // from now on nothing can be. Not fatal where address space is limited (ulimit -v) or a sanitizer's shadow lies
+    // there.
     reserve(BARCUDA_DEVICE_BASE, header().base);
     reserve(header().base + header().size, BARCUDA_DEVICE_END);
     channel_.client().pid = static_cast<barcuda_u32>(getpid());
@@ -100,11 +101,23 @@ CUresult Client::take_error() noexcept {
     return static_cast<CUresult>(observe(s.posted_error));
 }
 
+// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late.
+// Where the worker needs our processor (two cores, a software GPU) it gets it soon.
+const Pace& Patience::pace() noexcept {
+    static const Pace chosen = [] {
+        cpu_set_t cores;
+        const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
+        return Pace{
+            .spin = few ? 20u : 500u, .yield = few ? 2'000u : 20'000u, .nap_min = 50, .nap_max = 1000, .ask = 100'000};
+    }();
+    return chosen;
+}
+
 void Patience::look_for_host(Client& client) noexcept {
     const std::uint64_t now = observe(client.header().heartbeat);
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
-    if (silent_ < 10) return;  // ten looks, hundreds of milliseconds apart
+    if (silent_ < 20) return;  // looks 100 ms apart: two seconds without a beat, where there should be hundreds
     barcuda_status& s = client.status();
     if (observe(s.state) > BARCUDA_STATE_READY) return;
     strncpy(s.message, "the bridge does not answer any more (it was killed, or its host has stopped)",

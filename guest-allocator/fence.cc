@@ -5,6 +5,8 @@
 #include <cstdio>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/id_table.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 
@@ -12,7 +14,10 @@ namespace barcuda {
 namespace {
 
 std::atomic<bool> prints{false};
-std::atomic<std::uint64_t> idle_at{0};  // how much had been posted when all work was last known to be done
+std::atomic<std::uint64_t> idle_at{0};  // how much work had been posted when all work was last known to be done
+
+// By stream: one more than the work that had been posted, anywhere, when it was last waited for; 0: never.
+IdTable<std::atomic<std::uint64_t>> waited;
 
 // Fences of the channel that some thread holds; what was last asked of each.
 std::atomic<std::uint64_t> taken[BARCUDA_FENCES / 64];
@@ -45,7 +50,7 @@ bool may_print() noexcept { return prints.load(std::memory_order_relaxed); }
 
 bool gpu_busy() noexcept {
     Client* client = Client::current();
-    return client && client->queue().posted() != idle_at.load(std::memory_order_relaxed);
+    return client && client->queue().work() != idle_at.load(std::memory_order_relaxed);
 }
 
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
@@ -60,6 +65,7 @@ CUresult wait_for(CUstream stream) noexcept {
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     // A driver shows what kernels printed when *it* synchronizes; and with a thousand threads waiting the worker waits
     // for us.
+    if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
     const int i = may_print() ? -1 : own.index();
     if (i < 0) {
         CUresult r = command<Op::cuStreamSynchronize>(stream);
@@ -67,21 +73,26 @@ CUresult wait_for(CUstream stream) noexcept {
         if (CUresult posted = client->take_error(); r == CUDA_SUCCESS) r = posted;
         return r;
     }
+    // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
+    const std::uint64_t work = client->queue().work();
+    auto* seen = waited.at(reinterpret_cast<std::uint64_t>(stream));
+    if (seen && seen->load(std::memory_order_relaxed) == work + 1) return client->take_error();
     const std::uint64_t value = ++values[i];
     const std::uint64_t offset = client->channel().offset + BARCUDA_FENCES_OFFSET + static_cast<std::uint64_t>(i) * 8;
     if (CUresult r = command<Op::write_fence>(stream, offset, value); r != CUDA_SUCCESS) return r;
     const auto& fence = *reinterpret_cast<const unsigned long long*>(&client->channel().fences()[i]);
     if (CUresult r = wait_until(fence, value); r != CUDA_SUCCESS) return r;
-    return client->take_error();
+    const CUresult error = client->take_error();
+    if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
+    return error;
 }
 
 CUresult wait_for(const CUstream* streams, unsigned count) noexcept {
     CUresult result = CUDA_SUCCESS;
-    const std::uint64_t posted = Client::current()->queue().posted();
+    const std::uint64_t work = Client::current()->queue().work();
     for (unsigned i = 0; i < count; ++i)
         if (CUresult r = wait_for(streams[i]); r != CUDA_SUCCESS) result = r;
-    // The waits themselves were posted too, and nothing of ours runs behind them if nobody else has posted meanwhile.
-    if (Client::current()->queue().posted() == posted + count) idle_at.store(posted + count, std::memory_order_relaxed);
+    if (result == CUDA_SUCCESS) idle_at.store(work, std::memory_order_relaxed);
     return result;
 }
 

@@ -1,10 +1,7 @@
-// patience.h: how the guest waits for its host: it looks, then yields, then naps, longer and longer, and every now and
-// then makes sure that there is still somebody to wait for.
+// patience.h: how the guest waits for its host: shm-device/wait.h's way, at this machine's pace, and with a look now
+// and then whether there is still somebody to wait for.
 #pragma once
-#include <time.h>
-
-#include <cstdint>
-#include <thread>
+#include "shm-device/wait.h"
 
 namespace barcuda {
 
@@ -13,18 +10,15 @@ class Client;
 class Patience {
   public:
     void wait(Client& client) noexcept {
-        ++turns_;
-        if (turns_ < 1000) return __builtin_ia32_pause();
-        if (turns_ < 1500) return std::this_thread::yield();
-        const timespec nap{0, turns_ < 1700 ? 10'000 : turns_ < 3000 ? 50'000 : 500'000};
-        nanosleep(&nap, nullptr);
-        if (turns_ % 512 == 0) look_for_host(client);
+        waiter_.turn();
+        if (waiter_.should_ask()) look_for_host(client);
     }
 
   private:
+    static const Pace& pace() noexcept;           // client.cc
     void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
 
-    std::uint32_t turns_ = 0;
+    Waiter<> waiter_{pace()};
     std::uint64_t heartbeat_ = 0;
     unsigned silent_ = 0;  // looks in a row that found the same heartbeat
 };

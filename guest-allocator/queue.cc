@@ -41,7 +41,6 @@ Queue::Ticket Queue::post(char* at, std::size_t request_bytes, std::size_t reply
     ends_[sequence % BARCUDA_QUEUE_SIZE] = head_;
     held_[sequence % BARCUDA_QUEUE_SIZE].store(reply_bytes != 0, std::memory_order_relaxed);
     queue_.post(std::span(chain, reply_bytes ? 2 : 1));
-    posted_.store(sequence, std::memory_order_relaxed);
     return {sequence, {reinterpret_cast<std::byte*>(at) + request_bytes, reply_bytes}, CUDA_SUCCESS};
 }
 

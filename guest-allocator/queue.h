@@ -30,15 +30,17 @@ class Queue {
         CUresult error = CUDA_SUCCESS;
     };
     // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
-    template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, Write write) noexcept {
+    // `work`: the GPU will have something to do.
+    template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, Write write) noexcept {
         request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
         std::unique_lock lock(mutex_);
         char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};
+        if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
         return post(at, request_bytes, reply_bytes);
     }
-    std::uint64_t posted() const noexcept { return posted_.load(std::memory_order_relaxed); }  // commands so far
+    std::uint64_t work() const noexcept { return work_.load(std::memory_order_relaxed); }  // commands so far that were work
     CUresult await(const Ticket& ticket) noexcept;
     void finish(const Ticket& ticket) noexcept {
         held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
@@ -54,7 +56,7 @@ class Queue {
     std::mutex mutex_;
     virtqueue::Driver<> queue_;
     alignas(64) std::atomic<std::uint64_t> completed_{0};
-    std::atomic<std::uint64_t> posted_{0};
+    std::atomic<std::uint64_t> work_{0};  // written under the lock
     // Command memory is a ring: positions only grow; position % size is where. A chain's memory is free again when the
     // worker has used it, its reply has been read, and all earlier ones are free.
     std::uint64_t head_ = 0, tail_ = 0, freed_ = 0;  // positions; chains freed so far

@@ -14,4 +14,4 @@ C
     sed -n 's/^#[[:space:]]*define[[:space:]]\{1,\}\(cu[A-Z][A-Za-z0-9]*\)[[:space:]]\{1,\}.*\(cu[A-Z][A-Za-z0-9]*_v[0-9]\).*/\1 \2/p' "$1"
     tr '\n' ' ' < "$1" | grep -o 'CUresult CUDAAPI *cu[A-Za-z0-9_]*(' | sed 's/.* //; s/CUDAAPI//; s/(//' | sed 's/.*/& &/'
 } | awk '$1 != $2 { renamed[$1] = $2 } $1 == $2 { name = ($1 in renamed) ? renamed[$1] : $1; if (!seen[name]++)
-    printf "__attribute__((weak, visibility(\"default\"))) int %s() { static int told; return no(\"%s\", &told); }\n", name, $1 }'
+    printf "__attribute__((weak, visibility(\"default\"), section(\"barcuda_unsupported\"))) int %s() { static int told; return no(\"%s\", &told); }\n", name, $1 }'

@@ -107,7 +107,7 @@ void Bridge::look_at_slots() {
         if (opened != closed && region_.owner_gone(i))
             publish(slot.closed, opened);  // no module speaks for the dead here
         if (opened == observe(slot.closed)) reclaim(i);
-        else if (!clients_[i]) admit(i);
+        else if (!clients_[i] && observe(slot.served) != opened) admit(i);  // not one that an earlier bridge served
     }
 }
 
@@ -207,11 +207,7 @@ void Bridge::reclaim(std::uint32_t slot) {
         client.reset();
     }
     const std::size_t granules = grants_->give_back_all(slot);
-    Channel channel;
-    if (Error e = region_.map_channel(slot, channel)) return spdlog::error("channel {}: {}", slot, e.text);
-    clear(channel.offset, BARCUDA_CHANNEL_SIZE);
-    channel.status().channel = slot;
-    region_.unmap_channel(channel);
+    if (Error e = region_.clean_channel(slot)) return spdlog::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.reclaimed, observe(s.closed));
     spdlog::info("channel {}: reclaimed, with {} granules", slot, granules);

@@ -3,22 +3,38 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "host-bridge/session.h"
+#include "host-bridge/soft-gpu/engine.h"
+#include "host-bridge/soft-gpu/fatbin.h"
 
 namespace barcuda::ext {
 namespace {
 
 const Driver& driver() { return session().driver(); }
 
+// Whether kernels of this image may print: they then name the function that does it. nvcc packs what it writes. Bytes
+// that cannot be unpacked are the driver's to judge.
+bool may_print(const std::string& image) {
+    constexpr std::string_view name = "vprintf";
+    if (image.find(name) != image.npos) return true;
+    try {
+        for (const soft::FatEntry& entry : soft::fat_entries(std::as_bytes(std::span(image))))
+            if (soft::bytes_of(entry).find(name) != std::string::npos) return true;
+    } catch (const std::exception&) {
+    } catch (const soft::Error&) {}
+    return false;
+}
+
 template <class Handle, class Load> CUresult load(Handle* handle, const void* image, std::size_t bytes, Load load) {
     // The guest could change the image while the driver parses it: the driver gets a private copy, ended by a NUL for
     // PTX text.
     const std::string copy(static_cast<const char*>(image), bytes);
-    if (copy.find("vprintf") != copy.npos) session().prints() = true;
+    if (!session().prints()) session().prints() = may_print(copy);
     return load(handle, copy.c_str());
 }
 
@@ -38,6 +54,16 @@ template <class Handle, class Info> CUresult describe(Handle handle, FunctionInf
     return CUDA_SUCCESS;
 }
 
+// Pointers to the parameters of a packed run.
+CUresult point(void** each, CUfunction function, const void* packed, std::size_t bytes) {
+    for (std::size_t i = 0;; ++i) {
+        std::size_t offset = 0, size = 0;
+        if (driver().cuFuncGetParamInfo(function, i, &offset, &size) != CUDA_SUCCESS) return CUDA_SUCCESS;
+        if (i == max_parameters || offset + size > bytes) return CUDA_ERROR_INVALID_VALUE;
+        each[i] = static_cast<char*>(const_cast<void*>(packed)) + offset;
+    }
+}
+
 }  // namespace
 
 CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value) {
@@ -46,7 +72,7 @@ CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value)
 
 CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint64_t offset, std::uint64_t value) {
     const CUresult recorded = driver().cuEventRecordWithFlags(event, stream, flags);
-    if (offset == 0) return recorded;
+    if (offset == 0 || (recorded == CUDA_SUCCESS && session().capturing(stream))) return recorded;
     const CUresult fenced = session().write_fence(stream, offset, value);
     return recorded != CUDA_SUCCESS ? recorded : fenced;
 }
@@ -59,12 +85,7 @@ CUresult launch(CUfunction function, Shape s, CUstream stream, const void* param
                                        s.shared_bytes, stream, nullptr, extra);
     // The cooperative entry takes parameters one by one: their offsets come from the driver.
     void* each[max_parameters];
-    for (std::size_t i = 0;; ++i) {
-        std::size_t offset = 0, size = 0;
-        if (driver().cuFuncGetParamInfo(function, i, &offset, &size) != CUDA_SUCCESS) break;
-        if (i == max_parameters || offset + size > bytes) return CUDA_ERROR_INVALID_VALUE;
-        each[i] = static_cast<char*>(const_cast<void*>(parameters)) + offset;
-    }
+    if (CUresult r = point(each, function, parameters, bytes); r != CUDA_SUCCESS) return r;
     return driver().cuLaunchCooperativeKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1],
                                               s.block[2], s.shared_bytes, stream, each);
 }
@@ -96,6 +117,8 @@ CUresult reset_primary(CUdevice device) {
     return r;
 }
 
+CUresult free_idle(CUdeviceptr address) { return driver().cuMemFree_v2(address); }
+
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes) {
     return load(module, image, bytes, driver().cuModuleLoadData);
 }
@@ -124,8 +147,12 @@ template <class Handle, class Ask> CUresult name_of(Handle handle, char* name, s
     return CUDA_SUCCESS;
 }
 }  // namespace
-CUresult function_name(CUfunction f, char* name, std::size_t room) { return name_of(f, name, room, driver().cuFuncGetName); }
-CUresult kernel_name(CUkernel k, char* name, std::size_t room) { return name_of(k, name, room, driver().cuKernelGetName); }
+CUresult function_name(CUfunction f, char* name, std::size_t room) {
+    return name_of(f, name, room, driver().cuFuncGetName);
+}
+CUresult kernel_name(CUkernel k, char* name, std::size_t room) {
+    return name_of(k, name, room, driver().cuKernelGetName);
+}
 
 CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address) {
     switch (attribute) {
@@ -154,6 +181,55 @@ CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted)
 CUresult give_back(std::uint64_t offset, std::uint64_t bytes) {
     if (!session().extents().unmap(driver(), offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
     session().granter().give_back(offset, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult enumerate_functions(CUfunction* functions, std::size_t* count, CUmodule module) {
+    unsigned all = 0;
+    if (CUresult r = driver().cuModuleGetFunctionCount(&all, module); r != CUDA_SUCCESS) return r;
+    const unsigned wanted = std::min<std::size_t>(*count, all);
+    *count = wanted;
+    return functions ? driver().cuModuleEnumerateFunctions(functions, wanted, module) : CUDA_SUCCESS;
+}
+CUresult enumerate_kernels(CUkernel* kernels, std::size_t* count, CUlibrary library) {
+    unsigned all = 0;
+    if (CUresult r = driver().cuLibraryGetKernelCount(&all, library); r != CUDA_SUCCESS) return r;
+    const unsigned wanted = std::min<std::size_t>(*count, all);
+    *count = wanted;
+    return kernels ? driver().cuLibraryEnumerateKernels(kernels, wanted, library) : CUDA_SUCCESS;
+}
+
+CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t* value) {
+    *value = 0;
+    return driver().cuMemPoolGetAttribute(pool, attribute, value);
+}
+CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t value) {
+    return driver().cuMemPoolSetAttribute(pool, attribute, &value);
+}
+CUresult graph_memory_attribute(CUdevice device, CUgraphMem_attribute attribute, std::uint64_t* value) {
+    *value = 0;
+    return driver().cuDeviceGetGraphMemAttribute(device, attribute, value);
+}
+CUresult set_graph_memory_attribute(CUdevice device, CUgraphMem_attribute attribute, std::uint64_t value) {
+    return driver().cuDeviceSetGraphMemAttribute(device, attribute, &value);
+}
+
+CUresult link_create(CUlinkState* state) { return driver().cuLinkCreate_v2(0, nullptr, nullptr, state); }
+CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name) {
+    std::string copy(static_cast<const char*>(image), bytes);  // as load() does
+    return driver().cuLinkAddData_v2(state, type, copy.data(), bytes, name, 0, nullptr, nullptr);
+}
+// The driver keeps the image until the state is destroyed, and gives the same one again.
+CUresult link_complete(CUlinkState state, std::size_t* bytes) {
+    void* image = nullptr;
+    return driver().cuLinkComplete(state, &image, bytes);
+}
+CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes) {
+    void* image = nullptr;
+    std::size_t there = 0;
+    if (CUresult r = driver().cuLinkComplete(state, &image, &there); r != CUDA_SUCCESS) return r;
+    if (there != bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(to, image, bytes);
     return CUDA_SUCCESS;
 }
 

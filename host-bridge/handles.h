@@ -4,6 +4,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -28,6 +29,7 @@ BARCUDA_HANDLE(CUgraph, 11);
 BARCUDA_HANDLE(CUgraphExec, 12);
 BARCUDA_HANDLE(CUgraphNode, 13);
 BARCUDA_HANDLE(CUmemGenericAllocationHandle, 14);
+BARCUDA_HANDLE(CUlinkState, 15);
 #undef BARCUDA_HANDLE
 
 class Handles {
@@ -42,15 +44,31 @@ class Handles {
     }
     template <class T> void keep(std::uint64_t id, T value) {
         if (id >= chosen_.size()) chosen_.resize(std::max<std::size_t>(id + 1, chosen_.size() * 2));
-        chosen_[id] = {raw(value), TypeOf<T>::value};
+        chosen_[id] = {raw(value), 0, TypeOf<T>::value, 0};
         ids_[{raw(value), TypeOf<T>::value}] = id;
     }
-    // The id of an object that the driver returned: the same one each time.
-    template <class T> std::uint64_t name(T value) {
+    // The id of an object that the driver returned: the same one each time. As a part of `whole` it goes with it.
+    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
         if (raw(value) == 0) return 0;
-        auto [at, fresh] = ids_.try_emplace({raw(value), TypeOf<T>::value}, given + given_.size());
-        if (fresh) given_.push_back({raw(value), TypeOf<T>::value});
-        return at->second;
+        // A node that is reached from a node belongs to that one's graph.
+        if constexpr (std::is_same_v<T, CUgraphNode>)
+            if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
+        auto [at, fresh] = ids_.try_emplace({raw(value), TypeOf<T>::value}, 0);
+        if (!fresh) return at->second;
+        Entry entry{raw(value), whole, TypeOf<T>::value, 0};
+        std::uint64_t index = given_.size();
+        if (reusable(entry.type) && !free_.empty()) {
+            index = free_.back();
+            free_.pop_back();
+            entry.turn = given_[index].turn + 1;
+            given_[index] = entry;
+        } else {
+            given_.push_back(entry);
+        }
+        const std::uint64_t id = std::uint64_t{entry.turn} << 32 | (given + index);
+        at->second = id;
+        if (whole) parts_.emplace(whole, id);
+        return id;
     }
     template <class T> bool find(std::uint64_t id, T& value) const {
         const Entry* e = entry(id);
@@ -60,9 +78,15 @@ class Handles {
     }
     void drop(std::uint64_t id) {
         Entry* e = const_cast<Entry*>(entry(id));
-        if (!e) return;
+        if (!e || e->type == 0) return;
         ids_.erase({e->raw, e->type});
-        *e = {};
+        if (id >= given && reusable(e->type)) free_.push_back(index_of(id));
+        *e = {0, 0, 0, e->turn};
+        for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
+            const std::uint64_t gone = part->second;
+            parts_.erase(part);
+            if (const Entry* g = entry(gone); g && g->whole == id) drop(gone);  // else it went before
+        }
     }
     template <class T, class F> void each(F f) const {
         for (std::size_t id = 0; id < chosen_.size(); ++id)
@@ -71,20 +95,31 @@ class Handles {
 
   private:
     struct Entry {
-        std::uint64_t raw = 0;
+        std::uint64_t raw = 0, whole = 0;
         std::uint8_t type = 0;
+        std::uint32_t turn = 0;  // of a place in `given_` that is used again: its ids differ
     };
+    // Programs make graphs without end; of other objects that the host names the guest keeps what it learnt, by id.
+    static bool reusable(std::uint8_t type) {
+        return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value;
+    }
     struct Hash {
         std::size_t operator()(const std::pair<std::uint64_t, std::uint8_t>& k) const {
             return std::hash<std::uint64_t>{}(k.first * 31 + k.second);
         }
     };
     template <class T> static std::uint64_t raw(T value) { return (std::uint64_t)value; }
+    static std::uint64_t index_of(std::uint64_t id) { return (id & 0xffffffff) - given; }
     const Entry* entry(std::uint64_t id) const {
-        if (id >= given) return id - given < given_.size() ? &given_[id - given] : nullptr;
+        if (id >= given) {
+            const std::uint64_t index = index_of(id);
+            return index < given_.size() && given_[index].turn == id >> 32 ? &given_[index] : nullptr;
+        }
         return id < chosen_.size() ? &chosen_[id] : nullptr;
     }
     std::vector<Entry> chosen_, given_;
+    std::vector<std::uint64_t> free_;                              // places in `given_` that may be used again
+    std::unordered_multimap<std::uint64_t, std::uint64_t> parts_;  // whole -> part
     std::unordered_map<std::pair<std::uint64_t, std::uint8_t>, std::uint64_t, Hash> ids_;
 };
 

@@ -18,8 +18,17 @@ Session& session() { return *running; }
 SessionScope::SessionScope(Session& s) { running = &s; }
 SessionScope::~SessionScope() { running = nullptr; }
 
-Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status)
-    : driver_(driver), extents_(extents), granter_(granter), status_(status), scratch_(new std::byte[scratch_bytes]) {}
+Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status, barcuda_calls* calls)
+    : driver_(driver),
+      extents_(extents),
+      granter_(granter),
+      status_(status),
+      calls_(calls),
+      scratch_(new std::byte[scratch_bytes]) {
+    // All of the client's threads are this one thread here: a capture of one must not forbid calls to the others.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (driver_.cuThreadExchangeStreamCaptureMode) driver_.cuThreadExchangeStreamCaptureMode(&mode);
+}
 
 void* Session::scratch(std::size_t bytes) {
     if (bytes > scratch_bytes - scratch_used_) return nullptr;
@@ -43,8 +52,8 @@ Verdict Session::reachable(CUdeviceptr address, std::uint64_t bytes) {
     void* values[] = {&type, &start, &size};
     const CUresult known_to_driver = driver_.cuPointerGetAttributes(3, names, values, address);
     if (known_to_driver != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || !covers(start, size)) {
-        spdlog::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address, bytes,
-                      driver_.error_name(known_to_driver), type, start, size);
+        spdlog::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address,
+                      bytes, driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
     }
     reachable_[start] = size;
@@ -79,6 +88,87 @@ Verdict Session::admit(CUmemPoolProps& props) {
 Verdict Session::admit(CUmemAllocationProp& prop) {
     prop.win32HandleMetaData = nullptr;
     return prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ? fine : Verdict{CUDA_ERROR_NOT_SUPPORTED};
+}
+
+Verdict Session::admit_box(bool host, std::uint64_t address, std::uint64_t pitch, std::uint64_t rows, std::uint64_t x,
+                           std::uint64_t y, std::uint64_t z, const CUDA_MEMCPY3D& copy) {
+    // No number that a copy needs reaches 2^40; below, sums and one product fit into 64 bits with room to spare, and
+    // the second product is checked.
+    constexpr std::uint64_t most = 1ull << 40;
+    for (std::uint64_t n : {pitch, rows, x, y, z, copy.WidthInBytes, copy.Height, copy.Depth})
+        if (n >= most) return bad_value;
+    if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return fine;
+    const std::uint64_t last_z = z + copy.Depth - 1, last_y = y + copy.Height - 1, width = x + copy.WidthInBytes;
+    if ((last_y || last_z) && pitch < width) return bad_value;
+    if (last_z && rows <= last_y) return bad_value;
+    const unsigned __int128 lines = static_cast<unsigned __int128>(last_z) * rows + last_y;
+    if (lines * pitch >= static_cast<unsigned __int128>(1) << 62) return bad_value;
+    const std::uint64_t bytes = static_cast<std::uint64_t>(lines * pitch) + width;
+    if (!host) return reachable(address, bytes);
+    return extents_.contains(address, bytes) ? fine : bad_value;
+}
+
+Verdict Session::admit(CUDA_MEMCPY3D& c) {
+    c.reserved0 = c.reserved1 = nullptr;
+    const auto side = [&](CUmemorytype type, CUarray& array, std::uint64_t address, std::uint64_t pitch,
+                          std::uint64_t rows, std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+        switch (type) {
+            case CU_MEMORYTYPE_ARRAY: return find(reinterpret_cast<std::uint64_t>(array), array);
+            case CU_MEMORYTYPE_DEVICE: return admit_box(false, address, pitch, rows, x, y, z, c);
+            case CU_MEMORYTYPE_HOST: return admit_box(true, address, pitch, rows, x, y, z, c);
+            default: return a_lie;  // the library says which of the two a unified address is
+        }
+    };
+    const bool from_host = c.srcMemoryType == CU_MEMORYTYPE_HOST, to_host = c.dstMemoryType == CU_MEMORYTYPE_HOST;
+    if (c.srcMemoryType != CU_MEMORYTYPE_ARRAY) c.srcArray = nullptr;
+    if (c.dstMemoryType != CU_MEMORYTYPE_ARRAY) c.dstArray = nullptr;
+    if (!from_host) c.srcHost = nullptr;
+    if (!to_host) c.dstHost = nullptr;
+    const Verdict source =
+        side(c.srcMemoryType, c.srcArray, from_host ? reinterpret_cast<std::uint64_t>(c.srcHost) : c.srcDevice,
+             c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ);
+    if (!source.ok()) return source;
+    return side(c.dstMemoryType, c.dstArray, to_host ? reinterpret_cast<std::uint64_t>(c.dstHost) : c.dstDevice,
+                c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ);
+}
+
+Verdict Session::admit(CUDA_MEMSET_NODE_PARAMS& f) {
+    if (f.elementSize != 1 && f.elementSize != 2 && f.elementSize != 4) return bad_value;
+    if (f.width > ~std::size_t{0} / f.elementSize) return bad_value;
+    return reachable_rows(f.dst, f.pitch, f.width * f.elementSize, f.height);
+}
+
+Verdict Session::admit(CUDA_MEM_ALLOC_NODE_PARAMS& node) {
+    if (node.accessDescCount) return {CUDA_ERROR_NOT_SUPPORTED};
+    node.accessDescs = nullptr;
+    return admit(node.poolProps);
+}
+
+void Session::disclose(CUDA_RESOURCE_DESC& desc) {
+    if (desc.resType == CU_RESOURCE_TYPE_ARRAY)
+        desc.res.array.hArray = reinterpret_cast<CUarray>(name(desc.res.array.hArray));
+    if (desc.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        desc.res.mipmap.hMipmappedArray = reinterpret_cast<CUmipmappedArray>(name(desc.res.mipmap.hMipmappedArray));
+}
+void Session::disclose(CUDA_MEMCPY3D& copy) {
+    copy.srcArray = reinterpret_cast<CUarray>(copy.srcMemoryType == CU_MEMORYTYPE_ARRAY ? name(copy.srcArray) : 0);
+    copy.dstArray = reinterpret_cast<CUarray>(copy.dstMemoryType == CU_MEMORYTYPE_ARRAY ? name(copy.dstArray) : 0);
+    copy.reserved0 = copy.reserved1 = nullptr;
+}
+void Session::disclose(CUDA_MEM_ALLOC_NODE_PARAMS& node) {
+    node.accessDescs = nullptr;
+    node.accessDescCount = 0;
+    node.poolProps.win32SecurityAttributes = nullptr;
+}
+void Session::disclose(CUgraphExecUpdateResultInfo& info) {
+    info.errorNode = reinterpret_cast<CUgraphNode>(name(info.errorNode));
+    info.errorFromNode = reinterpret_cast<CUgraphNode>(name(info.errorFromNode));
+}
+
+bool Session::capturing(CUstream stream) const {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return captures_ && driver_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 Verdict Session::enter(std::uint32_t id) {
@@ -117,8 +207,10 @@ void Session::context_gone() {
 CUresult Session::write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value) {
     auto* word = reinterpret_cast<std::uint64_t*>(extents_.locate(offset, 8));
     if (offset % 8 || !word) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult r = driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(word), value,
-                                                       CU_STREAM_WRITE_VALUE_DEFAULT);
+    // A fence in a graph would be written at each of its launches. To wait in a capture is an error: the driver's own.
+    const CUresult r = capturing(stream) ? driver_.cuStreamSynchronize(stream)
+                                         : driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(word),
+                                                                           value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r == CUDA_SUCCESS) {
         if (fences_.size() >= 4096) watch_fences();
         fences_.push_back({word, value, stream, current_});

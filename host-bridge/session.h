@@ -6,8 +6,10 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "host-bridge/calls.h"
 #include "host-bridge/extents.h"
 #include "host-bridge/handles.h"
 
@@ -22,7 +24,8 @@ struct Granter {
 
 class Session {
   public:
-    Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status);
+    Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status,
+            barcuda_calls* calls = nullptr);
 
     // ---- asked by the kinds
     // -------------------------------------------------------------------------------------------
@@ -33,7 +36,7 @@ class Session {
     }
     Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
     template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value); }
-    template <class T> std::uint64_t name(T value) { return handles_.name(value); }
+    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) { return handles_.name(value, whole); }
     void drop(std::uint64_t id) { handles_.drop(id); }
 
     // [offset, offset + bytes) lies in the client's extents.
@@ -51,6 +54,23 @@ class Session {
     Verdict admit(CUDA_RESOURCE_DESC& desc);
     Verdict admit(CUmemPoolProps& props);
     Verdict admit(CUmemAllocationProp& prop);
+    Verdict admit(CUDA_MEMCPY3D& copy);
+    Verdict admit(CUDA_MEMSET_NODE_PARAMS& fill);
+    Verdict admit(CUDA_MEM_ALLOC_NODE_PARAMS& node);
+    Verdict admit(CUgraphNode& node) { return find(reinterpret_cast<std::uint64_t>(node), node); }
+
+    // What the driver tells about an object, before the guest may see it: ids for handles, nothing of this process.
+    template <class T> void disclose(T&) {}
+    void disclose(CUDA_RESOURCE_DESC& desc);
+    void disclose(CUDA_MEMCPY3D& copy);
+    void disclose(CUDA_MEM_ALLOC_NODE_PARAMS& node);
+    void disclose(CUgraphExecUpdateResultInfo& info);
+
+    // Textures and surfaces: kernels take their raw numbers.
+    void bear(std::uint64_t object) { objects_.insert(object); }
+    bool bears(std::uint64_t object) const { return objects_.contains(object); }
+    void bury(std::uint64_t object) { objects_.erase(object); }
+    void capture_begun() { captures_ = true; }
 
     void* scratch(std::size_t bytes);  // zero-filled; lives until the next command
     // -------------------------------------------------------------------------------------------------------------------
@@ -59,6 +79,7 @@ class Session {
     Extents& extents() { return extents_; }
     Granter& granter() { return granter_; }
     Handles& handles() { return handles_; }
+    Calls& calls() { return calls_; }
 
     void begin_command() { scratch_used_ = 0; }
     // Makes the context with this id current; 0 keeps whatever is.
@@ -76,6 +97,7 @@ class Session {
     void watch_fences();
 
     void posted_failure(std::uint32_t op, CUresult result);
+    bool capturing(CUstream stream) const;
     bool& prints() { return prints_; }
     off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
 
@@ -87,19 +109,24 @@ class Session {
         CUcontext context;
     };
     void fault(CUresult error);
+    // A box of rows in linear memory, as copies describe it: the bytes from its first to its last.
+    Verdict admit_box(bool host, std::uint64_t address, std::uint64_t pitch, std::uint64_t rows, std::uint64_t x,
+                      std::uint64_t y, std::uint64_t z, const CUDA_MEMCPY3D& copy);
 
     const Driver& driver_;
     Extents& extents_;
     Granter& granter_;
     barcuda_status& status_;
+    Calls calls_;
     Handles handles_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
+    std::set<std::uint64_t> objects_;
     CUcontext current_ = nullptr;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;
     std::uint64_t posted_failures_ = 0;
-    bool prints_ = false, has_context_ = false;
+    bool prints_ = false, has_context_ = false, captures_ = false;
     off_t output_taken_ = 0;
 };
 

@@ -8,16 +8,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
-#include <thread>
+#include <optional>
 
 #include "host-bridge/channel.h"
 #include "host-bridge/execute.h"
 #include "host-bridge/link.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
+#include "shm-device/wait.h"
 
 namespace barcuda {
 namespace {
@@ -42,22 +42,13 @@ class BridgeGranter : public Granter {
     }
 };
 
-// How long the worker looks before it sleeps, and how deeply. A client that has just sent something will send more.
-class Patience {
-  public:
-    void reset() { turns_ = 0; }
-    void wait() {
-        using namespace std::chrono_literals;
-        ++turns_;
-        if (turns_ < 2000) __builtin_ia32_pause();
-        else if (turns_ < 2200) std::this_thread::yield();
-        else std::this_thread::sleep_for(turns_ < 2400 ? 20us : turns_ < 4000 ? 200us : 1000us);
-    }
-    bool long_wait() const { return turns_ >= 2000; }
-
-  private:
-    unsigned turns_ = 0;
-};
+// How eagerly the worker looks for the next command. A client that has just sent something will send more; one that has
+// been silent for a while costs a look in every millisecond.
+Pace idle_pace() {
+    cpu_set_t cores;
+    const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
+    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1000, .ask = 500};
+}
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
 std::string open_driver(Driver& driver, const std::string& library, bool warm) {
@@ -88,8 +79,8 @@ void end_session(barcuda_status& status, barcuda_state state, CUresult error, co
 }
 
 int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
-    Patience patience;
-    for (;;) {
+    const Pace pace = idle_pace();
+    for (std::optional<Waiter<>> waiter;;) {
         const auto command = reader.next();
         if (!command) {
             reader.flush();
@@ -99,11 +90,12 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                             "the bridge refused a malformed command: " + reader.lie());
                 return 1;
             }
-            if (patience.long_wait() && session.fences_outstanding()) session.watch_fences();
-            patience.wait();
+            if (!waiter) waiter.emplace(pace);
+            if (waiter->should_ask() && session.fences_outstanding()) session.watch_fences();
+            waiter->turn();
             continue;
         }
-        patience.reset();
+        waiter.reset();
         const std::uint32_t op = command->head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
         session.begin_command();
@@ -155,7 +147,7 @@ int run_worker(const std::string& library, bool warm) {
         return 1;
     }
     BridgeGranter granter;
-    Session session(driver, extents, granter, status);
+    Session session(driver, extents, granter, status, &channel.calls());
     SessionScope scope(session);
     ChannelReader reader(channel);
     status.worker_pid = static_cast<std::uint32_t>(getpid());

@@ -39,16 +39,16 @@
     X(cuCtxDisablePeerAccess,                         call, use)                                       \
     /* modules and kernels */                                                                          \
     X(cuModuleUnload,                                 call, drop)                                      \
-    X(cuModuleGetFunction,                            call, give, use, text)                           \
+    X(cuModuleGetFunction,                            call, part<1>, use, text)                           \
     X(cuModuleGetFunctionCount,                       call, out, use)                                  \
     X(cuModuleGetGlobal_v2,                           call, maybe, maybe, use, text)                   \
     X(cuLibraryUnload,                                call, drop)                                      \
-    X(cuLibraryGetKernel,                             call, give, use, text)                           \
+    X(cuLibraryGetKernel,                             call, part<1>, use, text)                           \
     X(cuLibraryGetKernelCount,                        call, out, use)                                  \
-    X(cuLibraryGetModule,                             call, give, use)                                 \
+    X(cuLibraryGetModule,                             call, part<1>, use)                                 \
     X(cuLibraryGetGlobal,                             call, maybe, maybe, use, text)                   \
     X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \
-    X(cuKernelGetFunction,                            call, give, use)                                 \
+    X(cuKernelGetFunction,                            call, part<1>, use)                                 \
     X(cuKernelGetLibrary,                             call, give, use)                                 \
     X(cuKernelGetAttribute,                           call, out, in, use, in)                          \
     X(cuKernelSetAttribute,                           call, in, in, use, in)                           \
@@ -56,6 +56,9 @@
     X(cuFuncGetAttribute,                             call, out, in, use)                              \
     X(cuFuncSetAttribute,                             call, use, in, in)                               \
     X(cuFuncSetCacheConfig,                           call, use, in)                                   \
+    X(cuFuncGetModule,                              call, give, use) \
+    X(cuFuncIsLoaded,                               call, out, use) \
+    X(cuFuncLoad,                                   call, use) \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor,    call, out, use, in, in)                          \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, call, out, use, in, in, in)                \
     X(cuOccupancyAvailableDynamicSMemPerBlock,        call, out, use, in, in)                          \
@@ -87,13 +90,22 @@
     X(cuArrayDestroy,                                 call, drop)                                      \
     X(cuArrayGetDescriptor_v2,                        call, out, use)                                  \
     X(cuArray3DGetDescriptor_v2,                      call, out, use)                                  \
-    X(cuArrayGetPlane,                                call, give, use, in)                             \
+    X(cuArrayGetPlane,                                call, part<1>, use, in)                             \
     X(cuMipmappedArrayCreate,                         call, make, desc, in)                            \
-    X(cuMipmappedArrayGetLevel,                       call, give, use, in)                             \
+    X(cuMipmappedArrayGetLevel,                       call, part<1>, use, in)                             \
     X(cuMipmappedArrayDestroy,                        call, drop)                                      \
-    X(cuTexObjectDestroy,                             call, in)                                        \
-    X(cuSurfObjectCreate,                             call, out, desc)                                 \
-    X(cuSurfObjectDestroy,                            call, in)                                        \
+    X(cuTexObjectDestroy,                             call, buried)                                        \
+    X(cuSurfObjectCreate,                             call, born, desc)                                 \
+    X(cuSurfObjectDestroy,                            call, buried)                                        \
+    X(cuTexObjectCreate,                            call, born, desc, desc, maybe_desc) \
+    X(cuTexObjectGetResourceDesc,                   call, told, known) \
+    X(cuTexObjectGetTextureDesc,                    call, told, known) \
+    X(cuTexObjectGetResourceViewDesc,               call, told, known) \
+    X(cuSurfObjectGetResourceDesc,                  call, told, known) \
+    X(cuArrayGetMemoryRequirements,                 call, out, use, in) \
+    X(cuMipmappedArrayGetMemoryRequirements,        call, out, use, in) \
+    X(cuArrayGetSparseProperties,                   call, out, use) \
+    X(cuMipmappedArrayGetSparseProperties,          call, out, use) \
     /* pools */                                                                                        \
     X(cuDeviceGetDefaultMemPool,                      call, give, in)                                  \
     X(cuDeviceGetMemPool,                             call, give, in)                                  \
@@ -102,6 +114,10 @@
     X(cuMemPoolCreate,                                call, make, desc)                                \
     X(cuMemPoolDestroy,                               call, drop)                                      \
     X(cuMemPoolTrimTo,                                call, use, in)                                   \
+    X(cuMemPoolGetAccess,                           call, out, use, desc) \
+    X(cuMemGetDefaultMemPool,                       call, give, desc, in) \
+    X(cuMemGetMemPool,                              call, give, desc, in) \
+    X(cuMemSetMemPool,                              call, desc, in, use) \
     X(cuMemPoolSetAccess,                             call, use, access<2>, in)       \
     /* virtual memory management */                                                                    \
     X(cuMemAddressReserve,                            call, out, in, in, in, in)                       \
@@ -119,9 +135,25 @@
     X(cuStreamGetId,                                  call, use, out)                                  \
     X(cuStreamGetDevice,                              call, use, out)                                  \
     X(cuGraphCreate,                                  call, make, in)                                  \
-    X(cuGraphDestroy,                                 call, drop)                                      \
     X(cuGraphInstantiateWithFlags,                    call, make, use, in)                             \
-    X(cuGraphExecDestroy,                             call, drop)                                      \
+    X(cuGraphExecGetFlags,                          call, use, out) \
+    X(cuGraphClone,                                 call, make, use) \
+    X(cuGraphNodeFindInClone,                       call, part<2>, use, use) \
+    X(cuGraphNodeGetType,                           call, use, out) \
+    X(cuGraphNodeSetEnabled,                        call, use, use, in) \
+    X(cuGraphNodeGetEnabled,                        call, use, use, out) \
+    X(cuGraphChildGraphNodeGetGraph,                call, use, part<0>) \
+    X(cuGraphExecChildGraphNodeSetParams,           call, use, use, use) \
+    X(cuGraphEventRecordNodeGetEvent,               call, use, give) \
+    X(cuGraphEventWaitNodeGetEvent,                 call, use, give) \
+    X(cuGraphEventWaitNodeSetEvent,                 call, use, use) \
+    X(cuGraphExecEventWaitNodeSetEvent,             call, use, use, use) \
+    X(cuGraphMemsetNodeGetParams,                   call, use, out) \
+    X(cuGraphMemsetNodeSetParams,                   call, use, desc) \
+    X(cuGraphMemAllocNodeGetParams,                 call, use, told) \
+    X(cuGraphMemFreeNodeGetParams,                  call, use, out) \
+    X(cuGraphKernelNodeCopyAttributes,              call, use, use) \
+    X(cuStreamCopyAttributes,                       call, use, use) \
     X(cuGraphUpload,                                  post, use, use)                                  \
     X(cuProfilerStart,                                call)                                            \
     X(cuProfilerStop,                                 call)
@@ -141,8 +173,39 @@
     X(cuEventDestroy_v2,                              post, drop)                                      \
     X(cuEventElapsedTime_v2,                          call, out, use, use)                             \
     X(cuEventQuery,                                   call, use)                                       \
-    X(cuTexObjectCreate,                              call, out, desc, desc, maybe_desc)               \
-    X(cuGraphLaunch,                                  post, use, use)
+    X(cuStreamBeginCapture_v2,                      call, use, in) \
+    X(cuStreamBeginCaptureToGraph,                  call, use, use, nodes<4>, edges<4>, in, captures) \
+    X(cuStreamEndCapture,                           call, use, give) \
+    X(cuStreamIsCapturing,                          call, use, out) \
+    X(cuStreamUpdateCaptureDependencies_v2,         call, use, nodes<3>, edges<3>, in, in) \
+    X(cuEventRecordWithFlags,                       post, use, use, in) \
+    X(cuMemcpy3DAsync_v2,                           post, desc, use) \
+    X(cuGraphGetNodes,                              call, use, all<2>, inout) \
+    X(cuGraphGetRootNodes,                          call, use, all<2>, inout) \
+    X(cuGraphGetEdges_v2,                           call, use, all<4>, all<4>, all<4>, inout) \
+    X(cuGraphNodeGetDependencies_v2,                call, use, all<3>, all<3>, inout) \
+    X(cuGraphNodeGetDependentNodes_v2,              call, use, all<3>, all<3>, inout) \
+    X(cuGraphAddDependencies_v2,                    call, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphRemoveDependencies_v2,                 call, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphDestroyNode,                           call, drop) \
+    X(cuGraphAddEmptyNode,                          call, part<1>, use, nodes<3>, in) \
+    X(cuGraphAddChildGraphNode,                     call, part<1>, use, nodes<3>, in, use) \
+    X(cuGraphAddEventRecordNode,                    call, part<1>, use, nodes<3>, in, use) \
+    X(cuGraphAddEventWaitNode,                      call, part<1>, use, nodes<3>, in, use) \
+    X(cuGraphEventRecordNodeSetEvent,               call, use, use) \
+    X(cuGraphExecEventRecordNodeSetEvent,           call, use, use, use) \
+    X(cuGraphAddMemAllocNode,                       call, part<1>, use, nodes<3>, in, answered) \
+    X(cuGraphAddMemFreeNode,                        call, part<1>, use, nodes<3>, in, in) \
+    X(cuLinkDestroy,                                call, drop) \
+    X(cuGraphAddMemcpyNode,                         call, part<1>, use, nodes<3>, in, desc, use) \
+    X(cuGraphMemcpyNodeGetParams,                   call, use, told) \
+    X(cuGraphMemcpyNodeSetParams,                   call, use, desc) \
+    X(cuGraphExecMemcpyNodeSetParams,               call, use, use, desc, use) \
+    X(cuGraphAddMemsetNode,                         call, part<1>, use, nodes<3>, in, desc, use) \
+    X(cuGraphExecMemsetNodeSetParams,               call, use, use, desc, use) \
+    X(cuGraphExecDestroy,                           call, drop) \
+    X(cuGraphDestroy,                               call, drop) \
+    X(cuGraphLaunch,                                post, use, use)
 
 #define BARCUDA_EXTENSIONS(X)                                                                          \
     X(create_context,                                 call, make, in, in)                              \
@@ -151,6 +214,7 @@
     X(write_fence,                                    post, use, in, in)                               \
     X(record_event,                                   post, use, use, in, in, in)                      \
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
+    X(free_idle,                                      post, freed)                                     \
     X(copy_in,                                        post, device<2>, blob<2>, in, use)               \
     X(copy_out,                                       call, fill<2>, device<2>, in, use)               \
     X(load_module,                                    call, make, region<2>, in)                       \
@@ -162,6 +226,31 @@
     X(pointer_attribute,                              call, out, in, in)                               \
     X(grant,                                          call, in, out, out)                              \
     X(give_back,                                      call, in, in)                                    \
+    X(launch_host,                                  post, use, in, in) \
+    X(capture_info,                                 call, use, out, out, give, heads, inout) \
+    X(add_kernel_node,                              call, part<1>, use, nodes<3>, in, use, in, blob<7>, in) \
+    X(set_kernel_node,                              call, use, use, in, blob<4>, in) \
+    X(exec_set_kernel_node,                         call, use, use, use, in, blob<5>, in) \
+    X(kernel_node,                                  call, use, give, out, fill<4>, in) \
+    X(node_attribute,                               call, use, in, out) \
+    X(set_node_attribute,                           call, use, in, desc) \
+    X(stream_attribute,                             call, use, in, out) \
+    X(set_stream_attribute,                         call, use, in, desc) \
+    X(add_host_node,                                call, part<1>, use, nodes<3>, in, in) \
+    X(set_host_node,                                call, use, in) \
+    X(exec_set_host_node,                           call, use, use, in) \
+    X(host_node,                                    call, use, out) \
+    X(exec_update,                                  call, use, use, told, out) \
+    X(enumerate_functions,                          call, functions, inout, use) \
+    X(enumerate_kernels,                            call, functions, inout, use) \
+    X(pool_attribute,                               call, use, in, out) \
+    X(set_pool_attribute,                           call, use, in, in) \
+    X(graph_memory_attribute,                       call, in, in, out) \
+    X(set_graph_memory_attribute,                   call, in, in, in) \
+    X(link_create,                                  call, make) \
+    X(link_add,                                     call, use, in, region<3>, in, text) \
+    X(link_complete,                                call, use, out) \
+    X(link_fetch,                                   call, use, region<2>, in) \
     X(take_output,                                    call, fill<1>, in, out)
 // clang-format on
 #define BARCUDA_DRIVER_ROWS(X) BARCUDA_REMOTE(X) BARCUDA_INNER(X)

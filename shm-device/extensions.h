@@ -40,9 +40,13 @@ CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stre
 
 CUresult create_context(CUcontext* context, unsigned flags,
                         CUdevice device);  // cuCtxCreate without its parameter block
-// The primary context, with the client's memory registered in it; and its reset, after which it has to be retained again.
+// The primary context, with the client's memory registered in it; and its reset, after which it has to be retained
+// again.
 CUresult retain_primary(CUcontext* context, CUdevice device);
 CUresult reset_primary(CUdevice device);
+
+// cuMemFree while the GPU has nothing to do: then nobody has to wait for it.
+CUresult free_idle(CUdeviceptr address);
 
 // The image lies in the region; the worker copies it out before the driver parses it.
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes);
@@ -59,6 +63,49 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
 // Heap memory of the client: a run of granules, zero-filled, registered with the GPU.
 CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted);
 CUresult give_back(std::uint64_t offset, std::uint64_t bytes);
+
+// Functions of the program: the stream (or the graph) waits until the client has run the one that it calls `function`.
+// `with_status`: as cuStreamAddCallback does it.
+CUresult launch_host(CUstream stream, std::uint64_t function, unsigned with_status);
+CUresult add_host_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                       std::uint64_t function);
+CUresult set_host_node(CUgraphNode node, std::uint64_t function);
+CUresult exec_set_host_node(CUgraphExec exec, CUgraphNode node, std::uint64_t function);
+CUresult host_node(CUgraphNode node, std::uint64_t* function);
+
+// Kernel nodes: their parameters travel packed, as a launch's do.
+CUresult add_kernel_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                         CUfunction function, Shape shape, const void* parameters, std::size_t bytes);
+CUresult set_kernel_node(CUgraphNode node, CUfunction function, Shape shape, const void* parameters, std::size_t bytes);
+CUresult exec_set_kernel_node(CUgraphExec exec, CUgraphNode node, CUfunction function, Shape shape,
+                              const void* parameters, std::size_t bytes);
+CUresult kernel_node(CUgraphNode node, CUfunction* function, Shape* shape, void* parameters, std::size_t room);
+
+// Attributes that hold neither handles nor addresses; others are refused.
+CUresult node_attribute(CUgraphNode node, CUlaunchAttributeID id, CUlaunchAttributeValue* value);
+CUresult set_node_attribute(CUgraphNode node, CUlaunchAttributeID id, const CUlaunchAttributeValue* value);
+CUresult stream_attribute(CUstream stream, CUlaunchAttributeID id, CUlaunchAttributeValue* value);
+CUresult set_stream_attribute(CUstream stream, CUlaunchAttributeID id, const CUlaunchAttributeValue* value);
+
+CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                      CUgraphNode* nodes, std::size_t* count);
+// cuGraphExecUpdate: the driver's own verdict is a value, because it comes with reasons.
+CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict);
+
+CUresult enumerate_functions(CUfunction* functions, std::size_t* count, CUmodule module);
+CUresult enumerate_kernels(CUkernel* kernels, std::size_t* count, CUlibrary library);
+
+// Attributes of four or eight bytes, as one word.
+CUresult pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t* value);
+CUresult set_pool_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, std::uint64_t value);
+CUresult graph_memory_attribute(CUdevice device, CUgraphMem_attribute attribute, std::uint64_t* value);
+CUresult set_graph_memory_attribute(CUdevice device, CUgraphMem_attribute attribute, std::uint64_t value);
+
+// Linking: inputs and the finished image lie in the region while they cross.
+CUresult link_create(CUlinkState* state);
+CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name);
+CUresult link_complete(CUlinkState state, std::size_t* bytes);
+CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes);
 
 // What kernels have printed since the last call; `used` bytes of `text` (at most `room`).
 CUresult take_output(char* text, std::size_t room, std::uint64_t* used);

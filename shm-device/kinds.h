@@ -297,6 +297,12 @@ using rows8 = pitched<1, 3, 4>;
 using rows16 = pitched<1, 3, 4, 2>;
 using rows32 = pitched<1, 3, 4, 4>;
 
+struct captures {  // the mode of a capture that has begun when the call has succeeded
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        void publish(Writer&, auto&, auto& host) { host.capture_begun(); }
+    };
+};
+
 struct freed {  // device memory that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : in::As<T, I> {
         void publish(Writer&, auto&, auto& host) { host.forget_addresses(); }
@@ -404,6 +410,8 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
 template <std::size_t N> using access = list<CUmemAccessDesc, N>;
 template <std::size_t N> using nodes = list<CUgraphNode, N>;
 template <std::size_t N> using edges = list<CUgraphEdgeData, N, true>;
+using heads = several<5, 3>;  // of a capture: nodes of the graph that is being made
+using functions = several<1, 2>;
 template <std::size_t N> using all = several<N, 0>;  // of parts of parameter 0
 
 template <std::size_t N> struct fill {  // bytes that come back inside the reply; parameter N says how many there may be

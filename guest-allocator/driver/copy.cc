@@ -10,7 +10,9 @@
 #include <algorithm>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
@@ -121,6 +123,34 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     return r;
 }
 
+// A copy that is noted down for a graph reads and writes its memory at every launch. Memory in the region is named; for
+// other memory the graph gets a copy to or from a buffer in the region, and a call back to the guest that fills or
+// empties it. The buffer lives as long as the process: graphs do not say when their last clone is gone.
+CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    const auto outside = [&](CUdeviceptr p) {
+        return !is_device(p) && !heap::in_region(reinterpret_cast<void*>(p), bytes);
+    };
+    void* buffers[2] = {nullptr, nullptr};
+    const auto stand_in = [&](CUdeviceptr& p, void*& buffer) {
+        if (!outside(p)) return true;
+        buffer = heap::staging_alloc(bytes);
+        return buffer != nullptr;
+    };
+    CUdeviceptr near_to = to, near_from = from;
+    if (!stand_in(from, buffers[0]) || !stand_in(to, buffers[1])) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (buffers[0]) near_from = reinterpret_cast<CUdeviceptr>(buffers[0]);
+    if (buffers[1]) near_to = reinterpret_cast<CUdeviceptr>(buffers[1]);
+    CUresult r = CUDA_SUCCESS;
+    if (buffers[0]) r = launch_move(stream, buffers[0], reinterpret_cast<void*>(from), bytes);
+    if (r != CUDA_SUCCESS) return r;
+    CUDA_MEMCPY3D box{};
+    box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    box.srcDevice = near_from, box.dstDevice = near_to;
+    box.WidthInBytes = bytes, box.Height = box.Depth = 1;
+    if (r = copy_box(box, stream, Until::reusable); r != CUDA_SUCCESS) return r;
+    return buffers[1] ? launch_move(stream, reinterpret_cast<void*>(to), buffers[1], bytes) : CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
@@ -128,6 +158,7 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     const bool zero_copy = heap::in_region(from, bytes);
+    if (capturing(stream)) return capture_copy(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
     if (bytes <= inline_bytes && !asynchronous) return send_inline(to, from, bytes, stream);
     if (!zero_copy)
@@ -140,6 +171,7 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
+    if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
     if (!heap::in_region(to, bytes)) return fetch_staged(to, from, bytes, stream);
     if (CUresult r = command<Op::cuMemcpyDtoHAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return until == Until::reusable && pinned(to, bytes) ? CUDA_SUCCESS : wait_for(stream);
@@ -156,6 +188,7 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
         return command<Op::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
     }
     if (is_device(from)) return copy_to_host(to_host, from, bytes, stream, until);
+    if (capturing(stream)) return capture_copy(to, from, bytes, stream);
     // Host to host: in stream order. Memory that the GPU reaches is copied by it; other memory once the stream has got
     // there.
     if (until == Until::reusable && heap::in_region(to_host, bytes) && heap::in_region(from_host, bytes) &&

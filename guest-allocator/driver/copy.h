@@ -10,7 +10,8 @@
 
 namespace barcuda {
 
-// The GPU's own memory has a window of addresses of its own, around the region: nothing else of this process is mapped there.
+// The GPU's own memory has a window of addresses of its own, around the region: nothing else of this process is mapped
+// there.
 inline bool is_device(std::uint64_t address) {
     return address - BARCUDA_DEVICE_BASE < BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE &&
            !heap::in_region(reinterpret_cast<const void*>(address), 1);
@@ -25,5 +26,10 @@ enum class Until {
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept;
 CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept;
 CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept;
+
+// Rows and boxes, arrays included (box.cc). For a node: made explicit, and refused where a side lies outside the
+// region.
+CUresult copy_box(const CUDA_MEMCPY3D& box, CUstream stream, Until until) noexcept;
+CUresult box_for_node(CUDA_MEMCPY3D& box) noexcept;
 
 }  // namespace barcuda

@@ -10,26 +10,39 @@
 
 namespace {
 
+// Functions that only say that they are not there (unsupported.sh): a program that asks learns it here.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char __start_barcuda_unsupported[],
+    __stop_barcuda_unsupported[];
+
+void* look_up(const char* name) {
+    Dl_info here, there;
+    void* p = dlsym(RTLD_DEFAULT, name);
+    if (!p || !dladdr(p, &there) || !dladdr(reinterpret_cast<void*>(&look_up), &here)) return nullptr;
+    if (here.dli_fbase != there.dli_fbase) return nullptr;
+    const char* code = static_cast<const char*>(p);
+    return code >= __start_barcuda_unsupported && code < __stop_barcuda_unsupported ? nullptr : p;
+}
+
 // Functions are exported under their newest names ("cuMemAlloc_v2"); a program asks for the plain one and a version.
-void* find(const char* name) {
-    char versioned[160];
-    for (const char* suffix : {"_v4", "_v3", "_v2", ""}) {
-        if (snprintf(versioned, sizeof versioned, "%s%s", name, suffix) >= static_cast<int>(sizeof versioned))
-            return nullptr;
-        Dl_info here, there;
-        void* p = dlsym(RTLD_DEFAULT, versioned);
-        if (p && dladdr(p, &there) && dladdr(reinterpret_cast<void*>(&find), &here) &&
-            here.dli_fbase == there.dli_fbase)
-            return p;
+void* find(const char* name, bool per_thread) {
+    char full[160];
+    for (const char* twin : {"_ptsz", "_ptds", ""}) {
+        if (!per_thread && *twin) continue;
+        for (const char* version : {"_v4", "_v3", "_v2", ""}) {
+            const int n = snprintf(full, sizeof full, "%s%s%s", name, version, twin);
+            if (n >= static_cast<int>(sizeof full)) return nullptr;
+            if (void* p = look_up(full)) return p;
+        }
     }
     return nullptr;
 }
 
 }  // namespace
 
-CU cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t, CUdriverProcAddressQueryResult* status) {
+CU cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t flags,
+                       CUdriverProcAddressQueryResult* status) {
     if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
-    *function = find(symbol);
+    *function = find(symbol, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
     if (status) *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

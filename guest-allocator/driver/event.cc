@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct Event {
     unsigned long long* fence;         // null: the region was full, the worker is asked instead
+    std::atomic<bool> in_graph;        // last recorded by a graph: the worker is asked instead
     std::atomic<std::uint64_t> value;  // of the last record; grows for ever, across reuses of the id
 };
 IdTable<Event> events;
@@ -36,12 +38,22 @@ unsigned long long* new_fence() {
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
     Event* e = events.of(event);
     if (!event || !e) return CUDA_ERROR_INVALID_HANDLE;
+    if (capturing(stream)) {
+        e->in_graph.store(true, std::memory_order_relaxed);
+        return command<Op::cuEventRecordWithFlags>(event, stream, flags);
+    }
+    e->in_graph.store(false, std::memory_order_relaxed);
     const std::uint64_t value = e->value.fetch_add(1, std::memory_order_relaxed) + 1;
     return command<Op::record_event>(event, stream, flags, e->fence ? Client::current()->offset_of(e->fence) : 0,
                                      value);
 }
 
 }  // namespace
+
+void recorded_by_graph(CUevent event) noexcept {
+    if (Event* e = events.of(event); event && e) e->in_graph.store(true, std::memory_order_relaxed);
+}
+
 }  // namespace barcuda
 
 using namespace barcuda;
@@ -51,6 +63,7 @@ CU cuEventCreate(CUevent* event, unsigned flags) {
     if (CUresult r = command<Op::cuEventCreate>(event, flags); r != CUDA_SUCCESS) return r;
     Event* e = events.of(*event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
+    e->in_graph.store(false, std::memory_order_relaxed);
     if (!e->fence) e->fence = new_fence();
     if (e->fence) publish(*e->fence, e->value.load());  // what an earlier event of this id recorded has happened
     return CUDA_SUCCESS;
@@ -66,7 +79,7 @@ CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
     Event* e = events.of(event);
-    if (!e->fence) return command<Op::cuEventQuery>(event);
+    if (!e->fence || e->in_graph.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
     if (observe(*e->fence) < e->value.load(std::memory_order_relaxed)) {
         const CUresult ended = client->ended();
         return ended == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : ended;
@@ -78,7 +91,7 @@ CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
     Event* e = events.of(event);
-    if (!e->fence) {
+    if (!e->fence || e->in_graph.load(std::memory_order_relaxed)) {
         CUresult r = CUDA_ERROR_NOT_READY;
         while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuEventQuery>(event), std::this_thread::yield();
         return r;

@@ -4,14 +4,11 @@
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/launch.h"
 #include "guest-allocator/driver/module.h"
 
 namespace barcuda {
-namespace {
 
-constexpr std::size_t most_parameter_bytes = 32764;  // CUDA's own limit, since 12.1
-
-// The packed parameters: in place if the program has packed them itself, else in `room`.
 CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
               std::size_t& bytes) {
     if (each && extra) return CUDA_ERROR_INVALID_VALUE;
@@ -34,6 +31,8 @@ CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room
     }
     return CUDA_SUCCESS;
 }
+
+namespace {
 
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
     CUresult error = CUDA_ERROR_INVALID_CONTEXT;

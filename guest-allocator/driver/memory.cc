@@ -107,7 +107,7 @@ CU cuMemFree_v2(CUdeviceptr p) {
         return heap::find(host).flags & managed_mark ? give_back(host) : CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    return command<Op::cuMemFree_v2>(p);
+    return gpu_busy() ? command<Op::cuMemFree_v2>(p) : command<Op::free_idle>(p);
 }
 
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {

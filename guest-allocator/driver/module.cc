@@ -40,17 +40,10 @@ template <Op load, class Handle> CUresult load_image(Handle* handle, const void*
 
 template <Op load, class Handle> CUresult load_file(Handle* handle, const char* path) {
     if (!path || !handle) return CUDA_ERROR_INVALID_VALUE;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0) return CUDA_ERROR_FILE_NOT_FOUND;
-    const auto size = static_cast<std::size_t>(st.st_size);
-    char* text = static_cast<char*>(malloc(size + 1));
-    std::size_t got = 0;
-    for (ssize_t n; text && got < size && (n = read(fd, text + got, size - got)) > 0;)
-        got += static_cast<std::size_t>(n);
-    close(fd);
-    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (text) text[got] = 0, r = got == size ? load_bytes<load>(handle, text, size + 1) : CUDA_ERROR_FILE_NOT_FOUND;
+    std::size_t size = 0;
+    char* text = read_file(path, size);
+    if (!text) return CUDA_ERROR_FILE_NOT_FOUND;
+    const CUresult r = load_bytes<load>(handle, text, size + 1);
     free(text);
     return r;
 }
@@ -99,6 +92,31 @@ CUresult parameter_info(const FunctionFacts* f, CUresult error, std::size_t inde
 
 }  // namespace
 
+char* read_file(const char* path, std::size_t& size) noexcept {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0) return nullptr;
+    size = fstat(fd, &st) == 0 ? static_cast<std::size_t>(st.st_size) : 0;
+    char* text = static_cast<char*>(malloc(size + 1));
+    std::size_t got = 0;
+    for (ssize_t n; text && got < size && (n = read(fd, text + got, size - got)) > 0;)
+        got += static_cast<std::size_t>(n);
+    close(fd);
+    if (text && got == size) return text[got] = 0, text;
+    free(text);
+    return nullptr;
+}
+
+// The worker's driver compiles with its defaults. Log buffers are answered as empty; other options only tune.
+void answer_options(unsigned count, CUjit_option* options, void** values) noexcept {
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+            values[i] = nullptr;
+        if (options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER)
+            if (auto* text = static_cast<char*>(values[i])) *text = 0;
+    }
+}
+
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
     return facts_of<Op::describe_function>(function, error);
 }
@@ -110,18 +128,6 @@ using namespace barcuda;
 CU cuModuleLoadData(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoadFatBinary(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoad(CUmodule* module, const char* path) { return load_file<Op::load_module>(module, path); }
-
-namespace {
-// The worker's driver compiles with its defaults. Log buffers are answered as empty; other options only tune.
-void answer_options(unsigned count, CUjit_option* options, void** values) {
-    for (unsigned i = 0; i < count; ++i) {
-        if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-            values[i] = nullptr;
-        if (options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER)
-            if (auto* text = static_cast<char*>(values[i])) *text = 0;
-    }
-}
-}  // namespace
 
 CU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options, void** values) {
     if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
@@ -161,3 +167,15 @@ CU cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* s
 }
 CU cuFuncGetName(const char** name, CUfunction function) { return name_of<Op::function_name>(name, function); }
 CU cuKernelGetName(const char** name, CUkernel kernel) { return name_of<Op::kernel_name>(name, kernel); }
+
+// A list by value of room: the rest of it stays as it was.
+template <Op ask, class Handle, class Whole> static CUresult list(Handle* handles, unsigned room, Whole whole) {
+    std::size_t count = room;
+    return room && !handles ? CUDA_ERROR_INVALID_VALUE : command<ask>(handles, &count, whole);
+}
+CU cuModuleEnumerateFunctions(CUfunction* functions, unsigned room, CUmodule module) {
+    return list<Op::enumerate_functions>(functions, room, module);
+}
+CU cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibrary library) {
+    return list<Op::enumerate_kernels>(kernels, room, library);
+}

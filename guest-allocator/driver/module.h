@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace barcuda {
@@ -20,5 +21,9 @@ struct FunctionFacts {
 
 // Null: `error` says why. The first question about a function goes to the worker.
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept;
+
+// The file, ended by a NUL behind its `size` bytes; to be freed. Null: it cannot be read.
+char* read_file(const char* path, std::size_t& size) noexcept;
+void answer_options(unsigned count, CUjit_option* options, void** values) noexcept;
 
 }  // namespace barcuda

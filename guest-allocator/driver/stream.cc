@@ -43,7 +43,10 @@ CUresult create(CUstream* stream, unsigned flags, int priority) {
 
 }  // namespace
 
+thread_local constinit bool no_stream_is_mine = false;
+
 CUstream real(CUstream stream) noexcept {
+    if (!stream && no_stream_is_mine) stream = CU_STREAM_PER_THREAD;
     if (stream != CU_STREAM_PER_THREAD) return stream == CU_STREAM_LEGACY ? nullptr : stream;
     if (!per_thread.stream || per_thread.context != current_context()) {
         per_thread.stream = nullptr;

@@ -8,6 +8,9 @@ namespace barcuda {
 CUresult wait_for_streams(CUcontext context) noexcept;
 void forget_streams(CUcontext context) noexcept;  // the context is going away
 
+// While true, no stream means the calling thread's own default stream (per_thread.cc).
+extern thread_local constinit bool no_stream_is_mine;
+
 // The stream that a handle means: each thread's default stream becomes a real one of its own.
 CUstream real(CUstream stream) noexcept;
 

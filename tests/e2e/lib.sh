@@ -31,7 +31,13 @@ start() {
     local name=$1; shift
     env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" "$@" \
         > "$scratch/$name.out" 2> "$scratch/$name.err" &
-    await running "$scratch/$name.out"
+    until grep -q running "$scratch/$name.out"; do
+        kill -0 $! 2> /dev/null || fail "$* ended early: $(cat "$scratch/$name.out" "$scratch/$name.err")"
+        sleep 0.02
+    done
 }
-# Waits until a file holds a line; the test's own time limit ends it otherwise.
-await() { until grep -q "$1" "$2" 2>/dev/null; do sleep 0.02; done; }
+# Waits until a file holds a line; a minute without it is a failure.
+await() {
+    for _ in $(seq 3000); do grep -q "$1" "$2" 2> /dev/null && return; sleep 0.02; done
+    fail "'$1' was never said in $2: $(cat "$2")"
+}

@@ -1,0 +1,245 @@
+// box.cc: copies of rows and boxes, and to and from arrays. Every form of the API becomes one description,
+// CUDA_MEMCPY3D, and crosses as one command. Host memory in the region is named in place (zero-copy); host memory
+// elsewhere is packed into, or unpacked from, a buffer in the region, piece by piece.
+#include <string.h>
+
+#include <algorithm>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/copy.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/fence.h"
+#include "guest-allocator/heap/heap.h"
+
+namespace barcuda {
+namespace {
+
+constexpr std::size_t most_piece = 4 << 20;  // bytes of one staged piece
+
+// One side of a copy. Its members' names differ by a prefix alone.
+struct Side {
+    CUmemorytype type;
+    std::byte* start;  // of host or device memory
+    std::size_t pitch, rows, x, y, z;
+
+    std::byte* row(std::size_t i, std::size_t plane) const { return start + ((z + plane) * rows + y + i) * pitch + x; }
+};
+
+CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch, std::size_t rows,
+                 std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D& c, Side& side) {
+    side = {type, nullptr, pitch, rows, x, y, z};
+    switch (type) {
+        case CU_MEMORYTYPE_ARRAY: return CUDA_SUCCESS;
+        case CU_MEMORYTYPE_HOST: side.start = static_cast<std::byte*>(const_cast<void*>(host)); break;
+        case CU_MEMORYTYPE_DEVICE:
+        case CU_MEMORYTYPE_UNIFIED:
+            side.start = reinterpret_cast<std::byte*>(device);
+            side.type = is_device(device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+            break;
+        default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!side.start) return CUDA_ERROR_INVALID_VALUE;
+    const bool one_row = c.Height == 1 && c.Depth == 1 && y == 0 && z == 0;
+    if (!one_row && pitch < x + c.WidthInBytes) return CUDA_ERROR_INVALID_VALUE;
+    if ((c.Depth > 1 || z) && rows < y + c.Height) return CUDA_ERROR_INVALID_VALUE;
+    if (one_row && side.pitch == 0) side.pitch = x + c.WidthInBytes;
+    if (side.rows == 0) side.rows = y + c.Height;
+    return CUDA_SUCCESS;
+}
+
+void put_source(CUDA_MEMCPY3D& c, const Side& s) {
+    c.srcMemoryType = s.type;
+    c.srcHost = s.start, c.srcDevice = reinterpret_cast<CUdeviceptr>(s.start);
+    c.srcPitch = s.pitch, c.srcHeight = s.rows, c.srcXInBytes = s.x, c.srcY = s.y, c.srcZ = s.z;
+}
+void put_target(CUDA_MEMCPY3D& c, const Side& s) {
+    c.dstMemoryType = s.type;
+    c.dstHost = s.start, c.dstDevice = reinterpret_cast<CUdeviceptr>(s.start);
+    c.dstPitch = s.pitch, c.dstHeight = s.rows, c.dstXInBytes = s.x, c.dstY = s.y, c.dstZ = s.z;
+}
+
+// The bytes from the first to the last lie in the region.
+bool in_region(const Side& s, const CUDA_MEMCPY3D& c) {
+    const std::byte* first = s.row(0, 0);
+    const std::byte* last = s.row(c.Height - 1, c.Depth - 1) + c.WidthInBytes;
+    return heap::in_region(first, static_cast<std::size_t>(last - first));
+}
+bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
+    const std::byte* first = s.row(0, 0);
+    const std::byte* last = s.row(c.Height - 1, c.Depth - 1) + c.WidthInBytes;
+    const heap::Kind kind = heap::kind_of(first, static_cast<std::size_t>(last - first));
+    return kind == heap::Kind::pinned || kind == heap::Kind::registered;
+}
+
+// A host side outside the region: the box is cut into pieces of whole planes, or of rows of one plane, and each piece
+// goes by way of a packed buffer. It blocks: the copy has happened when it returns.
+CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool from_host, CUstream stream) {
+    const Side& host = from_host ? source : target;
+    const std::size_t width = c.WidthInBytes;
+    const std::size_t rows = std::clamp<std::size_t>(most_piece / width, 1, c.Height);
+    const std::size_t planes = rows < c.Height ? 1 : std::clamp<std::size_t>(most_piece / (width * rows), 1, c.Depth);
+    auto* buffer = static_cast<std::byte*>(heap::staging_alloc(width * rows * planes));
+    if (!buffer) return CUDA_ERROR_OUT_OF_MEMORY;
+    const std::size_t height = c.Height, depth = c.Depth;
+    CUresult r = CUDA_SUCCESS;
+    for (std::size_t z = 0; z < depth && r == CUDA_SUCCESS; z += planes)
+        for (std::size_t y = 0; y < height && r == CUDA_SUCCESS; y += rows) {
+            c.Height = std::min(rows, height - y), c.Depth = std::min(planes, depth - z);
+            const auto each_row = [&](auto copy) {
+                for (std::size_t p = 0; p < c.Depth; ++p)
+                    for (std::size_t i = 0; i < c.Height; ++i)
+                        copy(host.row(y + i, z + p), buffer + (p * c.Height + i) * width);
+            };
+            Side far = from_host ? target : source;
+            far.y += y, far.z += z;
+            const Side near{CU_MEMORYTYPE_HOST, buffer, width, c.Height, 0, 0, 0};
+            put_source(c, from_host ? near : far);
+            put_target(c, from_host ? far : near);
+            if (from_host) each_row([&](const std::byte* row, std::byte* packed) { memcpy(packed, row, width); });
+            r = command<Op::cuMemcpy3DAsync_v2>(&c, stream);
+            if (const CUresult w = wait_for(stream); r == CUDA_SUCCESS) r = w;
+            if (!from_host && r == CUDA_SUCCESS)
+                each_row([&](std::byte* row, const std::byte* packed) { memcpy(row, packed, width); });
+        }
+    heap::staging_free(buffer);
+    return r;
+}
+
+}  // namespace
+
+CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noexcept {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    CUDA_MEMCPY3D c = asked;
+    if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
+    Side source, target;
+    if (CUresult r = side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
+                             c.srcZ, c, source);
+        r != CUDA_SUCCESS)
+        return r;
+    if (CUresult r = side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
+                             c.dstZ, c, target);
+        r != CUDA_SUCCESS)
+        return r;
+    put_source(c, source);
+    put_target(c, target);
+    const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
+    const bool near_source = !from_host || in_region(source, c), near_target = !to_host || in_region(target, c);
+    const bool captured = capturing(stream);
+    if (captured && !(near_source && near_target)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (from_host && to_host && !captured) {  // in the stream's order
+        if (CUresult r = wait_for(stream); r != CUDA_SUCCESS) return r;
+        for (std::size_t z = 0; z < c.Depth; ++z)
+            for (std::size_t y = 0; y < c.Height; ++y) memmove(target.row(y, z), source.row(y, z), c.WidthInBytes);
+        return CUDA_SUCCESS;
+    }
+    if (!near_source || !near_target) return staged(c, source, target, from_host, stream);
+    if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;
+    const bool free_to_go =
+        until == Until::reusable && (!from_host || pinned(source, c)) && (!to_host || pinned(target, c));
+    return free_to_go ? CUDA_SUCCESS : wait_for(stream);
+}
+
+CUresult box_for_node(CUDA_MEMCPY3D& c) noexcept {
+    Side source, target;
+    if (CUresult r = side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
+                             c.srcZ, c, source);
+        r != CUDA_SUCCESS)
+        return r;
+    if (CUresult r = side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
+                             c.dstZ, c, target);
+        r != CUDA_SUCCESS)
+        return r;
+    put_source(c, source);
+    put_target(c, target);
+    const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
+    return (from_host && !in_region(source, c)) || (to_host && !in_region(target, c)) ? CUDA_ERROR_NOT_SUPPORTED
+                                                                                      : CUDA_SUCCESS;
+}
+
+namespace {
+
+CUDA_MEMCPY3D box(const CUDA_MEMCPY2D& r) {
+    CUDA_MEMCPY3D c{};
+    c.srcXInBytes = r.srcXInBytes, c.srcY = r.srcY, c.srcMemoryType = r.srcMemoryType, c.srcHost = r.srcHost;
+    c.srcDevice = r.srcDevice, c.srcArray = r.srcArray, c.srcPitch = r.srcPitch;
+    c.dstXInBytes = r.dstXInBytes, c.dstY = r.dstY, c.dstMemoryType = r.dstMemoryType, c.dstHost = r.dstHost;
+    c.dstDevice = r.dstDevice, c.dstArray = r.dstArray, c.dstPitch = r.dstPitch;
+    c.WidthInBytes = r.WidthInBytes, c.Height = r.Height, c.Depth = 1;
+    return c;
+}
+CUDA_MEMCPY3D box(const CUDA_MEMCPY3D_PEER& p) {  // addresses are unique across devices
+    return {p.srcXInBytes, p.srcY,          p.srcZ,     p.srcLOD,    p.srcMemoryType, p.srcHost, p.srcDevice,
+            p.srcArray,    nullptr,         p.srcPitch, p.srcHeight, p.dstXInBytes,   p.dstY,    p.dstZ,
+            p.dstLOD,      p.dstMemoryType, p.dstHost,  p.dstDevice, p.dstArray,      nullptr,   p.dstPitch,
+            p.dstHeight,   p.WidthInBytes,  p.Height,   p.Depth};
+}
+const CUDA_MEMCPY3D& box(const CUDA_MEMCPY3D& c) { return c; }
+
+template <class Description> CUresult copy(const Description* d, CUstream stream, Until until) {
+    return d ? copy_box(box(*d), stream, until) : CUDA_ERROR_INVALID_VALUE;
+}
+
+// A run of bytes of an array's first row.
+struct Run {
+    CUmemorytype type;
+    const void* memory;
+    CUarray array;
+    std::size_t x;
+};
+Run run(CUarray array, std::size_t x) { return {CU_MEMORYTYPE_ARRAY, nullptr, array, x}; }
+Run run(CUdeviceptr p) { return {CU_MEMORYTYPE_UNIFIED, reinterpret_cast<void*>(p), nullptr, 0}; }
+Run run(const void* p) { return {CU_MEMORYTYPE_HOST, p, nullptr, 0}; }
+CUresult copy_run(Run to, Run from, std::size_t bytes, CUstream stream, Until until) {
+    CUDA_MEMCPY3D c{};
+    c.srcMemoryType = from.type, c.srcHost = from.memory, c.srcDevice = reinterpret_cast<CUdeviceptr>(from.memory);
+    c.srcArray = from.array, c.srcXInBytes = from.x;
+    c.dstMemoryType = to.type, c.dstHost = const_cast<void*>(to.memory);
+    c.dstDevice = reinterpret_cast<CUdeviceptr>(to.memory), c.dstArray = to.array, c.dstXInBytes = to.x;
+    c.WidthInBytes = bytes, c.Height = c.Depth = 1;
+    return copy_box(c, stream, until);
+}
+
+}  // namespace
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuMemcpy2D_v2(const CUDA_MEMCPY2D* c) { return copy(c, nullptr, Until::done); }
+CU cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* c) { return copy(c, nullptr, Until::done); }
+CU cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* c, CUstream s) { return copy(c, s, Until::reusable); }
+CU cuMemcpy3D_v2(const CUDA_MEMCPY3D* c) { return copy(c, nullptr, Until::done); }
+CU cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* c, CUstream s) { return copy(c, s, Until::reusable); }
+CU cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* c) { return copy(c, nullptr, Until::done); }
+CU cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* c, CUstream s) { return copy(c, s, Until::reusable); }
+
+CU cuMemcpyDtoA_v2(CUarray to, size_t x, CUdeviceptr from, size_t bytes) {
+    return copy_run(run(to, x), run(from), bytes, nullptr, Until::done);
+}
+CU cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t x, size_t bytes) {
+    return copy_run(run(to), run(from, x), bytes, nullptr, Until::done);
+}
+CU cuMemcpyHtoA_v2(CUarray to, size_t x, const void* from, size_t bytes) {
+    return copy_run(run(to, x), run(from), bytes, nullptr, Until::done);
+}
+CU cuMemcpyAtoH_v2(void* to, CUarray from, size_t x, size_t bytes) {
+    return copy_run(run(to), run(from, x), bytes, nullptr, Until::done);
+}
+CU cuMemcpyAtoA_v2(CUarray to, size_t to_x, CUarray from, size_t from_x, size_t bytes) {
+    return copy_run(run(to, to_x), run(from, from_x), bytes, nullptr, Until::done);
+}
+CU cuMemcpyHtoAAsync_v2(CUarray to, size_t x, const void* from, size_t bytes, CUstream s) {
+    return copy_run(run(to, x), run(from), bytes, s, Until::reusable);
+}
+CU cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t x, size_t bytes, CUstream s) {
+    return copy_run(run(to), run(from, x), bytes, s, Until::reusable);
+}
+
+// A batch promises no order among its copies: one after another is one of the allowed orders.
+CU cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count, CUmemcpyAttributes*, size_t*,
+                         size_t, CUstream s) {
+    if (!to || !from || !bytes || count == 0) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i)
+        if (CUresult r = copy_any(to[i], from[i], bytes[i], s, Until::reusable); r != CUDA_SUCCESS) return r;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,188 @@
+// host_function.cc: cuLaunchHostFunc and its kin. The worker's driver calls the worker in the stream's order, the
+// worker asks here (struct barcuda_calls in the channel) and holds the stream until we have answered. One thread of
+// ours runs the functions, one after another, as a driver's own thread does.
+#include "guest-allocator/driver/host_function.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/id_table.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+struct Function {
+    enum Kind : std::uint8_t { none, host, callback, move } kind;
+    bool once;  // a stream's, forgotten when it has run; a graph's stays
+    union {
+        struct {
+            CUhostFn function;
+            void* data;
+        } host_function;
+        struct {
+            CUstreamCallback function;
+            void* data;
+            CUstream stream;
+        } stream_callback;
+        struct {
+            void* to;
+            const void* from;
+            std::size_t bytes;
+        } moved;
+    };
+};
+
+IdTable<Function> functions;
+std::mutex mutex;
+std::condition_variable wake;
+std::uint64_t next_number = 1;
+std::uint64_t free_numbers[1024];  // more than that are not reused
+unsigned free_count = 0;
+std::uint64_t awaited = 0;  // launched functions that have not run yet
+bool in_graphs = false;     // any launch of a graph may ask from now on
+bool started = false;
+
+void run(std::uint64_t number, CUresult status) {
+    Function f{};
+    {
+        std::lock_guard lock(mutex);
+        Function* kept = functions.at(number);
+        if (!kept || kept->kind == Function::none) return;
+        f = *kept;
+        if (f.once) {
+            kept->kind = Function::none;
+            if (free_count < std::size(free_numbers)) free_numbers[free_count++] = number;
+            --awaited;
+        }
+    }
+    switch (f.kind) {
+        case Function::host: f.host_function.function(f.host_function.data); break;
+        case Function::callback:
+            f.stream_callback.function(f.stream_callback.stream, status, f.stream_callback.data);
+            break;
+        case Function::move: memcpy(f.moved.to, f.moved.from, f.moved.bytes); break;
+        case Function::none: break;
+    }
+}
+
+void serve() {
+    Client* client = Client::current();
+    barcuda_calls& calls = client->channel().calls();
+    std::uint64_t done = observe(calls.done);
+    for (unsigned idle = 0;;) {
+        if (observe(calls.asked) != done) {
+            run(calls.function, static_cast<CUresult>(calls.status));
+            publish(calls.done, ++done);
+            idle = 0;
+            continue;
+        }
+        if (++idle < 2000) {
+            __builtin_ia32_pause();
+            continue;
+        }
+        if (client->ended() != CUDA_SUCCESS) return;
+        std::unique_lock lock(mutex);
+        if (awaited == 0 && !in_graphs) {
+            wake.wait(lock, [] { return awaited || in_graphs; });
+            idle = 0;
+        } else {
+            lock.unlock();
+            std::this_thread::sleep_for(std::chrono::microseconds(idle < 4000 ? 20 : idle < 8000 ? 100 : 1000));
+        }
+    }
+}
+
+// Under the lock. The thread is nobody's to wait for and takes none of the program's signals.
+void start() {
+    if (started) return;
+    started = true;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread(serve).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::uint64_t keep(const Function& f) {
+    std::lock_guard lock(mutex);
+    const std::uint64_t number = f.once && free_count ? free_numbers[--free_count] : next_number++;
+    Function* place = functions.at(number);
+    if (!place) return 0;
+    *place = f;
+    if (f.once) ++awaited;
+    else in_graphs = true;
+    start();
+    wake.notify_one();
+    return number;
+}
+
+void forget(std::uint64_t number) {  // it could not be launched
+    std::lock_guard lock(mutex);
+    Function* f = functions.at(number);
+    if (f->once) --awaited;
+    f->kind = Function::none;
+}
+
+CUresult launch(CUstream stream, Function f, bool with_status = false) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    f.once = !capturing(stream);
+    const std::uint64_t number = keep(f);
+    if (number == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult r = command<Op::launch_host>(stream, number, unsigned{with_status});
+    if (r != CUDA_SUCCESS) forget(number);
+    return r;
+}
+
+}  // namespace
+
+std::uint64_t keep_function(CUhostFn function, void* data) noexcept {
+    Function f{};
+    f.kind = Function::host;
+    f.host_function = {function, data};
+    return keep(f);
+}
+
+bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
+    std::lock_guard lock(mutex);
+    const Function* f = functions.at(number);
+    if (!f || f->kind != Function::host) return false;
+    out = {f->host_function.function, f->host_function.data};
+    return true;
+}
+
+CUresult launch_move(CUstream stream, void* to, const void* from, std::size_t bytes) noexcept {
+    Function f{};
+    f.kind = Function::move;
+    f.moved = {to, from, bytes};
+    return launch(stream, f);
+}
+
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+    if (!function) return CUDA_ERROR_INVALID_VALUE;
+    Function f{};
+    f.kind = Function::host;
+    f.host_function = {function, data};
+    return launch(stream, f);
+}
+
+CU cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+    if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
+    if (capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    Function f{};
+    f.kind = Function::callback;
+    f.stream_callback = {callback, data, stream};
+    return launch(stream, f, true);
+}

@@ -1,0 +1,18 @@
+// host_function.h: functions of the program that work of the GPU waits for.
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace barcuda {
+
+// The number under which the worker asks for `function(data)`; 0: there is no memory. Kept: a graph may call it again
+// and again, and nobody says when it was the last time.
+std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
+bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;
+
+// In the stream's order, in the guest: memcpy.
+CUresult launch_move(CUstream stream, void* to, const void* from, std::size_t bytes) noexcept;
+
+}  // namespace barcuda

@@ -1,0 +1,17 @@
+// launch.h: a kernel's parameters, packed as the function's own layout says. A launch and a kernel node need it.
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+
+#include "guest-allocator/driver/module.h"
+
+namespace barcuda {
+
+constexpr std::size_t most_parameter_bytes = 32764;  // CUDA's own limit, since 12.1
+
+// The packed parameters: in place if the program has packed them itself, else in `room` (of most_parameter_bytes).
+CUresult pack(const FunctionFacts& facts, void** each, void** extra, std::byte* room, const void*& packed,
+              std::size_t& bytes);
+
+}  // namespace barcuda

@@ -1,0 +1,78 @@
+// link.cc: linking device code. Inputs cross by way of the region, and so does the finished image, which is kept here
+// until the program ends the link.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/module.h"
+#include "guest-allocator/heap/heap.h"
+#include "guest-allocator/id_table.h"
+
+namespace barcuda {
+namespace {
+
+IdTable<std::atomic<void*>> images;  // finished ones, by the state's id
+
+}  // namespace
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
+    if (!state || (count && (!options || !values))) return CUDA_ERROR_INVALID_VALUE;
+    answer_options(count, options, values);
+    return command<Op::link_create>(state);
+}
+
+CU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t bytes, const char* name, unsigned,
+                    CUjit_option*, void**) {
+    if (!data || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    void* staged = heap::staging_alloc(bytes);
+    if (!staged) return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(staged, data, bytes);
+    const CUresult r = command<Op::link_add>(state, type, static_cast<const void*>(staged), bytes, name ? name : "");
+    heap::staging_free(staged);
+    return r;
+}
+
+CU cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count, CUjit_option* options,
+                    void** values) {
+    if (!path) return CUDA_ERROR_INVALID_VALUE;
+    std::size_t bytes = 0;
+    char* text = read_file(path, bytes);
+    if (!text) return CUDA_ERROR_FILE_NOT_FOUND;
+    const CUresult r =
+        cuLinkAddData_v2(state, type, text, type == CU_JIT_INPUT_PTX ? bytes + 1 : bytes, path, count, options, values);
+    free(text);
+    return r;
+}
+
+CU cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
+    if (!image) return CUDA_ERROR_INVALID_VALUE;
+    std::size_t size = 0;
+    if (CUresult r = command<Op::link_complete>(state, &size); r != CUDA_SUCCESS) return r;
+    void* staged = heap::staging_alloc(size + 1);
+    void* kept = malloc(size + 1);
+    auto* place = images.of(state);
+    CUresult r = staged && kept && place ? command<Op::link_fetch>(state, staged, size) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS) {
+        memcpy(kept, staged, size);
+        static_cast<char*>(kept)[size] = 0;
+        free(place->exchange(kept));
+        *image = kept;
+        if (bytes) *bytes = size;
+    } else {
+        free(kept);
+    }
+    if (staged) heap::staging_free(staged);
+    return r;
+}
+
+CU cuLinkDestroy(CUlinkState state) {
+    if (auto* place = images.of(state)) free(place->exchange(nullptr));
+    return command<Op::cuLinkDestroy>(state);
+}
