@@ -64,9 +64,11 @@ inline const Header& header() {
     return h;
 }
 
-// Polls, for the host answers in its own time; the tests' only clock is the timeout of the whole guest.
+// Polls, for the host answers in its own time. What has not come after ten seconds is not coming.
 template <class Condition> void wait_until(Condition condition) {
-    while (!condition()) usleep(500);
+    for (int i = 0; i < 20000; ++i, usleep(500))
+        if (condition()) return;
+    ADD_FAILURE() << "waited in vain";
 }
 
 // One open file with a channel. Everything is given back at the end, and the slot awaited until it is free again.

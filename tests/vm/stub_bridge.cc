@@ -13,11 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
 #include "tests/vm/stub_bridge.h"
+#include "tests/vm/stub_doorbell.h"
 
 using namespace barcuda;
 
@@ -95,7 +97,8 @@ int main(int argc, char** argv) {
     const char *path = value_of(argc, argv, "--region"), *size = value_of(argc, argv, "--size");
     const char* ready = value_of(argc, argv, "--ready-fd");
     if (!path || !size) {
-        std::fprintf(stderr, "usage: stub_bridge --region FILE|/dev/uioN --size SIZE [--ready-fd N]\n");
+        std::fprintf(stderr,
+                     "usage: stub_bridge --region FILE|/dev/uioN --size SIZE [--ready-fd N] [--doorbell SOCKET]\n");
         return 2;
     }
     char* unit = nullptr;
@@ -115,6 +118,8 @@ int main(int argc, char** argv) {
     }
     const Stub stub{static_cast<char*>(memory), bytes, file, fd};
     stub.format();
+    std::optional<vm::Doorbell> doorbell;
+    if (const char* socket = value_of(argc, argv, "--doorbell")) doorbell.emplace(socket, fd);
     std::signal(SIGTERM, [](int) { stopped = 1; });
     if (ready && write(std::atoi(ready), "\n", 1) != 1) return 1;
     while (!stopped) {
