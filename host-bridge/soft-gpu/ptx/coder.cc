@@ -54,6 +54,7 @@ void Coder::layout() {
             at = align_up(at, std::max<std::size_t>(v.align, 1));
             variables_[static_cast<std::size_t>(p)] = at;
             out_.parameters.push_back({false, at, static_cast<std::uint32_t>(v.bytes)});
+            if (v.bytes > 65536 || at > 65536) throw refused(v.line, "parameters of more than 64 KiB");
             at += static_cast<std::uint32_t>(v.bytes);
         }
         return;

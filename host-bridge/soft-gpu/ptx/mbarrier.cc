@@ -101,7 +101,7 @@ void decode(Coder& c) {
     if (c.take("init")) return emit<Op::init>(c, c.operand(0), nowhere, number(1));
     if (c.take("inval")) return emit<Op::inval>(c, c.operand(0), nowhere, c.constant(0, 4));
     if (c.take("complete_tx")) return emit<Op::complete>(c, c.operand(0), nowhere, number(1));
-    const bool test = c.take("test_wait") | c.take("try_wait");
+    const bool test = c.take("test_wait") || c.take("try_wait");
     if (test) {
         c.count(3, 4);
         const Slot d = c.write_predicate(c.operand(0));

@@ -27,8 +27,9 @@ inline void take_scope(Coder& c) { c.ignore({"cta", "cluster", "gpu", "sys"}); }
 
 // .weak is plain; everything else must be seen by other threads.
 inline bool take_order(Coder& c) {
-    const bool strong = c.take("volatile") | c.take("relaxed") | c.take("acquire") | c.take("release") |
-                        c.take("acq_rel") | c.take("sc") | c.take("mmio");
+    bool strong = false;
+    for (const auto m : {"volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"})
+        strong = c.take(m) || strong;
     c.take("weak");
     take_scope(c);
     return strong;
