@@ -43,7 +43,10 @@ struct Function {
 
 IdTable<Function> functions;
 std::mutex mutex;
-std::condition_variable wake;
+std::condition_variable& wake() {
+    static auto* condition = new std::condition_variable;  // never destroyed: our thread waits at it until the very end
+    return *condition;
+}
 std::uint64_t next_number = 1;
 std::uint64_t free_numbers[1024];  // more than that are not reused
 unsigned free_count = 0;
@@ -92,7 +95,7 @@ void serve() {
         if (client->ended() != CUDA_SUCCESS) return;
         std::unique_lock lock(mutex);
         if (awaited == 0 && !in_graphs) {
-            wake.wait(lock, [] { return awaited || in_graphs; });
+            wake().wait(lock, [] { return awaited || in_graphs; });
             idle = 0;
         } else {
             lock.unlock();
@@ -121,7 +124,7 @@ std::uint64_t keep(const Function& f) {
     if (f.once) ++awaited;
     else in_graphs = true;
     start();
-    wake.notify_one();
+    wake().notify_one();
     return number;
 }
 
