@@ -82,6 +82,7 @@ inline Use use_of(const void* p) noexcept {  // p lies in the window
 
 // malloc.cc's entries. region_alloc is null when the region cannot serve the block; the others take region blocks only.
 void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept;
+void* region_alloc_to_grow(std::size_t bytes) noexcept;  // for a block that had to move in order to grow
 void region_free(void* p) noexcept;
 std::size_t region_usable(const void* p) noexcept;
 bool region_resize(void* p, std::size_t bytes) noexcept;  // in place

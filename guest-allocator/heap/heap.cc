@@ -159,6 +159,15 @@ void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept
     return block.p;
 }
 
+// What has grown will grow again: a place with half as much room behind it, so that a block that grows bit by bit is
+// copied a few times and not once in every extent.
+void* region_alloc_to_grow(std::size_t bytes) noexcept {
+    if (!self.inside && bytes >= run_bytes && bytes < SIZE_MAX / 2)
+        if (const Pages::Block block = take(Use::pageable, bytes + bytes / 2, 16, 0); block.p)
+            return pageable.resize(block.p, bytes), block.p;
+    return region_alloc(bytes, 16, false);
+}
+
 void region_free(void* p) noexcept {
     switch (use_of(p)) {
         case Use::kept_pages:

@@ -113,7 +113,9 @@ bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
     const bool from = ours(p);
     if (!bytes) return free(p), nullptr;
     if (from && !ordinary(bytes) && heap::region_resize(p, bytes)) return p;
-    void* to = ordinary(bytes) ? nullptr : heap::region_alloc(bytes, 16, false);
+    void* to = ordinary(bytes) ? nullptr
+               : from          ? heap::region_alloc_to_grow(bytes)
+                               : heap::region_alloc(bytes, 16, false);
     if (!to && !from) return next_realloc(p, bytes);
     if (!to && !(to = next_malloc(bytes))) return nullptr;
     const std::size_t had = from ? heap::region_usable(p) : next_malloc_usable_size(p);
