@@ -1,0 +1,114 @@
+// handles_test: what a client's ids mean, and for how long.
+#include "host-bridge/handles.h"
+
+#include <gtest/gtest.h>
+
+namespace barcuda {
+namespace {
+
+template <class T> T raw(std::uint64_t value) { return reinterpret_cast<T>(value); }
+
+struct HandlesTest : testing::Test {
+    Handles handles;
+    template <class T> bool finds(std::uint64_t id) {
+        T value{};
+        return handles.find(id, value);
+    }
+};
+
+TEST_F(HandlesTest, AnIdThatTheGuestChoseLeadsToItsObject) {
+    handles.keep(0x20, raw<CUstream>(0x7000));
+    CUstream stream{};
+    ASSERT_TRUE(handles.find(0x20, stream));
+    EXPECT_EQ(stream, raw<CUstream>(0x7000));
+}
+TEST_F(HandlesTest, AStreamsIdNeverPassesForAnEvent) {
+    handles.keep(0x20, raw<CUstream>(0x7000));
+    EXPECT_FALSE(finds<CUevent>(0x20));
+}
+TEST_F(HandlesTest, ADroppedIdIsVacantAgain) {
+    handles.keep(0x20, raw<CUstream>(0x7000));
+    EXPECT_FALSE(handles.vacant(0x20));
+    handles.drop(0x20);
+    EXPECT_TRUE(handles.vacant(0x20));
+    EXPECT_FALSE(finds<CUstream>(0x20));
+}
+TEST_F(HandlesTest, TheGuestMayNotChooseNullOrADefaultStreamOrAnIdOfTheHosts) {
+    for (std::uint64_t id :
+         {std::uint64_t{0}, std::uint64_t{2}, Handles::first_id - 1, Handles::most_ids, Handles::given})
+        EXPECT_FALSE(handles.vacant(id)) << id;
+}
+TEST_F(HandlesTest, TheHostGivesAnObjectOneIdHoweverOftenItIsAsked) {
+    const auto id = handles.name(raw<CUfunction>(0x7000));
+    EXPECT_GE(id, Handles::given);
+    EXPECT_EQ(handles.name(raw<CUfunction>(0x7000)), id);
+    EXPECT_NE(handles.name(raw<CUfunction>(0x7100)), id);
+}
+TEST_F(HandlesTest, AnObjectThatTheGuestNamedKeepsThatName) {
+    handles.keep(0x20, raw<CUevent>(0x7000));
+    EXPECT_EQ(handles.name(raw<CUevent>(0x7000)), 0x20u);
+}
+TEST_F(HandlesTest, NoObjectHasNoId) { EXPECT_EQ(handles.name(CUgraph{}), 0u); }
+TEST_F(HandlesTest, TwoObjectsOfOneAddressAndDifferentTypesDiffer) {
+    EXPECT_NE(handles.name(raw<CUmodule>(0x7000)), handles.name(raw<CUlibrary>(0x7000)));
+}
+
+TEST_F(HandlesTest, PartsGoWithTheWhole) {
+    handles.keep(0x20, raw<CUmodule>(0x7000));
+    const auto function = handles.name(raw<CUfunction>(0x8000), 0x20);
+    handles.drop(0x20);
+    EXPECT_FALSE(finds<CUfunction>(function));
+}
+TEST_F(HandlesTest, PartsOfPartsGoToo) {
+    const auto graph = handles.name(raw<CUgraph>(0x7000));
+    const auto node = handles.name(raw<CUgraphNode>(0x8000), graph);
+    const auto child = handles.name(raw<CUgraph>(0x9000), node);
+    handles.drop(graph);
+    EXPECT_FALSE(finds<CUgraphNode>(node));
+    EXPECT_FALSE(finds<CUgraph>(child));
+}
+TEST_F(HandlesTest, ANodeFoundFromANodeBelongsToTheGraph) {
+    const auto graph = handles.name(raw<CUgraph>(0x7000));
+    const auto first = handles.name(raw<CUgraphNode>(0x8000), graph);
+    const auto second = handles.name(raw<CUgraphNode>(0x8100), first);
+    handles.drop(first);
+    EXPECT_TRUE(finds<CUgraphNode>(second));
+    handles.drop(graph);
+    EXPECT_FALSE(finds<CUgraphNode>(second));
+}
+TEST_F(HandlesTest, APlaceThatIsUsedAgainHasANewId) {
+    const auto graph = handles.name(raw<CUgraph>(0x7000));
+    const auto old = handles.name(raw<CUgraphNode>(0x8000), graph);
+    handles.drop(old);
+    const auto fresh = handles.name(raw<CUgraphNode>(0x8100), handles.name(raw<CUgraph>(0x7100)));
+    EXPECT_NE(fresh, old);
+    EXPECT_FALSE(finds<CUgraphNode>(old));
+    handles.drop(graph);  // remembers the old node; must not take the fresh one along
+    EXPECT_TRUE(finds<CUgraphNode>(fresh));
+}
+TEST_F(HandlesTest, AnAddressThatTheDriverUsesAgainIsANewObject) {
+    const auto old = handles.name(raw<CUgraph>(0x7000));
+    handles.drop(old);
+    const auto fresh = handles.name(raw<CUgraph>(0x7000));
+    EXPECT_NE(fresh, old);
+    EXPECT_TRUE(finds<CUgraph>(fresh));
+}
+TEST_F(HandlesTest, GraphsWithoutEndTakePlacesOfGraphsThatAreGone) {
+    std::uint64_t highest = 0;
+    for (int i = 0; i < 1000; ++i) {
+        const auto graph = handles.name(raw<CUgraph>(0x7000));
+        for (std::uint64_t n = 0; n < 10; ++n)
+            highest = std::max(highest, handles.name(raw<CUgraphNode>(0x8000 + n * 16), graph) & 0x7fffffff);
+        handles.drop(graph);
+    }
+    EXPECT_LT(highest, 16u);
+}
+TEST_F(HandlesTest, DroppingWhatIsNotThereIsHarmless) {
+    handles.drop(0x20);
+    handles.drop(Handles::given + 5);
+    handles.drop(~std::uint64_t{0});
+    EXPECT_TRUE(handles.vacant(0x20));
+}
+
+}  // namespace
+}  // namespace barcuda

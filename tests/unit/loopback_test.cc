@@ -1,0 +1,240 @@
+// loopback_test: a command from the kinds' guest side through dispatch() into a driver that only watches, in one
+// process. What is shown: handles never cross, whatever a struct carries is translated, a program's mistake is a
+// CUresult, and a lying guest never reaches the driver.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "host-bridge/execute.h"
+#include "tests/unit/support/fake_driver.h"
+#include "tests/unit/support/sample.h"
+
+namespace barcuda {
+namespace {
+
+struct Loopback : testing::Test {
+    fake::Ground ground;
+    SessionScope scope{ground.session};
+    fake::World& world = fake::World::current();
+    sample::Guest guest;
+    std::vector<std::byte> reply = std::vector<std::byte>(1 << 20);
+    Loopback() { guest.offset = 0x1000; }
+
+    Verdict send(Op op, std::span<const std::byte> bytes) {
+        ground.session.begin_command();
+        Reader r(bytes);
+        Writer w(reply);
+        return dispatch(ground.session, static_cast<std::uint32_t>(op), r, w);
+    }
+    // As guest-allocator/command.h does it, without a queue.
+    template <Op op, class... Given> Verdict call(Given... given) {
+        using R = RowOf<op>;
+        typename R::Arguments arguments{given...};
+        typename R::Parameters parameters{};
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            std::vector<std::byte> bytes((std::size_t{0} + ... + std::get<I>(parameters).room(arguments)));
+            Writer w(bytes);
+            (std::get<I>(parameters).send(w, arguments, guest), ...);
+            const Verdict v = send(op, bytes);
+            Reader r(reply);
+            if (v.ok()) (std::get<I>(parameters).receive(r, arguments, guest), ...);
+            return v;
+        }
+        (std::make_index_sequence<R::count>{});
+    }
+    CUstream stream() {
+        CUstream s = nullptr;
+        EXPECT_TRUE((call<Op::cuStreamCreateWithPriority>(&s, 0u, 0).ok()));
+        return s;
+    }
+    CUgraph graph() {
+        CUgraph g = nullptr;
+        EXPECT_TRUE((call<Op::cuGraphCreate>(&g, 0u).ok()));
+        return g;
+    }
+    static std::uint64_t id(auto handle) { return reinterpret_cast<std::uint64_t>(handle); }
+    CUdeviceptr region(std::uint64_t offset) const { return BARCUDA_DEFAULT_BASE + offset; }
+};
+
+TEST_F(Loopback, WhatTheProgramHoldsIsAnIdNotTheDriversHandle) {
+    const CUstream s = stream();
+    EXPECT_FALSE(world.given.contains(id(s)));
+    CUstream raw = nullptr;
+    EXPECT_TRUE(ground.session.find(id(s), raw).ok());
+    EXPECT_TRUE(world.given.contains(id(raw)));
+}
+TEST_F(Loopback, TheDriverGetsItsOwnHandleBack) {
+    EXPECT_TRUE((call<Op::cuStreamSynchronize>(stream()).ok()));  // the fake aborts at any other
+    EXPECT_EQ(world.last, "cuStreamSynchronize");
+}
+TEST_F(Loopback, AnUnknownHandleIsTheProgramsMistake) {
+    const auto before = world.calls;
+    EXPECT_EQ((call<Op::cuStreamSynchronize>(reinterpret_cast<CUstream>(0x777)).result), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(world.calls, before);
+}
+TEST_F(Loopback, AHandleOfAnotherTypeIsTheProgramsMistake) {
+    const auto s = reinterpret_cast<CUgraph>(stream());
+    EXPECT_EQ((call<Op::cuGraphDestroy>(s).result), CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(Loopback, ADestroyedHandleIsUnknown) {
+    const CUstream s = stream();
+    EXPECT_TRUE((call<Op::cuStreamDestroy_v2>(s).ok()));
+    EXPECT_EQ((call<Op::cuStreamSynchronize>(s).result), CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(Loopback, AnIdThatIsTakenCannotBeChosenAgain) {
+    const CUstream s = stream();
+    guest.next = id(s);
+    CUstream other = nullptr;
+    EXPECT_TRUE((call<Op::cuStreamCreateWithPriority>(&other, 0u, 0).lie));
+}
+TEST_F(Loopback, NodesOfAGraphGoWithIt) {
+    const CUgraph g = graph();
+    CUgraphNode node = nullptr;
+    EXPECT_TRUE(
+        (call<Op::cuGraphAddEmptyNode>(&node, g, static_cast<const CUgraphNode*>(nullptr), std::size_t{0}).ok()));
+    CUgraphNodeType type{};
+    EXPECT_TRUE((call<Op::cuGraphNodeGetType>(node, &type).ok()));
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+    EXPECT_EQ((call<Op::cuGraphNodeGetType>(node, &type).result), CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(Loopback, EachHandleOfAListIsTranslated) {
+    const CUgraph g = graph();
+    CUgraphNode a = nullptr, b = nullptr;
+    const CUgraphNode* none = nullptr;
+    EXPECT_TRUE((call<Op::cuGraphAddEmptyNode>(&a, g, none, std::size_t{0}).ok()));
+    const CUgraphNode after[] = {a, reinterpret_cast<CUgraphNode>(0x777)};
+    EXPECT_TRUE((call<Op::cuGraphAddEmptyNode>(&b, g, static_cast<const CUgraphNode*>(after), std::size_t{1}).ok()));
+    EXPECT_EQ((call<Op::cuGraphAddEmptyNode>(&b, g, static_cast<const CUgraphNode*>(after), std::size_t{2}).result),
+              CUDA_ERROR_INVALID_HANDLE);
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+TEST_F(Loopback, ACopyFromTheClientsExtentsReachesTheDriver) {
+    EXPECT_TRUE(
+        (call<Op::cuMemcpyHtoDAsync_v2>(world.memory, static_cast<const void*>(this), std::size_t{4096}, CUstream{})
+             .ok()));
+}
+TEST_F(Loopback, ACopyFromOutsideTheExtentsIsALie) {
+    for (std::uint64_t offset : {ground.granted, ground.granted - 1, ~std::uint64_t{0} - 100}) {
+        guest.offset = offset;
+        EXPECT_TRUE(
+            (call<Op::cuMemcpyHtoDAsync_v2>(world.memory, static_cast<const void*>(this), std::size_t{4096}, CUstream{})
+                 .lie))
+            << offset;
+    }
+}
+TEST_F(Loopback, DeviceMemoryBeyondItsAllocationIsTheProgramsMistake) {
+    const CUdeviceptr end = world.memory + world.memory_bytes;
+    EXPECT_TRUE((call<Op::cuMemsetD8Async>(end - 16, static_cast<unsigned char>(0), std::size_t{16}, CUstream{}).ok()));
+    EXPECT_EQ((call<Op::cuMemsetD8Async>(end - 16, static_cast<unsigned char>(0), std::size_t{17}, CUstream{}).result),
+              CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Loopback, TheWorkersOwnMemoryIsNeverReached) {
+    const auto own = reinterpret_cast<CUdeviceptr>(&ground);
+    EXPECT_EQ((call<Op::cuMemsetD8Async>(own, static_cast<unsigned char>(0), std::size_t{16}, CUstream{}).result),
+              CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Loopback, AUnitCountThatOverflowsIsRefused) {
+    EXPECT_EQ((call<Op::cuMemsetD32Async>(world.memory, 0u, (~std::size_t{0} >> 2) + 2, CUstream{}).result),
+              CUDA_ERROR_INVALID_VALUE);
+}
+
+struct Boxes : Loopback {
+    CUDA_MEMCPY3D box() {
+        CUDA_MEMCPY3D c{};
+        c.srcMemoryType = CU_MEMORYTYPE_HOST, c.srcHost = reinterpret_cast<const void*>(region(0x1000));
+        c.srcPitch = 256, c.srcHeight = 8;
+        c.dstMemoryType = CU_MEMORYTYPE_DEVICE, c.dstDevice = world.memory, c.dstPitch = 256, c.dstHeight = 8;
+        c.WidthInBytes = 100, c.Height = 8, c.Depth = 4;
+        return c;
+    }
+    Verdict copy(const CUDA_MEMCPY3D& c) { return call<Op::cuMemcpy3DAsync_v2>(&c, CUstream{}); }
+};
+TEST_F(Boxes, OfTheClientsMemoryReachTheDriver) { EXPECT_TRUE(copy(box()).ok()); }
+TEST_F(Boxes, MayEndWithTheirLastRowExactly) {
+    CUDA_MEMCPY3D c = box();
+    const std::uint64_t bytes = (3 * 8 + 7) * 256 + 100;
+    c.srcHost = reinterpret_cast<const void*>(region(ground.granted - bytes));
+    EXPECT_TRUE(copy(c).ok());
+    c.srcHost = reinterpret_cast<const void*>(region(ground.granted - bytes + 1));
+    EXPECT_FALSE(copy(c).ok());
+}
+TEST_F(Boxes, OfTheWorkersMemoryAreRefused) {
+    CUDA_MEMCPY3D c = box();
+    c.srcHost = &ground;
+    EXPECT_FALSE(copy(c).ok());
+}
+TEST_F(Boxes, WhoseSizesOverflowAreRefused) {
+    for (auto field :
+         {&CUDA_MEMCPY3D::srcPitch, &CUDA_MEMCPY3D::srcHeight, &CUDA_MEMCPY3D::srcZ, &CUDA_MEMCPY3D::srcY,
+          &CUDA_MEMCPY3D::srcXInBytes, &CUDA_MEMCPY3D::WidthInBytes, &CUDA_MEMCPY3D::Height, &CUDA_MEMCPY3D::Depth})
+        for (std::size_t value : {~std::size_t{0}, std::size_t{1} << 63, std::size_t{1} << 39, std::size_t{1} << 32}) {
+            CUDA_MEMCPY3D c = box();
+            c.*field = value;
+            EXPECT_FALSE(copy(c).ok()) << value;
+        }
+}
+TEST_F(Boxes, WhosePitchIsShorterThanARowAreRefused) {
+    CUDA_MEMCPY3D c = box();
+    c.srcPitch = 99;
+    EXPECT_EQ(copy(c).result, CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Boxes, NameArraysByTheirIds) {
+    CUDA_MEMCPY3D c = box();
+    c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.dstArray = reinterpret_cast<CUarray>(0x777);
+    EXPECT_EQ(copy(c).result, CUDA_ERROR_INVALID_HANDLE);
+    CUDA_ARRAY3D_DESCRIPTOR d{};
+    ASSERT_TRUE((call<Op::cuArray3DCreate_v2>(&c.dstArray, &d).ok()));
+    EXPECT_TRUE(copy(c).ok());
+}
+TEST_F(Boxes, OfAKindThatTheLibraryNeverSendsAreALie) {
+    CUDA_MEMCPY3D c = box();
+    c.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    EXPECT_TRUE(copy(c).lie);
+}
+
+// ---- lies -----------------------------------------------------------------------------------------------------------
+TEST_F(Loopback, ACommandThatDoesNotExistIsALie) {
+    EXPECT_TRUE(send(Op::count, {}).lie);
+    EXPECT_TRUE(send(static_cast<Op>(~0u), {}).lie);
+}
+TEST_F(Loopback, ATruncatedRequestIsALieAndReachesNoDriver) {
+    const auto before = world.calls;
+    auto arguments = std::make_unique<sample::Arguments>();
+#define X(name, ...)                                                                         \
+    {                                                                                        \
+        const auto bytes = sample::request<Op::name>(guest, *arguments);                     \
+        for (std::size_t n = 0; n < bytes.size(); n += 8)                                    \
+            EXPECT_TRUE(send(Op::name, std::span(bytes).first(n)).lie) << #name << " " << n; \
+    }
+    BARCUDA_DRIVER_ROWS(X)
+    BARCUDA_EXTENSIONS(X)
+#undef X
+    EXPECT_EQ(world.calls, before);
+}
+TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts at a handle that is not its own
+    std::mt19937_64 random(7);
+    stream(), graph();
+    const auto before = world.calls;
+    auto arguments = std::make_unique<sample::Arguments>();
+    using Request = std::vector<std::byte> (*)(sample::Guest&, sample::Arguments&);
+    const Request requests[] = {
+#define X(name, ...) &sample::request<Op::name>,
+        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+#undef X
+    };
+    for (int i = 0; i < 20000; ++i) {
+        const auto op = static_cast<Op>(random() % std::size(requests));
+        if (op == Op::reset_primary || op == Op::take_output) continue;  // the process's own: its context, its output
+        arguments->handle = random() % 4 ? 0x40 + random() % 8 : Handles::given + random() % 8;
+        auto bytes = requests[static_cast<unsigned>(op)](guest, *arguments);
+        for (unsigned change = random() % 3; change && !bytes.empty(); --change)
+            bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+        send(op, bytes);
+    }
+    EXPECT_GT(world.calls - before, 2000u);  // else the test would show nothing
+}
+
+}  // namespace
+}  // namespace barcuda

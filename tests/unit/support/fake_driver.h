@@ -1,0 +1,132 @@
+// fake_driver.h: a driver that does nothing but watch. Every function of the command table's is there, made from its
+// prototype: a handle that it is given must be one that it has given, an object that it is asked for is new. So a
+// session above it that lets a lie through is found out at once.
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "host-bridge/session.h"
+
+namespace barcuda::fake {
+
+struct World {
+    std::set<std::uint64_t> given;  // handles
+    std::uint64_t next = 0x5555'0000'0000;
+    std::uint64_t calls = 0;
+    std::string last;                       // the last function that was called
+    CUdeviceptr memory = 0x2a00'0000'0000;  // one allocation of a mebibyte
+    static constexpr std::size_t memory_bytes = 1 << 20;
+
+    static World& current() {
+        static World world;
+        return world;
+    }
+    std::uint64_t give() {
+        next += 64;
+        given.insert(next);
+        return next;
+    }
+};
+
+template <class T, class = void> struct is_handle : std::false_type {};
+template <class T> struct is_handle<T, std::void_t<decltype(TypeOf<T>::value)>>
+    : std::bool_constant<std::is_pointer_v<T>> {};
+
+inline void expect(bool ok, const char* function, const char* what) {
+    if (ok) return;
+    std::fprintf(stderr, "%s reached the driver with %s\n", function, what);
+    std::abort();
+}
+
+template <class T> void look_at(const char* function, T argument) {
+    using Pointee = std::remove_pointer_t<T>;
+    if constexpr (is_handle<T>::value) {
+        const auto raw = reinterpret_cast<std::uint64_t>(argument);
+        const bool null_stream = std::is_same_v<T, CUstream> && raw <= 2;
+        expect(null_stream || World::current().given.contains(raw), function, "a handle that it has never given");
+    } else if constexpr (std::is_pointer_v<T> && !std::is_const_v<Pointee> && is_handle<Pointee>::value) {
+        if (argument) *argument = reinterpret_cast<Pointee>(World::current().give());
+    }
+}
+
+template <auto member, class F> struct Function;
+template <auto member, class... P> struct Function<member, CUresult (*)(P...)> {
+    static inline const char* name = "?";
+    static CUresult call(P... arguments) {
+        World::current().last = name;
+        ++World::current().calls;
+        (look_at(name, arguments), ...);
+        return CUDA_SUCCESS;
+    }
+};
+
+// What the session itself asks.
+inline CUresult pointer_attributes(unsigned count, CUpointer_attribute* names, void** values, CUdeviceptr p) {
+    const World& w = World::current();
+    if (p < w.memory || p >= w.memory + World::memory_bytes) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; ++i) switch (names[i]) {
+            case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<unsigned*>(values[i]) = CU_MEMORYTYPE_DEVICE; break;
+            case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *static_cast<CUdeviceptr*>(values[i]) = w.memory; break;
+            case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *static_cast<std::size_t*>(values[i]) = World::memory_bytes; break;
+            default: return CUDA_ERROR_INVALID_VALUE;
+        }
+    return CUDA_SUCCESS;
+}
+inline CUresult no_parameters(CUfunction, std::size_t, std::size_t*, std::size_t*) { return CUDA_ERROR_INVALID_VALUE; }
+inline CUresult no_kernel_parameters(CUkernel, std::size_t, std::size_t*, std::size_t*) {
+    return CUDA_ERROR_INVALID_VALUE;
+}
+template <class Handle> CUresult a_name(const char** name, Handle) { return *name = "name", CUDA_SUCCESS; }
+inline CUresult no_image(CUlinkState, void** image, std::size_t* bytes) {
+    static char text[] = "image";
+    return *image = text, *bytes = sizeof text, CUDA_SUCCESS;
+}
+inline CUresult error_name(CUresult, const char** name) { return *name = "an error", CUDA_SUCCESS; }
+
+inline Driver driver() {
+    Driver d;
+#define X(function, ...)                                                       \
+    Function<&Driver::function, decltype(Driver::function)>::name = #function; \
+    d.function = &Function<&Driver::function, decltype(Driver::function)>::call;
+    BARCUDA_DRIVER_ROWS(X)
+    BARCUDA_DRIVER_EXTRAS(X)
+#undef X
+    d.cuPointerGetAttributes = pointer_attributes;
+    d.cuFuncGetParamInfo = no_parameters;
+    d.cuKernelGetParamInfo = no_kernel_parameters;
+    d.cuFuncGetName = a_name<CUfunction>;
+    d.cuKernelGetName = a_name<CUkernel>;
+    d.cuLinkComplete = no_image;
+    d.cuGetErrorName = error_name;
+    return d;
+}
+
+// A session over it, with a region of 64 MiB, of which the client has the first half.
+struct Ground : Granter {
+    static constexpr std::uint64_t bytes = 64 << 20, granted = 32 << 20;
+    int file;
+    Extents extents;
+    barcuda_status status{};
+    const Driver table = driver();
+    Session session;
+
+    explicit Ground(std::uint64_t base = BARCUDA_DEFAULT_BASE);
+    ~Ground() override;
+    CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
+    void give_back(std::uint64_t, std::uint64_t) override {}
+};
+
+}  // namespace barcuda::fake
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+inline barcuda::fake::Ground::Ground(std::uint64_t base)
+    : file(memfd_create("ground", 0)), extents(file, base), session(table, extents, *this, status) {
+    expect(file >= 0 && ftruncate(file, bytes) == 0 && extents.map(0, granted).empty(), "the test", "no memory");
+}
+inline barcuda::fake::Ground::~Ground() { close(file); }

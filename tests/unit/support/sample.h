@@ -1,0 +1,62 @@
+// sample.h: one honest request of every command, made from the table: arguments of the prototype's own types, packed by
+// the kinds themselves. What a test of the protocol takes apart, cuts short or lies with.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "shm-device/commands.h"
+
+namespace barcuda::sample {
+
+// The kinds' guest: it knows every handle, and all memory is at one offset of the region.
+struct Guest {
+    std::uint64_t next = 0x40;
+    std::uint64_t new_id() { return next++; }
+    void free_id(std::uint64_t) {}
+    bool knows(std::uint64_t) const { return true; }
+    std::uint64_t offset_of(const void*) const { return offset; }
+    std::uint64_t offset = 0x1000;
+};
+
+// Arguments: counts are two; handles are `handle`; pointers lead to memory that holds small numbers.
+struct Arguments {
+    alignas(16) std::byte memory[1 << 16] = {};
+    std::uint64_t handle = 0x20;
+
+    template <class T> T of() {
+        if constexpr (std::is_same_v<T, const char*>) return "text";
+        else if constexpr (std::is_same_v<T, std::size_t*>)
+            return *reinterpret_cast<std::size_t*>(memory) = 2, reinterpret_cast<T>(memory);
+        else if constexpr (std::is_pointer_v<T> && handle_like<T>) return reinterpret_cast<T>(handle);
+        else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<T>(const_cast<std::byte*>(memory) + 64);
+        else if constexpr (std::is_integral_v<T>) return T{2};
+        else return T{};
+    }
+
+  private:
+    // Handles point to types that <cuda.h> never completes.
+    template <class T> struct Incomplete {
+        template <class U> static constexpr bool complete(decltype(sizeof(U))*) { return true; }
+        template <class U> static constexpr bool complete(...) { return false; }
+        static constexpr bool value = !complete<std::remove_pointer_t<T>>(nullptr);
+    };
+    template <class T> static constexpr bool handle_like =
+        !std::is_void_v<std::remove_pointer_t<T>> && Incomplete<T>::value;
+};
+
+// The values of a request, without its head.
+template <Op op> std::vector<std::byte> request(Guest& guest, Arguments& arguments) {
+    using R = RowOf<op>;
+    typename R::Parameters parameters{};
+    return [&]<std::size_t... I>(std::index_sequence<I...>)->std::vector<std::byte> {
+        typename R::Arguments values{arguments.of<std::tuple_element_t<I, typename R::Arguments>>()...};
+        std::vector<std::byte> bytes((std::size_t{0} + ... + std::get<I>(parameters).room(values)));
+        Writer w(bytes);
+        (std::get<I>(parameters).send(w, values, guest), ...);
+        if (!w.ok() || w.used() != bytes.size()) bytes.clear(), bytes.push_back(std::byte{1});  // never a valid size
+        return bytes;
+    }
+    (std::make_index_sequence<R::count>{});
+}
+
+}  // namespace barcuda::sample
