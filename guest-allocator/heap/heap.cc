@@ -66,7 +66,8 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
     // program that somebody inside the source needs. Ordinary memory is always the better answer than a standstill.
     if (!growth.lock_for(2000)) return {};
     Pages::Block block;
-    if (attach() && !(block = pages.take(bytes, alignment, flags, hidden)).p) {
+    if (!attach()) limit.store(SIZE_MAX, std::memory_order_relaxed);  // no region: no malloc need ask again
+    else if (!(block = pages.take(bytes, alignment, flags, hidden)).p) {
         const std::size_t need = bytes + (alignment > page ? alignment : 0);
         if (need >= bytes)
             if (const Extent extent = grow(use, need); extent.address)
@@ -88,7 +89,7 @@ bool attach() noexcept {
     connection.tried = true;
     Inside inside;
     ExtentSource* source = connect();
-    if (!source) return limit.store(SIZE_MAX, std::memory_order_relaxed), false;  // no malloc need ask again
+    if (!source) return false;
     const Extent all = source->window();
     if (all.bytes / granule > max_granules)
         return say("the region is larger than 256 GiB, the heap leaves it alone"), false;
@@ -193,6 +194,12 @@ bool region_resize(void* p, std::size_t bytes) noexcept {
     return bytes <= room && bytes >= room / 2;  // a smaller one moves, so that the room is used again
 }
 
+void expect() noexcept {
+    if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
+    small::open();
+    limit.store(settings.threshold, std::memory_order_relaxed);
+}
+
 bool activate() noexcept {
     if (!active.load(std::memory_order_acquire)) {
         growth.lock();
@@ -200,10 +207,7 @@ bool activate() noexcept {
         growth.unlock();
         if (!attached) return false;
     }
-    if (settings.mode != Mode::never && limit.load(std::memory_order_relaxed) != settings.threshold) {
-        small::open();
-        limit.store(settings.threshold, std::memory_order_relaxed);
-    }
+    expect();
     return true;
 }
 

@@ -31,6 +31,11 @@ struct Inside {
 // BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory.
 bool activate() noexcept;
 
+// CUDA will most likely be used: the program has registered a fat binary, which nvcc's programs do before main(). From
+// here on malloc at and above the threshold uses the region in mode auto, and connects when the first such block is
+// asked for: programs often fill their buffers before their first CUDA call, and those buffers are what they copy.
+void expect() noexcept;
+
 // The addresses of the region in this process; empty before the connection, then constant. `bytes` is stored after and
 // loaded before `base`: no thread ever holds the new size against the old base.
 struct Window {

@@ -97,7 +97,8 @@ bool add_arena(std::size_t known) noexcept {
     if (now() - full_at.load(std::memory_order_relaxed) < 1 || !growth.lock_for(2000)) return false;
     const std::size_t n = arena_count.load(std::memory_order_relaxed);
     bool grown = n > known;
-    if (!grown && n < most_arenas && attach()) {
+    if (!attach()) limit.store(SIZE_MAX, std::memory_order_relaxed);  // no region: no malloc need ask again
+    if (!grown && n < most_arenas && connection.source) {
         Extent extent = grow(Use::small, arena_bytes / 4 > 2 * granule ? arena_bytes / 4 : 2 * granule);
         if (!extent.address) extent = grow(Use::small, granule);
         Inside inside;
