@@ -3,7 +3,8 @@
  * barcuda.h: the nouns of the module, shared by its rooms:
  *
  *   main.c      the PCI device, the device without hardware, UIO, the doorbell
- *   region.c    the memory behind a device, its header, its slots and grants
+ *   region.c    the memory behind a device, and its header
+ *   clients.c   its slots and grants: who holds which channel and what
  *   maps.c      what a process may map, and the owner's page faults
  *   snapshot.c  what a forked child sees of its parent's extents
  *
@@ -90,8 +91,11 @@ void region_put(struct region *r);
 unsigned long region_pfn(struct region *r, pgoff_t pgoff);
 struct page *region_page(struct region *r, pgoff_t pgoff);
 int region_note_node(struct region *r, struct file *file);
+
+/* clients.c */
 struct client *client_open(struct region *r, struct file *file);
 struct client *client_of(struct region *r, struct file *file);
+void client_close(struct client *c);
 void client_map(struct client *c);
 void client_unmap(struct client *c);
 void client_put(struct client *c);
@@ -115,6 +119,16 @@ static inline bool client_has_snapshots(struct client *c)
 static inline void *region_at(struct region *r, u64 offset)
 {
 	return r->memory + offset;
+}
+
+static inline struct barcuda_slot *slot_at(struct region *r, u32 i)
+{
+	return (struct barcuda_slot *)region_at(r, BARCUDA_SLOTS_OFFSET) + i;
+}
+
+static inline struct barcuda_grant *grant_at(struct region *r, u32 i)
+{
+	return (struct barcuda_grant *)region_at(r, BARCUDA_GRANTS_OFFSET) + i;
 }
 
 #endif

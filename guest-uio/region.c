@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * region.c: the memory behind a device, and the two tables in it that the
- * guest's side writes: slots (who holds which channel) and grants (how many
- * pages of each granule are mapped).
- *
- * The header is checked once and copied: sizes are never read back from
- * memory that others write.
+ * region.c: the memory behind a device, from its first check to its
+ * unplugging. The header is checked once and copied: sizes are never read
+ * back from memory that others write.
  */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
@@ -209,16 +206,6 @@ static const char *header_fault(struct region *r,
 	return NULL;
 }
 
-static struct barcuda_slot *slot_at(struct region *r, u32 i)
-{
-	return (struct barcuda_slot *)region_at(r, BARCUDA_SLOTS_OFFSET) + i;
-}
-
-static struct barcuda_grant *grant_at(struct region *r, u32 i)
-{
-	return (struct barcuda_grant *)region_at(r, BARCUDA_GRANTS_OFFSET) + i;
-}
-
 /*
  * Takes the region into use, once its header is valid. Whatever an earlier
  * boot of this guest left open is closed: its processes are gone.
@@ -264,172 +251,6 @@ int region_check(struct region *r)
 	err = r->gone ? -ENODEV : region_check_locked(r);
 	mutex_unlock(&r->lock);
 	return err;
-}
-
-/* ---- clients: who holds which slot ---- */
-
-static bool slot_is_open(struct barcuda_slot *s)
-{
-	return READ_ONCE(s->opened) != READ_ONCE(s->closed);
-}
-
-static bool slot_is_free(struct barcuda_slot *s)
-{
-	return !slot_is_open(s) &&
-	       smp_load_acquire(&s->reclaimed) == READ_ONCE(s->closed);
-}
-
-/* -EAGAIN: the host will soon reclaim one; -ENOSPC: all are in use. */
-static int find_slot(struct region *r, u32 *slot)
-{
-	int err = -ENOSPC;
-	u32 i;
-
-	for (i = 0; i < r->header.channel_count; i++) {
-		struct barcuda_slot *s = slot_at(r, i);
-
-		if (!r->clients[i] && slot_is_free(s)) {
-			*slot = i;
-			return 0;
-		}
-		if (!slot_is_open(s))
-			err = -EAGAIN;
-	}
-	return err;
-}
-
-struct client *client_of(struct region *r, struct file *file)
-{
-	u32 i;
-
-	lockdep_assert_held(&r->lock);
-	for (i = 0; i < r->header.channel_count; i++)
-		if (r->clients[i] && r->clients[i]->file == file)
-			return r->clients[i];
-	return NULL;
-}
-
-/* A new client with one mapping: its channel, which the host left clean. */
-struct client *client_open(struct region *r, struct file *file)
-{
-	struct client *c;
-	struct barcuda_slot *s;
-	u32 slot;
-	int err;
-
-	lockdep_assert_held(&r->lock);
-	if (client_of(r, file))
-		return ERR_PTR(-EBUSY);
-	err = find_slot(r, &slot);
-	if (err)
-		return ERR_PTR(err);
-	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
-	if (!c)
-		return ERR_PTR(-ENOMEM);
-	kref_init(&c->ref);
-	mutex_init(&c->lock);
-	INIT_LIST_HEAD(&c->snapshots);
-	region_get(r);
-	c->region = r;
-	c->file = file;
-	c->mm = current->mm;
-	c->slot = slot;
-	c->mappings = 1;
-	r->clients[slot] = c;
-
-	s = slot_at(r, slot);
-	WRITE_ONCE(s->pid, 0);
-	WRITE_ONCE(s->start_time, 0);
-	smp_store_release(&s->opened, READ_ONCE(s->opened) + 1);
-	return c;
-}
-
-/* The client's process is gone, or its device is: the host may clean up. */
-static void client_close(struct client *c)
-{
-	struct region *r = c->region;
-	struct barcuda_slot *s = slot_at(r, c->slot);
-
-	lockdep_assert_held(&r->lock);
-	if (r->clients[c->slot] != c)
-		return;
-	r->clients[c->slot] = NULL;
-	smp_store_release(&s->closed, READ_ONCE(s->opened));
-}
-
-static void client_free(struct kref *ref)
-{
-	struct client *c =
-		container_of(ref, struct client, ref);
-
-	region_put(c->region);
-	kfree(c);
-}
-
-void client_put(struct client *c)
-{
-	kref_put(&c->ref, client_free);
-}
-
-void client_map(struct client *c)
-{
-	mutex_lock(&c->region->lock);
-	c->mappings++;
-	mutex_unlock(&c->region->lock);
-	kref_get(&c->ref);
-}
-
-void client_unmap(struct client *c)
-{
-	mutex_lock(&c->region->lock);
-	if (!--c->mappings)
-		client_close(c);
-	mutex_unlock(&c->region->lock);
-	client_put(c);
-}
-
-/* ---- grants: what is mapped of each granule ---- */
-
-/* Pairs with the bridge, which clears `owner` and then looks at `mapped`. */
-bool grants_hold(struct client *c, u64 offset, u64 bytes)
-{
-	struct barcuda_header *h = &c->region->header;
-	u64 first = (offset - h->extents_offset) / BARCUDA_GRANULE;
-	u64 last = (offset + bytes - 1 - h->extents_offset) / BARCUDA_GRANULE;
-	u64 i;
-
-	virt_mb();
-	for (i = first; i <= last; i++)
-		if (READ_ONCE(grant_at(c->region, i)->owner) != c->slot + 1)
-			return false;
-	return true;
-}
-
-/*
- * Counts pages, not mappings: then a split changes nothing. A mapping that is
- * not at its address is one half of an mremap() that is about to be refused.
- */
-void grants_count(struct region *r, struct vm_area_struct *vma,
-		  bool up)
-{
-	struct barcuda_header *h = &r->header;
-	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT;
-	u64 end = at + (vma->vm_end - vma->vm_start);
-
-	lockdep_assert_held(&r->lock);
-	if (vma->vm_start != h->base + at)
-		return;
-	while (at < end) {
-		u64 i = (at - h->extents_offset) / BARCUDA_GRANULE;
-		u64 next = min(end, h->extents_offset + (i + 1) * BARCUDA_GRANULE);
-		u32 count = (next - at) >> PAGE_SHIFT;
-
-		r->mapped[i] += up ? count : -count;
-		if (!r->gone)
-			smp_store_release(&grant_at(r, i)->mapped,
-					  r->mapped[i]);
-		at = next;
-	}
 }
 
 /* ---- the end ---- */

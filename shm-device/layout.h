@@ -100,7 +100,7 @@ struct barcuda_slot {
 /* A granule is free when owner == 0 and mapped == 0; the host clears its contents before it grants it again. */
 struct barcuda_grant {
 	barcuda_u32 owner;         /* H: channel index + 1 of the client that may map it; 0: nobody */
-	barcuda_u32 mapped;        /* D: mappings that guest processes hold of it; flat transport: unused, 0 */
+	barcuda_u32 mapped;        /* D: pages of it that guest processes map, forked children too; flat transport: unused, 0 */
 };
 
 struct barcuda_device {            /* all H, constant */

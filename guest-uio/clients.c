@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * clients.c: the two tables in the region that the guest's side writes. A
+ * slot says whether its channel is open; a grant, how many pages of its
+ * granule are mapped. The host acts on both, and writes its own words beside
+ * them: `reclaimed` and `owner`.
+ */
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "barcuda.h"
+
+/* ---- slots ---- */
+
+static bool slot_is_open(struct barcuda_slot *s)
+{
+	return READ_ONCE(s->opened) != READ_ONCE(s->closed);
+}
+
+static bool slot_is_free(struct barcuda_slot *s)
+{
+	return !slot_is_open(s) &&
+	       smp_load_acquire(&s->reclaimed) == READ_ONCE(s->closed);
+}
+
+/* -EAGAIN: the host will soon reclaim one; -ENOSPC: all are in use. */
+static int find_slot(struct region *r, u32 *slot)
+{
+	int err = -ENOSPC;
+	u32 i;
+
+	for (i = 0; i < r->header.channel_count; i++) {
+		struct barcuda_slot *s = slot_at(r, i);
+
+		if (!r->clients[i] && slot_is_free(s)) {
+			*slot = i;
+			return 0;
+		}
+		if (!slot_is_open(s))
+			err = -EAGAIN;
+	}
+	return err;
+}
+
+struct client *client_of(struct region *r, struct file *file)
+{
+	u32 i;
+
+	lockdep_assert_held(&r->lock);
+	for (i = 0; i < r->header.channel_count; i++)
+		if (r->clients[i] && r->clients[i]->file == file)
+			return r->clients[i];
+	return NULL;
+}
+
+/* A new client with one mapping: its channel, which the host left clean. */
+struct client *client_open(struct region *r, struct file *file)
+{
+	struct client *c;
+	struct barcuda_slot *s;
+	u32 slot;
+	int err;
+
+	lockdep_assert_held(&r->lock);
+	if (client_of(r, file))
+		return ERR_PTR(-EBUSY);
+	err = find_slot(r, &slot);
+	if (err)
+		return ERR_PTR(err);
+	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	if (!c)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&c->ref);
+	mutex_init(&c->lock);
+	INIT_LIST_HEAD(&c->snapshots);
+	region_get(r);
+	c->region = r;
+	c->file = file;
+	c->mm = current->mm;
+	c->slot = slot;
+	c->mappings = 1;
+	r->clients[slot] = c;
+
+	s = slot_at(r, slot);
+	WRITE_ONCE(s->pid, 0);
+	WRITE_ONCE(s->start_time, 0);
+	smp_store_release(&s->opened, READ_ONCE(s->opened) + 1);
+	return c;
+}
+
+/* The client's process is gone, or its device is: the host may clean up. */
+void client_close(struct client *c)
+{
+	struct region *r = c->region;
+	struct barcuda_slot *s = slot_at(r, c->slot);
+
+	lockdep_assert_held(&r->lock);
+	if (r->clients[c->slot] != c)
+		return;
+	r->clients[c->slot] = NULL;
+	smp_store_release(&s->closed, READ_ONCE(s->opened));
+}
+
+static void client_free(struct kref *ref)
+{
+	struct client *c =
+		container_of(ref, struct client, ref);
+
+	region_put(c->region);
+	kfree(c);
+}
+
+void client_put(struct client *c)
+{
+	kref_put(&c->ref, client_free);
+}
+
+void client_map(struct client *c)
+{
+	mutex_lock(&c->region->lock);
+	c->mappings++;
+	mutex_unlock(&c->region->lock);
+	kref_get(&c->ref);
+}
+
+void client_unmap(struct client *c)
+{
+	mutex_lock(&c->region->lock);
+	if (!--c->mappings)
+		client_close(c);
+	mutex_unlock(&c->region->lock);
+	client_put(c);
+}
+
+/* ---- grants ---- */
+
+/* Pairs with the bridge, which clears `owner` and then looks at `mapped`. */
+bool grants_hold(struct client *c, u64 offset, u64 bytes)
+{
+	struct barcuda_header *h = &c->region->header;
+	u64 first = (offset - h->extents_offset) / BARCUDA_GRANULE;
+	u64 last = (offset + bytes - 1 - h->extents_offset) / BARCUDA_GRANULE;
+	u64 i;
+
+	virt_mb();
+	for (i = first; i <= last; i++)
+		if (READ_ONCE(grant_at(c->region, i)->owner) != c->slot + 1)
+			return false;
+	return true;
+}
+
+/*
+ * Counts pages, not mappings: then a split changes nothing. A mapping that is
+ * not at its address is one half of an mremap() that is about to be refused.
+ */
+void grants_count(struct region *r, struct vm_area_struct *vma,
+		  bool up)
+{
+	struct barcuda_header *h = &r->header;
+	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	u64 end = at + (vma->vm_end - vma->vm_start);
+
+	lockdep_assert_held(&r->lock);
+	if (vma->vm_start != h->base + at)
+		return;
+	while (at < end) {
+		u64 i = (at - h->extents_offset) / BARCUDA_GRANULE;
+		u64 next = min(end, h->extents_offset + (i + 1) * BARCUDA_GRANULE);
+		u32 count = (next - at) >> PAGE_SHIFT;
+
+		r->mapped[i] += up ? count : -count;
+		if (!r->gone)
+			smp_store_release(&grant_at(r, i)->mapped,
+					  r->mapped[i]);
+		at = next;
+	}
+}
