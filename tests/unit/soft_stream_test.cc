@@ -102,6 +102,17 @@ TEST_F(SoftStream, TheDefaultStreamWaitsForBlockingStreamsAndTheyForIt) {
     OK(cuStreamDestroy(other));
 }
 
+TEST_F(SoftStream, WaitingForTheDefaultStreamWaitsForBlockingStreamsToo) {
+    const Gate gate;
+    const CUstream blocking = stream(CU_STREAM_DEFAULT);
+    gate.hold(blocking);
+    SAYS(CUDA_ERROR_NOT_READY, cuStreamQuery(nullptr));
+    gate.open();
+    OK(cuStreamSynchronize(nullptr));
+    OK(cuStreamQuery(blocking));
+    OK(cuStreamDestroy(blocking));
+}
+
 TEST_F(SoftStream, ANonBlockingStreamPaysNoHeedToTheDefaultStream) {
     const Gate gate;
     const CUstream own = stream(CU_STREAM_NON_BLOCKING);

@@ -43,6 +43,11 @@ struct ThreadNumber {
         static std::atomic<std::uint64_t> next{1};
         return next++;
     }();
+    std::vector<std::weak_ptr<Context>> used;
+    ~ThreadNumber() {
+        for (const auto& each : used)
+            if (const auto context = each.lock()) context->drop_per_thread(value);
+    }
 };
 thread_local ThreadNumber thread_number;
 }  // namespace
@@ -53,8 +58,18 @@ std::shared_ptr<Stream> Context::per_thread() {
     if (!stream) {
         stream = std::make_shared<Stream>(shared_from_this(), CU_STREAM_DEFAULT, 0);
         streams_.push_back(stream);
+        thread_number.used.push_back(weak_from_this());
     }
     return stream;
+}
+
+void Context::drop_per_thread(std::uint64_t thread) {
+    std::lock_guard lock(order);
+    const auto found = per_thread_.find(thread);
+    if (found == per_thread_.end()) return;
+    found->second->dropped = true;
+    per_thread_.erase(found);
+    forget_dropped();
 }
 
 std::shared_ptr<Stream> Context::add_stream(unsigned stream_flags, int priority) {
@@ -114,6 +129,15 @@ void Context::perform(Stream& stream, std::shared_ptr<Operation> operation) {
         stream.end_here();
     }
     check();
+}
+
+std::vector<Mark> Context::ends(Stream& stream) {
+    std::lock_guard lock(order);
+    refuse_in_capture(stream);
+    std::vector<Mark> marks;
+    if (&stream == legacy_.get()) marks = before(stream);
+    marks.push_back(stream.last());
+    return marks;
 }
 
 std::vector<Mark> Context::marks() {

@@ -39,6 +39,9 @@ class Context : public std::enable_shared_from_this<Context> {
     Mark post(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after = {});
     // The same, and waits until it is done; throws the context's fault. Not while capturing.
     void perform(Stream& stream, std::shared_ptr<Operation> operation);
+    // What waiting for the stream waits for: its own work, and the blocking streams' if it is the legacy one.
+    std::vector<Mark> ends(Stream& stream);
+    void drop_per_thread(std::uint64_t thread);
     void synchronize();         // all streams
     std::vector<Mark> marks();  // the end of each stream
     bool capturing_anywhere();

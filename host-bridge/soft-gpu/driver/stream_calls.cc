@@ -1,5 +1,7 @@
 // stream_calls.cc: cuStream* and host functions. Capture has a file of its own (capture.cc), and so have values in
 // memory (values.cc).
+#include <algorithm>
+
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/operations.h"
 
@@ -41,11 +43,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
 CUresult cuStreamSynchronize(CUstream hStream) {
     return api([&] {
         const auto stream = stream_of(hStream);
-        {
-            std::lock_guard lock(stream->context().order);
-            refuse_in_capture(*stream);
-        }
-        stream->last().wait();
+        for (const Mark& mark : stream->context().ends(*stream)) mark.wait();
         stream->context().check();
     });
 }
@@ -53,11 +51,8 @@ CUresult cuStreamSynchronize(CUstream hStream) {
 CUresult cuStreamQuery(CUstream hStream) {
     return api([&] {
         const auto stream = stream_of(hStream);
-        {
-            std::lock_guard lock(stream->context().order);
-            refuse_in_capture(*stream);
-        }
-        const bool done = stream->idle();
+        const auto marks = stream->context().ends(*stream);
+        const bool done = std::all_of(marks.begin(), marks.end(), [](const Mark& mark) { return mark.done(); });
         stream->context().check();
         return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     });
