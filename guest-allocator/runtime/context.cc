@@ -68,23 +68,33 @@ CUresult primary(int device, CUcontext* context) {
     return CUDA_SUCCESS;
 }
 
+namespace {
+
+// Whether the program made the device's primary context current itself. It may have retained it before we did.
+bool is_primary(CUdevice device, CUcontext current) {
+    if (device < 0 || device >= device_count()) return false;
+    CUcontext known = primaries[device].load(std::memory_order_acquire);
+    if (known) return known == current;
+    unsigned flags = 0;
+    int active = 0;
+    if (cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active) return false;
+    return primary(device, &known) == CUDA_SUCCESS && known == current;
+}
+
+}  // namespace
+
 CUresult bind() {
     if (CUresult result = init()) return result;
     CUcontext current = nullptr;
     if (CUresult result = cuCtxGetCurrent(&current)) return result;
     unsigned now = resets.load(std::memory_order_acquire);
     bool died = current && current == thread.bound && thread.resets != now;
-    if (current && !died) {
-        thread.bound = nullptr;
-        for (int device = 0, count = device_count(); device < count; device++) {
-            if (primaries[device].load(std::memory_order_acquire) != current) continue;
-            thread.bound = current;
-            thread.device = device;
-            thread.resets = now;
-        }
-        return CUDA_SUCCESS;
-    }
-    return bind(thread.device);
+    if (!current || died) return bind(thread.device);
+    CUdevice device = 0;
+    bool ours = cuCtxGetDevice(&device) == CUDA_SUCCESS && is_primary(device, current);
+    thread.bound = ours ? current : nullptr;
+    if (ours) thread.device = device, thread.resets = now;
+    return CUDA_SUCCESS;
 }
 
 CUresult bind(int device) {

@@ -202,7 +202,7 @@ cudaError_t translate(CUresult result) {
     return find(error) ? error : cudaErrorUnknown;
 }
 
-cudaError_t record_unsupported();    // for unsupported.cc, which cannot include the runtime's header
+cudaError_t record_unsupported();  // for unsupported.cc, which cannot include the runtime's header
 cudaError_t record_unsupported() { return record(cudaErrorNotSupported); }
 
 }  // namespace barcuda::runtime

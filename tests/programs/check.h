@@ -3,14 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                                       \
-    do {                                                                                                  \
-        cudaError_t error_ = (call);                                                                      \
-        if (error_ != cudaSuccess) {                                                                      \
+#define CHECK(call)                                                                                        \
+    do {                                                                                                   \
+        cudaError_t error_ = (call);                                                                       \
+        if (error_ != cudaSuccess) {                                                                       \
             fprintf(stderr, "%s:%d: %s: %s (%d)\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_), \
-                    (int)error_);                                                                         \
-            exit(1);                                                                                      \
-        }                                                                                                 \
+                    (int)error_);                                                                          \
+            exit(1);                                                                                       \
+        }                                                                                                  \
     } while (0)
 
 static inline int verdict(long wrong) {

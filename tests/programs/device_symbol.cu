@@ -1,4 +1,5 @@
-// device_symbol.cu: __device__ and __constant__ variables, written and read by cudaMemcpyToSymbol and cudaMemcpyFromSymbol.
+// device_symbol.cu: __device__ and __constant__ variables, written and read by cudaMemcpyToSymbol and
+// cudaMemcpyFromSymbol.
 #include "check.h"
 
 __constant__ float coefficients[4];
@@ -12,7 +13,7 @@ __global__ void polynomial() {
 }
 
 int main() {
-    const float c[4] = {1, 2, 3, 0.125f};    // every value is exact, fused multiply-add or not
+    const float c[4] = {1, 2, 3, 0.125f};  // every value is exact, fused multiply-add or not
     float r[256];
     unsigned n = 0;
     long wrong = 0;
@@ -39,7 +40,7 @@ int main() {
     printf("with another coefficient p(10) = %g; the symbol is %zu bytes\n", r[10], size);
     wrong += r[10] != 476.0f;
     wrong += size != sizeof(r);
-    wrong += cudaMemcpyToSymbol(coefficients, c, sizeof(c), 4) == cudaSuccess;    // would run over its end
+    wrong += cudaMemcpyToSymbol(coefficients, c, sizeof(c), 4) == cudaSuccess;  // would run over its end
     cudaGetLastError();
     return verdict(wrong);
 }

@@ -1,5 +1,6 @@
-// mapped_memory.cu: a kernel works on host memory in place: through the pointer that cudaHostGetDevicePointer gives, and,
-// where the device says that it can, on the host pointer itself. Also on a host pointer stored inside mapped memory.
+// mapped_memory.cu: a kernel works on host memory in place: through the pointer that cudaHostGetDevicePointer gives,
+// and, where the device says that it can, on the host pointer itself. Also on a host pointer stored inside mapped
+// memory.
 #include "check.h"
 
 struct List {

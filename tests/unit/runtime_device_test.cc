@@ -84,6 +84,15 @@ TEST_F(RuntimeDevice, AContextOfTheDriverApiIsRespected) {
     EXPECT_NE(own, current());
 }
 
+TEST_F(RuntimeDevice, APrimaryContextThatTheProgramMadeCurrentIsTheDevices) {
+    CUcontext primary = current();
+    std::thread([&] {
+        ASSERT_EQ(CUDA_SUCCESS, cuCtxSetCurrent(primary));
+        EXPECT_EQ(cudaSuccess, cudaFree(nullptr));
+        EXPECT_EQ(primary, barcuda::runtime::thread.bound) << "it is treated as a foreign one: nothing is cached";
+    }).join();
+}
+
 TEST_F(RuntimeDevice, ResettingItGivesBackItsMemory) {
     std::size_t before = 0, after = 0, total = 0;
     ASSERT_EQ(cudaSuccess, cudaMemGetInfo(&before, &total));
