@@ -149,6 +149,26 @@ check: deps
 	@$(MAKE) --no-print-directory -j$(jobs) -k tests
 	@tests/check --build $(B)
 
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench queue_bench)
+$(B)/bench/cuda_bench: tests/bench/cuda_bench.cu tests/bench/measure.h tests/bench/processes.h
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
+	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
+$(B)/bench/malloc_bench: tests/heap/malloc_bench.cc
+$(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-device/virtqueue.h
+$(B)/bench/malloc_bench $(B)/bench/queue_bench:
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -o $@ $<
+# Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
+bench: deps
+	@$(MAKE) --no-print-directory -j$(jobs) all $(bench_programs)
+	@tests/bench/run --root $(B) --device soft --quick --repetitions 3 $(BENCH)
+bench-gpu: deps
+	@$(MAKE) --no-print-directory -j$(jobs) all $(bench_programs)
+	@tests/bench/run --root $(B) --device cuda --vm $(BENCH)
+
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
 	@$(MAKE) --no-print-directory -j$(jobs) tests

@@ -16,7 +16,6 @@ template <class T> T real(T argument) noexcept { return argument; }  // beside r
 constexpr bool is_work(Op op) {
     switch (op) {
         case Op::write_fence:
-        case Op::record_event:
         case Op::cuStreamDestroy_v2:
         case Op::cuEventDestroy_v2:
         case Op::free_idle: return false;

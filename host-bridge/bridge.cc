@@ -116,8 +116,9 @@ bool Bridge::start_worker(Worker& worker) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     const pid_t pid = fork();
     if (pid == 0) {
-        dup2(region_.fd(), region_fd + 10), dup2(ends[1], link_fd + 10);  // first out of each other's way
-        dup2(region_fd + 10, region_fd), dup2(link_fd + 10, link_fd);
+        // By way of descriptors that are nobody's: either target may be the other's source.
+        const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
+        dup2(region, region_fd), dup2(link, link_fd);
         close_range(link_fd + 1, ~0u, 0);
         sigset_t none;
         sigemptyset(&none);
