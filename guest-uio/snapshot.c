@@ -20,8 +20,12 @@
  *
  * The child's mapping counts in grant.mapped like any other. So the owner may
  * exit first: its channel is closed, and the host leaves the granules alone
- * until the last child has gone. What the host itself writes (a copy from the
- * GPU) into a page that was not yet kept is seen by the children.
+ * until the last child has gone.
+ *
+ * Only the owner's own writes are seen coming. What the host writes (a copy
+ * from the GPU), or direct I/O that was under way at the fork, shows in the
+ * children if the page was not yet kept; the library can have it kept by
+ * writing to it first (MADV_POPULATE_WRITE, or an atomic or of 0 a page).
  */
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
