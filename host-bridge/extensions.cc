@@ -219,17 +219,17 @@ CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std
     std::string copy(static_cast<const char*>(image), bytes);  // as load() does
     return driver().cuLinkAddData_v2(state, type, copy.data(), bytes, name, 0, nullptr, nullptr);
 }
-// The driver keeps the image until the state is destroyed, and gives the same one again.
 CUresult link_complete(CUlinkState state, std::size_t* bytes) {
     void* image = nullptr;
-    return driver().cuLinkComplete(state, &image, bytes);
+    const CUresult r = driver().cuLinkComplete(state, &image, bytes);
+    if (r == CUDA_SUCCESS) session().linked()[state] = {image, *bytes};
+    return r;
 }
 CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes) {
-    void* image = nullptr;
-    std::size_t there = 0;
-    if (CUresult r = driver().cuLinkComplete(state, &image, &there); r != CUDA_SUCCESS) return r;
-    if (there != bytes) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(to, image, bytes);
+    const auto at = session().linked().find(state);
+    if (at == session().linked().end() || at->second.second != bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(to, at->second.first, bytes);
+    session().linked().erase(at);
     return CUDA_SUCCESS;
 }
 

@@ -220,12 +220,28 @@ CUresult Session::write_fence(CUstream stream, std::uint64_t offset, std::uint64
     return r;
 }
 
+void Session::drop(std::uint64_t id) {
+    CUstream stream = nullptr;
+    if (handles_.find(id, stream))  // its work goes on without it: from now on the default stream tells of a fault
+        for (Fence& f : fences_)
+            if (f.stream == stream) f.stream = nullptr;
+    CUlinkState link = nullptr;
+    if (handles_.find(id, link)) linked_.erase(link);
+    handles_.drop(id);
+}
+
 void Session::watch_fences() {
     std::erase_if(fences_, [](const Fence& f) { return observe(*f.word) >= f.value; });
     if (fences_.empty()) return;
     const Fence oldest = fences_.front();
     if (oldest.context != current_ && driver_.cuCtxSetCurrent(oldest.context) == CUDA_SUCCESS)
         current_ = oldest.context;
+    if (captures_) {  // a question that a capture forbids would spoil the capture
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        if (driver_.cuStreamIsCapturing(oldest.stream, &status) != CUDA_SUCCESS ||
+            status != CU_STREAM_CAPTURE_STATUS_NONE)
+            return;
+    }
     const CUresult r = driver_.cuStreamQuery(oldest.stream);
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) fault(r);
 }

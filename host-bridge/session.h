@@ -37,7 +37,7 @@ class Session {
     Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
     template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value); }
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) { return handles_.name(value, whole); }
-    void drop(std::uint64_t id) { handles_.drop(id); }
+    void drop(std::uint64_t id);
 
     // [offset, offset + bytes) lies in the client's extents.
     template <class T> Verdict locate(std::uint64_t offset, std::uint64_t bytes, T& value) {
@@ -98,6 +98,8 @@ class Session {
 
     void posted_failure(std::uint32_t op, CUresult result);
     bool capturing(CUstream stream) const;
+    // What a link has come to: the driver keeps it until the link is destroyed.
+    std::map<CUlinkState, std::pair<void*, std::size_t>>& linked() { return linked_; }
     bool& prints() { return prints_; }
     off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
 
@@ -122,6 +124,7 @@ class Session {
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
     std::set<std::uint64_t> objects_;
+    std::map<CUlinkState, std::pair<void*, std::size_t>> linked_;
     CUcontext current_ = nullptr;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;
