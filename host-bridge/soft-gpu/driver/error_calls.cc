@@ -1,5 +1,6 @@
 // error_calls.cc: the names and texts of all results.
 #include <algorithm>
+#include <cstring>
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
@@ -125,9 +126,12 @@ constexpr Text results[] = {
     RESULT(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 
-const Text* find(CUresult code) {
+// By value's bytes: a program may ask about any number, and an enumeration that holds one is not to be read as such.
+const Text* find(const CUresult& code) {
+    int number;
+    std::memcpy(&number, &code, sizeof number);
     const auto found =
-        std::find_if(std::begin(results), std::end(results), [&](const Text& each) { return each.code == code; });
+        std::find_if(std::begin(results), std::end(results), [&](const Text& each) { return each.code == number; });
     return found == std::end(results) ? nullptr : found;
 }
 
