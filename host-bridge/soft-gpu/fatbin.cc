@@ -119,11 +119,14 @@ std::vector<FatEntry> fat_entries(std::span<const std::byte> container) {
     return entries;
 }
 
+std::string bytes_of(const FatEntry& entry) {
+    if (entry.flags & flag_zstd) return unpack_zstd(entry.payload, entry.plain_size);
+    if (entry.flags & flag_lz4) return unpack_lz4(entry.payload, entry.plain_size);
+    return {reinterpret_cast<const char*>(entry.payload.data()), entry.payload.size()};
+}
+
 std::string text_of(const FatEntry& entry) {
-    std::string text;
-    if (entry.flags & flag_zstd) text = unpack_zstd(entry.payload, entry.plain_size);
-    else if (entry.flags & flag_lz4) text = unpack_lz4(entry.payload, entry.plain_size);
-    else text.assign(reinterpret_cast<const char*>(entry.payload.data()), entry.payload.size());
+    std::string text = bytes_of(entry);
     text.resize(std::min(text.find('\0'), text.size()));
     return text;
 }

@@ -25,6 +25,9 @@ struct FatEntry {
 // The container's entries. Throws Error{CUDA_ERROR_INVALID_IMAGE} where a length leads outside of `container`.
 std::vector<FatEntry> fat_entries(std::span<const std::byte> container);
 
+// An entry, decompressed, whole.
+std::string bytes_of(const FatEntry& entry);
+
 // An entry's text, decompressed, without the padding behind it.
 std::string text_of(const FatEntry& entry);
 
