@@ -19,7 +19,8 @@ CU cuCtxCreate_v2(CUcontext*, unsigned, CUdevice);  // cuda.h declares the newes
     X("cuDeviceGetUuid", cuDeviceGetUuid_v2)                       \
     X("cuLinkCreate", cuLinkCreate_v2)                             \
     X("cuLinkAddData", cuLinkAddData_v2)                           \
-    X("cuLinkAddFile", cuLinkAddFile_v2)
+    X("cuLinkAddFile", cuLinkAddFile_v2)                           \
+    X("cuIpcOpenMemHandle", cuIpcOpenMemHandle_v2)
 
 #define X(plain, name)                                                                                            \
     extern "C"                                                                                                    \
@@ -36,4 +37,11 @@ extern "C" [[gnu::visibility("default")]] CUresult barcuda_first_get_proc_addres
     const char*, void**, int, cuuint64_t) __asm__("cuGetProcAddress");
 CUresult barcuda_first_get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags) {
     return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+// Programs that load the whole driver by name ask for this one too; addresses had 32 bits when it was made.
+extern "C" [[gnu::visibility("default")]] CUresult barcuda_first_copy(unsigned, unsigned, unsigned,
+                                                                      CUstream) __asm__("cuMemcpyDtoDAsync");
+CUresult barcuda_first_copy(unsigned to, unsigned from, unsigned bytes, CUstream stream) {
+    return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }
