@@ -166,3 +166,11 @@ TEST(PtxBits, FnsFindsTheNthSetBit) {
         return ~0u;
     });
 }
+
+TEST(PtxBits, Vabsdiff4SumsDifferencesOfBytes) {
+    expect<u32, u32, u32, u32>("vabsdiff4.u32.u32.u32.add d, a, b, c;", [](u32 a, u32 b, u32 c) {
+        for (int i = 0; i < 32; i += 8)
+            c += static_cast<u32>(std::abs(static_cast<s32>(a >> i & 0xFF) - static_cast<s32>(b >> i & 0xFF)));
+        return c;
+    });
+}

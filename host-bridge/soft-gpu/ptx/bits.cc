@@ -1,5 +1,6 @@
 // bits.cc: logic, shifts, bit fields, counts, permutations and dot products of bytes.
 #include <bit>
+#include <cstdlib>
 
 #include "host-bridge/soft-gpu/ptx/coder.h"
 #include "host-bridge/soft-gpu/ptx/select.h"
@@ -401,6 +402,36 @@ void decode_dot(Coder& c) {
     c.emit(run, d, x, y, c.read(c.operand(3), Type::u32));
 }
 
+// vabsdiff4: four absolute differences, side by side, or with .add summed onto c. The other video instructions are
+// refused.
+template <class T> u32 differences(u32 a, u32 b, u32 c, bool sum) {
+    u32 d = 0;
+    for (int i = 0; i < 32; i += 8) {
+        const auto n = static_cast<u32>(
+            std::abs(static_cast<s32>(static_cast<T>(a >> i)) - static_cast<s32>(static_cast<T>(b >> i))));
+        if (sum) c += n;
+        else d |= (n & 0xFF) << i;
+    }
+    return sum ? c : d;
+}
+void decode_vabsdiff4(Coder& c) {
+    const bool sum = c.take("add");
+    const Type to = c.take_type(), type = c.take_type();
+    if (c.take_type() != type || bytes_of(type) != 4 || bytes_of(to) != 4) c.refuse();
+    c.count(4, 4);
+    const Slot d = c.write(c.operand(0), to), a = c.read(c.operand(1), type), b = c.read(c.operand(2), type),
+               e = c.read(c.operand(3), to);
+    c.emit(is_signed(type) ? (sum ? lanes<u32, u32, u32, u32>(
+                                        [](u32 x, u32 y, u32 z) { return differences<std::int8_t>(x, y, z, true); })
+                                  : lanes<u32, u32, u32, u32>(
+                                        [](u32 x, u32 y, u32 z) { return differences<std::int8_t>(x, y, z, false); }))
+                           : (sum ? lanes<u32, u32, u32, u32>(
+                                        [](u32 x, u32 y, u32 z) { return differences<std::uint8_t>(x, y, z, true); })
+                                  : lanes<u32, u32, u32, u32>(
+                                        [](u32 x, u32 y, u32 z) { return differences<std::uint8_t>(x, y, z, false); })),
+           d, a, b, e);
+}
+
 }  // namespace
 
 void bit_instructions(Decoders& t) {
@@ -412,6 +443,7 @@ void bit_instructions(Decoders& t) {
     t["popc"] = decode_popc, t["clz"] = decode_clz, t["brev"] = decode_brev, t["bfind"] = decode_bfind,
     t["fns"] = decode_fns;
     t["bfe"] = decode_bfe, t["bfi"] = decode_bfi, t["bmsk"] = decode_bmsk, t["szext"] = decode_szext;
+    t["vabsdiff4"] = decode_vabsdiff4;
     t["prmt"] = decode_prmt, t["dp4a"] = t["dp2a"] = decode_dot;
 }
 

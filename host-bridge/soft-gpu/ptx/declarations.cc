@@ -55,7 +55,8 @@ void Parser::sizes(Variable& v, unsigned vector) {
             continue;
         }
         const auto count = integer();
-        if (count > max_bytes || (count != 0 && v.bytes > max_bytes / count)) throw refused(token_.line, "a variable of that size");
+        if (count > max_bytes || (count != 0 && v.bytes > max_bytes / count))
+            throw refused(token_.line, "a variable of that size");
         v.bytes *= count;
         expect(']');
     }

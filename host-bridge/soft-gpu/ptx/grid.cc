@@ -74,6 +74,11 @@ std::uint64_t special_value(const Special& s, const Grid& g, const Block& b, uns
         case Special::dynamic_smem_size: return g.config.dynamic_shared_bytes;
         case Special::total_smem_size: return g.shared_bytes;
         case Special::envreg1: return g.workspace >> 32;
+        case Special::reserved_begin:
+        case Special::reserved_0: return g.reserved_shared;
+        case Special::reserved_1: return g.reserved_shared + reserved_shared_bytes / 2;
+        case Special::reserved_end: return g.reserved_shared + reserved_shared_bytes;
+        case Special::reserved_size: return reserved_shared_bytes;
         case Special::envreg2: return g.workspace & 0xFFFFFFFF;
         case Special::zero: return 0;
         case Special::one: return 1;
@@ -107,8 +112,9 @@ void begin_block(Room& room, Grid& g, std::uint64_t linear) {
     b.index[0] = static_cast<unsigned>(linear % n[0]);
     b.index[1] = static_cast<unsigned>(linear / n[0] % n[1]);
     b.index[2] = static_cast<unsigned>(linear / n[0] / n[1]);
-    room.shared.resize(g.shared_bytes + 16);
-    b.shared = room.shared.data(), b.shared_bytes = g.shared_bytes;
+    b.shared_bytes = g.reserved_shared != 0 ? g.reserved_shared + reserved_shared_bytes : g.shared_bytes;
+    room.shared.resize(b.shared_bytes + 16);
+    b.shared = room.shared.data();
     b.live = g.threads;
     b.barriers.fill({});
     b.stack_bytes = g.entry->stack_limit;
@@ -293,6 +299,8 @@ void execute(const Program& program, const KernelInfo& kernel, const LaunchConfi
     g.threads = config.block[0] * config.block[1] * config.block[2];
     g.blocks = std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
     g.shared_bytes = (kernel.static_shared_bytes + 15) / 16 * 16 + config.dynamic_shared_bytes;
+    if (code.uses_reserved_shared)
+        g.reserved_shared = g.shared_bytes / reserved_shared_bytes * reserved_shared_bytes + reserved_shared_bytes;
     if (g.threads == 0 || g.threads > 1024 || g.blocks == 0 || g.shared_bytes > Window::shared_size)
         throw Error{CUDA_ERROR_INVALID_VALUE, "kernel '" + kernel.name + "': a launch of that shape"};
     if (config.parameters.size() < kernel.parameter_bytes)

@@ -155,9 +155,10 @@ struct Grid {
     const std::byte* parameters = nullptr;
     std::size_t parameter_bytes = 0;
     std::uint64_t blocks = 0, id = 0;
-    unsigned threads = 0;  // of a block
-    std::size_t shared_bytes = 0;
-    std::uintptr_t workspace = 0;  // of grid-wide barriers
+    unsigned threads = 0;             // of a block
+    std::size_t shared_bytes = 0;     // static and dynamic
+    std::size_t reserved_shared = 0;  // where the system's part begins, if there is one
+    std::uintptr_t workspace = 0;     // of grid-wide barriers
     std::size_t workspace_bytes = 0;
     std::atomic<std::uint64_t> next{0}, done{0};
     std::atomic<bool> failed{false};
@@ -190,17 +191,10 @@ void leave_call(Warp& w, Mask lanes);
 // Every lane of the mask, in order. All 32: a loop of constant length that vectorizes.
 template <class F> [[gnu::always_inline]] inline void each(Mask mask, F&& f) {
     if (mask == all_lanes) {
-#if defined(__clang__)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed"  // lanes whose function is a call stay a loop
-#pragma clang loop vectorize(assume_safety)
-#else
+#if !defined(__clang__)  // clang checks at run time that lanes do not overlap
 #pragma GCC ivdep
 #endif
         for (int i = 0; i < lane_count; ++i) f(i);
-#if defined(__clang__)
-#pragma clang diagnostic pop
-#endif
     } else {
         for (; mask != 0; mask &= mask - 1) f(__builtin_ctz(mask));
     }

@@ -316,6 +316,11 @@ Slot Code::special(std::string_view name, unsigned bytes) {
         {"aggr_smem_size", {Special::total_smem_size, 4}},
         {"envreg1", {Special::envreg1, 4}},
         {"envreg2", {Special::envreg2, 4}},
+        {"reserved_smem_offset_begin", {Special::reserved_begin, 4}},
+        {"reserved_smem_offset_end", {Special::reserved_end, 4}},
+        {"reserved_smem_offset_cap", {Special::reserved_size, 4}},
+        {"reserved_smem_offset_0", {Special::reserved_0, 4}},
+        {"reserved_smem_offset_1", {Special::reserved_1, 4}},
         // A grid without clusters is a grid of clusters of one block.
         {"clusterid.x", {Special::ctaid_x, 4}},
         {"clusterid.y", {Special::ctaid_y, 4}},
@@ -337,6 +342,7 @@ Slot Code::special(std::string_view name, unsigned bytes) {
     const auto found = known.find(name);
     if (found == known.end() || bytes > 8) return nowhere;
     const auto [kind, natural] = found->second;
+    uses_reserved_shared |= kind >= Special::reserved_begin && kind <= Special::reserved_1;
     if (natural == 8 && bytes != 8) return nowhere;
     for (const auto& s : specials)
         if (s.kind == kind && s.bytes == bytes) return s.slot;

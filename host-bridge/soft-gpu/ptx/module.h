@@ -10,6 +10,10 @@
 
 namespace barcuda::soft {
 
+// Shared memory that the system keeps for cooperative groups, behind a block's own; there only if the program asks
+// where.
+inline constexpr std::size_t reserved_shared_bytes = 1024;
+
 // A special register that some instruction of the program reads: a column of every warp's specials bank.
 struct Special {
     enum Kind : std::uint8_t {
@@ -40,6 +44,11 @@ struct Special {
         total_smem_size,
         envreg1,
         envreg2,
+        reserved_begin,
+        reserved_end,
+        reserved_size,
+        reserved_0,
+        reserved_1,
         zero,
         one,
         parameters,
@@ -62,6 +71,7 @@ struct Code final : Program, Symbols {
     const ast::Function* written(std::string_view name) const override;
 
     const Function* entry(std::string_view name) const;
+    bool uses_reserved_shared = false;
     bool is_function(std::uint64_t address) const { return addresses_.contains(address); }
 
     struct Entry {
