@@ -13,6 +13,14 @@
         }                                                                                                  \
     } while (0)
 
+#define REQUIRE(what)                                                                  \
+    do {                                                                               \
+        if (!(what)) {                                                                 \
+            printf("FAILED: %s:%d: %s does not hold\n", __FILE__, __LINE__, #what);    \
+            exit(1);                                                                   \
+        }                                                                              \
+    } while (0)
+
 static inline int verdict(long wrong) {
     if (wrong) printf("FAILED: %ld wrong\n", wrong);
     else printf("PASSED\n");
