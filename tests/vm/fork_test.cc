@@ -110,16 +110,13 @@ TEST_F(Fork, TwoChildrenOfDifferentTimesEachSeeTheirOwn) {
 }
 
 TEST_F(Fork, AnOwnerMayExitBeforeItsChildren) {
-    const unsigned free_slot = [] {
-        for (unsigned i = 0;; ++i)
-            if (observe(header().slot(i).opened) == observe(header().slot(i).reclaimed)) return i;
-    }();
     Gate owner_gone;
     int results[2];
     ASSERT_EQ(pipe(results), 0);
     const int owner = in_child([&] {
         Client c;
-        if (c.index() != free_slot || c.map_extents(0, 2)) return 1;
+        const unsigned index = c.index();
+        if (c.error() || c.map_extents(0, 2) || write(results[1], &index, sizeof index) != sizeof index) return 1;
         for (std::size_t i = 0; i < 2 * BARCUDA_GRANULE; i += BARCUDA_PAGE)
             *reinterpret_cast<std::uint64_t*>(c.address() + i) = i + 1;
         start_child([&] {
@@ -132,8 +129,10 @@ TEST_F(Fork, AnOwnerMayExitBeforeItsChildren) {
         _exit(0);
     });
     ASSERT_EQ(owner, 0);
-    const barcuda_slot& slot = header().slot(free_slot);
-    const barcuda_grant& grant = header().grant(free_slot * stub_granules);
+    unsigned index = 0;
+    ASSERT_EQ(read(results[0], &index, sizeof index), static_cast<ssize_t>(sizeof index));
+    const barcuda_slot& slot = header().slot(index);
+    const barcuda_grant& grant = header().grant(index * stub_granules);
     EXPECT_EQ(observe(slot.closed), observe(slot.opened)) << "its channel is the host's again";
     EXPECT_EQ(observe(grant.mapped), BARCUDA_GRANULE / BARCUDA_PAGE) << "its memory is not";
     owner_gone.open_for();

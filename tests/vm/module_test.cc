@@ -162,6 +162,7 @@ TEST(Channel, IsClosedAfterKill) {
 }
 
 TEST(Channel, IsClosedByExec) {
+    wait_until([] { return observe(header().slot(0).opened) == observe(header().slot(0).reclaimed); });
     const unsigned before = observe(header().slot(0).opened);
     EXPECT_EQ(in_child([] {
                   Client c;
