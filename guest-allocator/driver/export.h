@@ -3,3 +3,6 @@
 #include <cuda.h>
 
 #define CU extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI
+
+// A function that runs while the library is being loaded, before any sanitizer is ready: an ifunc's resolver.
+#define CU_RESOLVER extern "C" __attribute__((no_sanitize("address", "undefined", "thread")))

@@ -50,12 +50,11 @@ template <auto function, class... P> struct Twin<function, CUresult(P...)> {
 }  // namespace
 }  // namespace barcuda
 
-#define X(name, suffix)                                                                                                \
-    extern "C"                                                                                                         \
-        [[gnu::no_sanitize("address", "undefined", "thread")]] decltype(&::name) barcuda_resolve_##name##_##suffix() { \
-        return &barcuda::Twin<&::name, decltype(::name)>::call;                                                        \
-    }                                                                                                                  \
-    extern "C" [[gnu::ifunc("barcuda_resolve_" #name "_" #suffix),                                                     \
+#define X(name, suffix)                                                 \
+    CU_RESOLVER decltype(&::name) barcuda_resolve_##name##_##suffix() { \
+        return &barcuda::Twin<&::name, decltype(::name)>::call;         \
+    }                                                                   \
+    extern "C" [[gnu::ifunc("barcuda_resolve_" #name "_" #suffix),      \
                  gnu::visibility("default")]] decltype(name) name##_##suffix;
 BARCUDA_TWINS(X)
 #undef X

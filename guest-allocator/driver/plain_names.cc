@@ -22,12 +22,9 @@ CU cuCtxCreate_v2(CUcontext*, unsigned, CUdevice);  // cuda.h declares the newes
     X("cuLinkAddFile", cuLinkAddFile_v2)                           \
     X("cuIpcOpenMemHandle", cuIpcOpenMemHandle_v2)
 
-#define X(plain, name)                                                                                            \
-    extern "C"                                                                                                    \
-        [[gnu::no_sanitize("address", "undefined", "thread")]] decltype(&::name) barcuda_resolve_plain_##name() { \
-        return &::name;                                                                                           \
-    }                                                                                                             \
-    extern "C" [[gnu::ifunc("barcuda_resolve_plain_" #name),                                                      \
+#define X(plain, name)                                                               \
+    CU_RESOLVER decltype(&::name) barcuda_resolve_plain_##name() { return &::name; } \
+    extern "C" [[gnu::ifunc("barcuda_resolve_plain_" #name),                         \
                  gnu::visibility("default")]] decltype(name) barcuda_plain_##name __asm__(plain);
 BARCUDA_PLAIN_NAMES(X)
 #undef X

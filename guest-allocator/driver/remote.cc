@@ -2,6 +2,7 @@
 // here. An exported function cannot be defined from its type alone in C++, but it can be an ifunc: a name whose address
 // is found out when the library is loaded.
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/export.h"
 
 namespace barcuda {
 namespace {
@@ -14,10 +15,10 @@ template <Op op, class... P> struct Export<op, CUresult(P...)> {
 }  // namespace
 }  // namespace barcuda
 
-#define X(name, ...)                                                                                               \
-    extern "C" [[gnu::no_sanitize("address", "undefined", "thread")]] decltype(&::name) barcuda_resolve_##name() { \
-        return &barcuda::Export<barcuda::Op::name, decltype(::name)>::function;                                    \
-    }                                                                                                              \
+#define X(name, ...)                                                            \
+    CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                    \
+        return &barcuda::Export<barcuda::Op::name, decltype(::name)>::function; \
+    }                                                                           \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] decltype(name) name;
 BARCUDA_REMOTE(X)
 #undef X
