@@ -1,0 +1,91 @@
+// grants_test: who holds which granule of the heap, and when one may be given out again.
+#include "host-bridge/grants.h"
+
+#include <gtest/gtest.h>
+
+namespace barcuda {
+namespace {
+
+constexpr std::uint64_t granule = BARCUDA_GRANULE;
+
+struct GrantsTest : testing::Test {
+    static constexpr unsigned count = 8;
+    barcuda_header header{};
+    barcuda_grant table[count] = {};
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> cleared;
+    Grants grants{prepared(header), table, [this](std::uint64_t offset, std::uint64_t bytes) {
+                      cleared.push_back({offset, bytes});
+                  }};
+
+    static const barcuda_header& prepared(barcuda_header& h) {
+        h.granule = granule;
+        h.granule_count = count;
+        h.extents_offset = 4 * granule;
+        return h;
+    }
+};
+
+TEST_F(GrantsTest, ARunIsRoundedUpToGranules) {
+    const auto run = grants.grant(0, granule + 1);
+    EXPECT_EQ(run.bytes, 2 * granule);
+    EXPECT_EQ(run.offset, 4 * granule);
+    EXPECT_EQ(grants.held(0), 2 * granule);
+}
+TEST_F(GrantsTest, TheTableInTheRegionNamesTheOwner) {
+    grants.grant(3, granule);
+    EXPECT_EQ(table[0].owner, 4u);
+    EXPECT_EQ(table[1].owner, 0u);
+}
+TEST_F(GrantsTest, RunsOfTwoClientsNeverOverlap) {
+    const auto a = grants.grant(0, 3 * granule), b = grants.grant(1, 3 * granule);
+    EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
+}
+TEST_F(GrantsTest, AFullHeapGrantsNothing) {
+    EXPECT_NE(grants.grant(0, count * granule).bytes, 0u);
+    EXPECT_EQ(grants.grant(1, 1).bytes, 0u);
+    EXPECT_EQ(grants.free(), 0u);
+}
+TEST_F(GrantsTest, MoreThanThereIsIsNotGrantedInPart) {
+    EXPECT_EQ(grants.grant(0, (count + 1) * granule).bytes, 0u);
+    EXPECT_EQ(grants.grant(0, ~std::uint64_t{0}).bytes, 0u);
+    EXPECT_EQ(grants.held(0), 0u);
+}
+TEST_F(GrantsTest, WhatIsAnothersCannotBeGivenBack) {
+    const auto run = grants.grant(0, granule);
+    EXPECT_FALSE(grants.give_back(1, run));
+    EXPECT_FALSE(grants.give_back(0, {run.offset, 2 * granule}));
+    EXPECT_FALSE(grants.give_back(0, {run.offset + 1, granule}));
+    EXPECT_FALSE(grants.give_back(0, {~std::uint64_t{0} - granule + 1, granule}));
+    EXPECT_EQ(grants.held(0), granule);
+}
+TEST_F(GrantsTest, AGranuleIsClearedBeforeEachGrant) {  // before the first one too: an earlier bridge may have used it
+    const auto run = grants.grant(0, granule);
+    ASSERT_EQ(cleared.size(), 1u);
+    ASSERT_TRUE(grants.give_back(0, run));
+    EXPECT_EQ(grants.grant(1, granule).offset, run.offset);
+    ASSERT_EQ(cleared.size(), 2u);
+    EXPECT_EQ(cleared[1].first, run.offset);
+    EXPECT_EQ(cleared[1].second, granule);
+}
+TEST_F(GrantsTest, AGranuleThatAGuestStillMapsIsNotFree) {
+    const auto run = grants.grant(0, granule);
+    table[0].mapped = 1;
+    ASSERT_TRUE(grants.give_back(0, run));
+    EXPECT_NE(grants.grant(1, granule).offset, run.offset);
+}
+TEST_F(GrantsTest, AClientThatIsGoneHoldsNothing) {
+    grants.grant(0, granule);
+    grants.grant(1, granule);
+    grants.grant(0, 2 * granule);
+    EXPECT_EQ(grants.give_back_all(0), 3u);
+    EXPECT_EQ(grants.held(0), 0u);
+    EXPECT_EQ(grants.held(1), granule);
+}
+TEST_F(GrantsTest, TheOwnerIsOursWhateverTheTableSays) {
+    grants.grant(0, granule);
+    table[0].owner = 2;
+    EXPECT_FALSE(grants.give_back(1, {4 * granule, granule}));
+}
+
+}  // namespace
+}  // namespace barcuda
