@@ -17,7 +17,7 @@ B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter clang%
 VERSION := 0.1.0
 CPPFLAGS += -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
 CXXFLAGS += -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
-            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
+            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)
 LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
 .DEFAULT_GOAL := all
@@ -65,7 +65,7 @@ all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-so
 $(lib)/libbarcuda.so: $(call archive_files,guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o guest-allocator/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
 	    -Wl,--whole-archive $(call archive_files,guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
 	    $(B)/shm-device.a $(B)/unsupported.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
@@ -74,11 +74,11 @@ $(lib)/barcuda/%: $(lib)/libbarcuda.so
 	@mkdir -p $(@D)
 	@ln -sf ../libbarcuda.so $@
 
-$(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine)
+$(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) host-bridge/soft-gpu/driver/exports.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive \
-	    $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a -lzstd -llz4
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
+	    $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(B)/host-bridge/soft-gpu/fatbin.o $(call archive_files,host-bridge shm-device)
 	@mkdir -p $(@D)
@@ -112,10 +112,10 @@ unit_tests := $(patsubst tests/unit/%.cc,$(B)/tests/%,$(wildcard tests/unit/*_te
 archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
     $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,host-bridge soft-engine shm-device)))
 .SECONDEXPANSION:
-$(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*))
+$(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $(B)/unsupported.o
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(if $(filter runtime%,$*),$(B)/unsupported.o) $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
@@ -124,7 +124,17 @@ $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(LDFLAGS) -lgtest -lgtest_main
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests)
+# The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
+$(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(LDFLAGS) -ldl
+$(B)/heap/stress: $(B)/tests/heap/stress.o
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(LDFLAGS)
+
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
@@ -138,7 +148,7 @@ deps:
 	    $(sudo)apt-get update -q > /dev/null && \
 	    $(sudo)env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(missing) > /tmp/barcuda-apt.log 2>&1 \
 	    || { tail -20 /tmp/barcuda-apt.log; exit 1; }; fi
-	@[ -x "$(NVCC)" ] || command -v $(NVCC) > /dev/null || { echo "nvcc is missing: install the CUDA toolkit (12.4 or newer) in /usr/local/cuda, or say CUDA_HOME=..."; exit 1; }
+	@[ -x "$(NVCC)" ] || command -v $(NVCC) > /dev/null || { echo "nvcc is missing: install the CUDA toolkit (13.0 or newer) in /usr/local/cuda, or say CUDA_HOME=..."; exit 1; }
 
 jobs := $(shell nproc)
 demo: deps
@@ -180,7 +190,7 @@ FUZZ_SECONDS ?= 60
 fuzz_sources_region := shm-device/error.cc shm-device/validate.cc
 fuzz_sources_fatbin := host-bridge/soft-gpu/fatbin.cc
 fuzz_sources_ptx := $(sources_soft-engine)
-fuzz_sources_channel := $(sources_host-bridge) $(sources_shm-device)
+fuzz_sources_channel := $(filter-out %/main.cc,$(sources_host-bridge)) $(sources_shm-device) host-bridge/soft-gpu/fatbin.cc
 $(B)/fuzz/%: tests/fuzz/%.cc $(call archive_files,$(archives))
 	@mkdir -p $(@D)
 	@echo "  FUZZ $@"
@@ -190,13 +200,12 @@ fuzz: deps
 	@for f in $(fuzzers); do mkdir -p $$f.corpus && $$f -max_total_time=$(FUZZ_SECONDS) $$f.corpus || exit 1; done
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)/shm-device
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(lib)/barcuda-soft/libcuda.so.1 $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
-	cp -r guest-uio $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)/
-	install -m 644 shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)/shm-device
+	install -m 644 guest-uio/* shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 
 clean:
 	rm -rf $(B)
