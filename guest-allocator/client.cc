@@ -9,6 +9,7 @@
 #include <new>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/heap/core.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 
@@ -42,6 +43,7 @@ const Error& Client::why() noexcept { return reason; }
 
 Client* Client::get() noexcept {
     if (Client* c = current()) return c;
+    heap::Inside guard;  // what connecting allocates is ordinary memory
     std::lock_guard lock(connecting);
     if (tried) return current();
     tried = true;

@@ -53,6 +53,7 @@ class Bridge {
     void say_goodbye();
 
     BridgeOptions options_;
+    int quiet_looks_ = 0;  // since anything last happened
     std::string library_;
     Region region_;
     std::unique_ptr<Grants> grants_;

@@ -101,6 +101,7 @@ CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stre
 }
 
 CUresult create_context(CUcontext* context, unsigned flags, CUdevice device) {
+    if (!driver().cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;  // a driver before CUDA 12.5
     CUresult r = driver().cuCtxCreate_v4(context, nullptr, flags, device);
     return r == CUDA_SUCCESS ? session().context_ready(*context) : r;
 }

@@ -43,11 +43,11 @@ class BridgeGranter : public Granter {
 };
 
 // How eagerly the worker looks for the next command. A client that has just sent something will send more; one that has
-// been silent for a while costs a look in every millisecond.
+// been silent for a while costs a look in every three milliseconds.
 Pace idle_pace() {
     cpu_set_t cores;
     const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
-    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1000, .ask = 500};
+    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 3000, .ask = 500};
 }
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.

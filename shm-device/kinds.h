@@ -51,6 +51,7 @@ struct Plain {  // the life of a parameter that does nothing special
 
 struct in {  // a value
     template <class T, std::size_t I> struct As : Plain {
+        static_assert(!std::is_pointer_v<T>, "an address in the guest means nothing to the driver: choose a kind that checks it");
         T value{};
         static std::size_t room(const auto&) { return padded(sizeof(T)); }
         static void send(Writer& w, const auto& args, auto&) { w.put(std::get<I>(args)); }

@@ -5,7 +5,10 @@
 //   elsewhere, large    in pieces through buffers in the region, the copying of one overlapped with the DMA of another
 #include "guest-allocator/driver/copy.h"
 
+#include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unwind.h>
 
 #include <algorithm>
 
@@ -29,6 +32,28 @@ constexpr std::size_t most_inline_bytes = 64 * 1024;
 bool pinned(const void* p, std::size_t bytes) {
     const heap::Kind kind = heap::kind_of(p, bytes);
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
+}
+
+// Where the program called us from: the first return address that is not this library's. Null unless statistics are kept.
+const void* program_counter() {
+    static const bool wanted = getenv("BARCUDA_STATS") != nullptr;
+    if (!wanted) return nullptr;
+    struct Walk {
+        void* own;
+        const void* found;
+    } walk{nullptr, nullptr};
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void*>(&program_counter), &info)) walk.own = info.dli_fbase;
+    const auto step = [](_Unwind_Context* frame, void* data) {
+        auto* w = static_cast<Walk*>(data);
+        auto* ip = reinterpret_cast<void*>(_Unwind_GetIP(frame));
+        Dl_info where;
+        if (dladdr(ip, &where) && where.dli_fbase == w->own) return _URC_NO_REASON;
+        w->found = ip;
+        return _URC_END_OF_STACK;
+    };
+    _Unwind_Backtrace(step, &walk);
+    return walk.found;
 }
 
 // Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it.
@@ -67,6 +92,7 @@ CUresult finished(CUresult r) {
 }
 
 CUresult send_inline(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+    heap::statistics.inlined.add(bytes);
     const auto* at = static_cast<const std::byte*>(from);
     for (std::size_t n; bytes; at += n, to += n, bytes -= n) {
         n = std::min(bytes, most_inline_bytes);
@@ -77,6 +103,7 @@ CUresult send_inline(CUdeviceptr to, const void* from, std::size_t bytes, CUstre
 
 CUresult send_staged(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
     Stage stage(bytes);
+    if (stage) heap::count_staged(program_counter(), bytes);
     if (!stage) return send_inline(to, from, bytes, stream);  // the region is full: slower, but right
     const auto* at = static_cast<const std::byte*>(from);
     CUresult r = CUDA_SUCCESS;
@@ -104,6 +131,7 @@ CUresult fetch_inline(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
 
 CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     Stage stage(bytes);
+    if (stage) heap::count_staged(program_counter(), bytes);
     if (!stage) return fetch_inline(to, from, bytes, stream);
     auto* at = static_cast<std::byte*>(to);
     const auto ask = [&](int i, std::size_t start) {
@@ -163,6 +191,7 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     if (bytes <= inline_bytes && !asynchronous) return send_inline(to, from, bytes, stream);
     if (!zero_copy)
         return bytes <= most_inline_bytes ? send_inline(to, from, bytes, stream) : send_staged(to, from, bytes, stream);
+    heap::statistics.zero_copy.add(bytes);
     if (CUresult r = command<Op::cuMemcpyHtoDAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return asynchronous ? CUDA_SUCCESS : wait_for(stream);
 }
@@ -173,6 +202,7 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
     if (!heap::in_region(to, bytes)) return fetch_staged(to, from, bytes, stream);
+    heap::statistics.zero_copy.add(bytes);
     if (CUresult r = command<Op::cuMemcpyDtoHAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return until == Until::reusable && pinned(to, bytes) ? CUDA_SUCCESS : wait_for(stream);
 }

@@ -1,0 +1,3 @@
+#!/bin/bash
+# What BARCUDA_HEAP and BARCUDA_THRESHOLD promise.
+cd "$(dirname "$0")/../.." && exec tests/heap/modes.sh "${BUILD:-build}/heap/libheap-test.so"
