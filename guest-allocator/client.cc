@@ -119,7 +119,7 @@ void Patience::look_for_host(Client& client) noexcept {
     const std::uint64_t now = observe(client.header().heartbeat);
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
-    if (silent_ < 20) return;  // looks 100 ms apart: two seconds without a beat, where there should be hundreds
+    if (silent_ < 100) return;  // looks 100 ms apart: ten seconds without a beat, where a busy host still manages a few
     barcuda_status& s = client.status();
     if (observe(s.state) > BARCUDA_STATE_READY) return;
     strncpy(s.message, "the bridge does not answer any more (it was killed, or its host has stopped)",
