@@ -103,12 +103,14 @@ CUresult Client::take_error() noexcept {
     return static_cast<CUresult>(observe(s.posted_error));
 }
 
-// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late.
-// Where the worker needs our processor (two cores, a software GPU) it gets it soon.
+// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late. Where the
+// worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
 const Pace& Patience::pace() noexcept {
     static const Pace chosen = [] {
+        const Client* client = Client::current();
+        const bool own_kernel = client && client->region_.kind() == Region::Kind::uio;
         cpu_set_t cores;
-        const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
+        const bool few = !own_kernel && (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2);
         return Pace{
             .spin = few ? 20u : 500u, .yield = few ? 2'000u : 20'000u, .nap_min = 50, .nap_max = 1000, .ask = 100'000};
     }();

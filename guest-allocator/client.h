@@ -47,6 +47,7 @@ class Client final : public heap::ExtentSource {
     int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
 
   private:
+    friend class Patience;
     Client() = default;
     Error connect() noexcept;
     void complain(const char* text) noexcept;  // once

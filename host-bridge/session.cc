@@ -230,9 +230,13 @@ void Session::drop(std::uint64_t id) {
     handles_.drop(id);
 }
 
-void Session::watch_fences() {
+bool Session::collect_fences() {
     std::erase_if(fences_, [](const Fence& f) { return observe(*f.word) >= f.value; });
-    if (fences_.empty()) return;
+    return !fences_.empty();
+}
+
+void Session::watch_fences() {
+    if (!collect_fences()) return;
     const Fence oldest = fences_.front();
     if (oldest.context != current_ && driver_.cuCtxSetCurrent(oldest.context) == CUDA_SUCCESS)
         current_ = oldest.context;

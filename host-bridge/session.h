@@ -91,7 +91,8 @@ class Session {
 
     // A fence that the GPU will write. Remembered until it has happened, so that a GPU fault wakes whoever waits.
     CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
-    bool fences_outstanding() const { return !fences_.empty(); }
+    // Forgets fences that have been written. True if some have not.
+    bool collect_fences();
     // Looks after outstanding fences: done ones are forgotten; after a GPU fault all are written by the CPU, and the
     // status page says why. Called while the worker has nothing else to do.
     void watch_fences();

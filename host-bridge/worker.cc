@@ -42,12 +42,13 @@ class BridgeGranter : public Granter {
     }
 };
 
-// How eagerly the worker looks for the next command. A client that has just sent something will send more; one that has
-// been silent for a while costs a look in every three milliseconds.
-Pace idle_pace() {
+// How eagerly the worker looks for the next command. A client that has just sent something, or that waits for the GPU, will send
+// more as soon as it can; one that has been silent for a while costs a look in every five milliseconds.
+Pace pace(bool gpu_works) {
     cpu_set_t cores;
-    const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
-    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 3000, .ask = 500};
+    static const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
+    if (gpu_works) return {.spin = few ? 20u : 200u, .yield = 20'000, .nap_min = 50, .nap_max = 100, .ask = 500};
+    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 5'000, .ask = 500};
 }
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
@@ -79,7 +80,7 @@ void end_session(barcuda_status& status, barcuda_state state, CUresult error, co
 }
 
 int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
-    const Pace pace = idle_pace();
+    bool gpu_worked = false;
     for (std::optional<Waiter<>> waiter;;) {
         const auto command = reader.next();
         if (!command) {
@@ -90,8 +91,10 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                             "the bridge refused a malformed command: " + reader.lie());
                 return 1;
             }
-            if (!waiter) waiter.emplace(pace);
-            if (waiter->should_ask() && session.fences_outstanding()) session.watch_fences();
+            const bool gpu_works = session.collect_fences();
+            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works));
+            gpu_worked = gpu_works;
+            if (gpu_works && waiter->should_ask()) session.watch_fences();
             waiter->turn();
             continue;
         }
