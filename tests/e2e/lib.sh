@@ -31,7 +31,7 @@ start() {
     local name=$1; shift
     env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" "$@" \
         > "$scratch/$name.out" 2> "$scratch/$name.err" &
-    until grep -q running "$scratch/$name.out"; do
+    until grep -q running "$scratch/$name.out" 2> /dev/null; do
         kill -0 $! 2> /dev/null || fail "$* ended early: $(cat "$scratch/$name.out" "$scratch/$name.err")"
         sleep 0.02
     done
