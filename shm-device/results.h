@@ -3,6 +3,8 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstring>
+
 namespace barcuda {
 
 struct ResultText {
@@ -118,10 +120,13 @@ inline constexpr ResultText result_texts[] = {
 #undef BARCUDA_RESULT
 // clang-format on
 
-// Null: no such result.
-constexpr const ResultText* find_result(CUresult code) {
+// Null: no such result. By value's bytes: a program may ask about any number, and an enumeration that holds one is not to be
+// read as such.
+inline const ResultText* find_result(const CUresult& code) {
+    int number;
+    std::memcpy(&number, &code, sizeof number);
     for (const ResultText& r : result_texts)
-        if (r.code == code) return &r;
+        if (r.code == number) return &r;
     return nullptr;
 }
 

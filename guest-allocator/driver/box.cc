@@ -106,13 +106,8 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
     return r;
 }
 
-}  // namespace
-
-CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noexcept {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    CUDA_MEMCPY3D c = asked;
-    if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
-    Side source, target;
+// Where both sides of a copy lie; `c` says so in one way afterwards.
+CUresult find_sides(CUDA_MEMCPY3D& c, Side& source, Side& target) {
     if (CUresult r = side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
                              c.srcZ, c, source);
         r != CUDA_SUCCESS)
@@ -123,6 +118,17 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
         return r;
     put_source(c, source);
     put_target(c, target);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noexcept {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    CUDA_MEMCPY3D c = asked;
+    if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
+    Side source, target;
+    if (CUresult r = find_sides(c, source, target); r != CUDA_SUCCESS) return r;
     const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
     const bool near_source = !from_host || in_region(source, c), near_target = !to_host || in_region(target, c);
     const bool captured = capturing(stream);
@@ -142,16 +148,7 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
 
 CUresult box_for_node(CUDA_MEMCPY3D& c) noexcept {
     Side source, target;
-    if (CUresult r = side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
-                             c.srcZ, c, source);
-        r != CUDA_SUCCESS)
-        return r;
-    if (CUresult r = side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
-                             c.dstZ, c, target);
-        r != CUDA_SUCCESS)
-        return r;
-    put_source(c, source);
-    put_target(c, target);
+    if (CUresult r = find_sides(c, source, target); r != CUDA_SUCCESS) return r;
     const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
     return (from_host && !in_region(source, c)) || (to_host && !in_region(target, c)) ? CUDA_ERROR_NOT_SUPPORTED
                                                                                       : CUDA_SUCCESS;
