@@ -39,24 +39,27 @@ template <class T> T barrier(T x) {
 
 template <class D, class S> void integer_to_float() {
     for (const auto& [direction, mode] : directions)
-        expect<D, S>(std::string("cvt.") + direction + "." + name<D>() + "." + name<S>() + " d, a;", [=](S a) {
-            std::fesetround(mode);
-            const D d = barrier(static_cast<D>(barrier(a)));
-            std::fesetround(FE_TONEAREST);
-            return d;
-        });
+        expect<D, S>(std::string("cvt.") + direction + "." + name<D>() + "." + name<S>() + " d, a;",
+                     [mode = mode](S a) {
+                         std::fesetround(mode);
+                         const D d = barrier(static_cast<D>(barrier(a)));
+                         std::fesetround(FE_TONEAREST);
+                         return d;
+                     });
 }
 template <class D, class S> void float_to_integer() {
     for (const auto& [direction, mode] : directions)
-        expect<D, S>(std::string("cvt.") + direction + "i." + name<D>() + "." + name<S>() + " d, a;", [=](S a) {
-            if (a != a) return sizeof(S) == 8 || sizeof(D) == 8 ? static_cast<D>(u64{1} << (8 * sizeof(D) - 1)) : D{0};
-            std::fesetround(mode);
-            const S x = barrier(std::nearbyint(barrier(a)));
-            std::fesetround(FE_TONEAREST);
-            if (x <= static_cast<S>(std::numeric_limits<D>::min())) return std::numeric_limits<D>::min();
-            if (x >= static_cast<S>(std::numeric_limits<D>::max())) return std::numeric_limits<D>::max();
-            return static_cast<D>(x);
-        });
+        expect<D, S>(
+            std::string("cvt.") + direction + "i." + name<D>() + "." + name<S>() + " d, a;", [mode = mode](S a) {
+                if (a != a)
+                    return sizeof(S) == 8 || sizeof(D) == 8 ? static_cast<D>(u64{1} << (8 * sizeof(D) - 1)) : D{0};
+                std::fesetround(mode);
+                const S x = barrier(std::nearbyint(barrier(a)));
+                std::fesetround(FE_TONEAREST);
+                if (x <= static_cast<S>(std::numeric_limits<D>::min())) return std::numeric_limits<D>::min();
+                if (x >= static_cast<S>(std::numeric_limits<D>::max())) return std::numeric_limits<D>::max();
+                return static_cast<D>(x);
+            });
 }
 }  // namespace
 
@@ -82,7 +85,7 @@ TEST(PtxConvert, FloatsToIntegersRoundSaturateAndGiveNanItsValue) {
 TEST(PtxConvert, BetweenFloats) {
     expect<double, float>("cvt.f64.f32 d, a;", [](float a) { return static_cast<double>(a); });
     for (const auto& [direction, mode] : directions)
-        expect<float, double>(std::string("cvt.") + direction + ".f32.f64 d, a;", [=](double a) {
+        expect<float, double>(std::string("cvt.") + direction + ".f32.f64 d, a;", [mode = mode](double a) {
             std::fesetround(mode);
             const float d = barrier(static_cast<float>(barrier(a)));
             std::fesetround(FE_TONEAREST);

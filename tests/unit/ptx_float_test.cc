@@ -26,31 +26,31 @@ constexpr std::pair<const char*, int> directions[] = {
 template <class T> void arithmetic_in_every_direction(const std::string& type) {
     for (const auto& [name, mode] : directions) {
         const std::string suffix = std::string(".") + name + "." + type;
-        expect<T, T, T>("add" + suffix + " d, a, b;", [=](T a, T b) {
+        expect<T, T, T>("add" + suffix + " d, a, b;", [mode = mode](T a, T b) {
             return rounded<T>(
                 mode, [](T x, T y) { return x + y; }, a, b);
         });
-        expect<T, T, T>("sub" + suffix + " d, a, b;", [=](T a, T b) {
+        expect<T, T, T>("sub" + suffix + " d, a, b;", [mode = mode](T a, T b) {
             return rounded<T>(
                 mode, [](T x, T y) { return x - y; }, a, b);
         });
-        expect<T, T, T>("mul" + suffix + " d, a, b;", [=](T a, T b) {
+        expect<T, T, T>("mul" + suffix + " d, a, b;", [mode = mode](T a, T b) {
             return rounded<T>(
                 mode, [](T x, T y) { return x * y; }, a, b);
         });
-        expect<T, T, T>("div" + suffix + " d, a, b;", [=](T a, T b) {
+        expect<T, T, T>("div" + suffix + " d, a, b;", [mode = mode](T a, T b) {
             return rounded<T>(
                 mode, [](T x, T y) { return x / y; }, a, b);
         });
-        expect<T, T>("rcp" + suffix + " d, a;", [=](T a) {
+        expect<T, T>("rcp" + suffix + " d, a;", [mode = mode](T a) {
             return rounded<T>(
                 mode, [](T x) { return 1 / x; }, a);
         });
-        expect<T, T>("sqrt" + suffix + " d, a;", [=](T a) {
+        expect<T, T>("sqrt" + suffix + " d, a;", [mode = mode](T a) {
             return rounded<T>(
                 mode, [](T x) { return std::sqrt(x); }, a);
         });
-        expect<T, T, T, T>("fma" + suffix + " d, a, b, c;", [=](T a, T b, T c) {
+        expect<T, T, T, T>("fma" + suffix + " d, a, b, c;", [mode = mode](T a, T b, T c) {
             return rounded<T>(
                 mode, [](T x, T y, T z) { return std::fma(x, y, z); }, a, b, c);
         });
