@@ -89,6 +89,7 @@ class Program {
     virtual std::vector<std::string> kernel_names() const = 0;
     virtual const KernelInfo* kernel(std::string_view name) const = 0;
     virtual std::vector<GlobalInfo> globals() const = 0;
+    virtual int target() const = 0;  // the number of its .target: 75 for sm_75
 };
 
 struct Error {  // thrown; `code` is a CUresult value

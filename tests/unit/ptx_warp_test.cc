@@ -53,6 +53,22 @@ TEST(PtxWarp, ShuffleStaysWithinItsSegment) {
     }
 }
 
+// "Results are undefined if a thread sources a register from an inactive thread, or one not in membermask." What a GPU
+// gives there is 0, and programs rest on it (a sum over a warp's first lanes with offsets beyond them); never the
+// lane's stale register.
+TEST(PtxWarp, ShuffleReadsZeroFromALaneThatDoesNotTakePart) {
+    const auto masked = warp(
+        "setp.lt.u32 p, lane, 8; @!p bra END; shfl.sync.down.b32 d, a, 16, 31, 0xFF; shfl.sync.down.b32 x, a, 4, 31, "
+        "0xFF; mad.lo.u32 d, d, 1000, x; END:",
+        triple);
+    for (u32 i = 0; i < 32; ++i) EXPECT_EQ(masked[i], i < 4 ? triple(i + 4) : 0) << i;
+    const auto exited =
+        warp("setp.ge.u32 p, lane, 20; @p exit; shfl.sync.bfly.b32 d, a, 16, 31, -1; add.u32 d, d, 1;", triple);
+    for (u32 i = 0; i < 20; ++i) EXPECT_EQ(exited[i], (i >= 16 ? triple(i - 16) : i < 4 ? triple(i + 16) : 0) + 1) << i;
+    const auto absent = warp("shfl.sync.down.b32 d, a, 16, 31, 0xFF;", triple, 8);
+    for (u32 i = 0; i < 8; ++i) EXPECT_EQ(absent[i], 0u) << i;
+}
+
 TEST(PtxWarp, ATreeOfShufflesReduces) {
     const auto d = warp(
         "shfl.sync.down.b32 x, a, 16, 31, -1; add.u32 a, a, x; shfl.sync.down.b32 x, a, 8, 31, -1; add.u32 a, a, x; "

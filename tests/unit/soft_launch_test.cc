@@ -1,4 +1,5 @@
 // Modules and launches of the software GPU: what is loaded, what a launch may look like, and what a fault does.
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -92,6 +93,17 @@ TEST_F(SoftLaunch, ItsParametersCanBeAsked) {
     EXPECT_STREQ("store", name);
 }
 
+// CUB picks the sizes of its blocks by the first, as its kernels did when they were compiled.
+TEST_F(SoftLaunch, AFunctionsPtxVersionIsItsTarget) {
+    int version = 0, major = 0, minor = 0;
+    OK(cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, store));
+    EXPECT_EQ(75, version);
+    OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+    OK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
+    OK(cuFuncGetAttribute(&version, CU_FUNC_ATTRIBUTE_BINARY_VERSION, store));
+    EXPECT_EQ(10 * major + minor, version) << "what runs was made for this device";
+}
+
 TEST_F(SoftLaunch, AModulesVariableIsDeviceMemory) {
     CUdeviceptr at = 0;
     std::size_t size = 0;
@@ -129,9 +141,15 @@ TEST_F(SoftLaunch, AFaultIsTheContextsErrorFromThenOn) {
     CUevent event;
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    void* go;
+    OK(cuMemAllocHost(&go, 4));
+    const auto gate = reinterpret_cast<CUdeviceptr>(go);
+    OK(cuMemsetD32(gate, 0, 1));
     testing::internal::CaptureStderr();
-    OK(run(at, 1, 2, stream));  // thread 1 writes behind the end
+    OK(cuStreamWaitValue32(stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ));  // not before the event is recorded
+    OK(run(at, 1, 2, stream));                                          // thread 1 writes behind the end
     OK(cuEventRecord(event, stream));
+    std::atomic_ref(*static_cast<int*>(go)) = 1;
     SAYS(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(stream));
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.npos, said.find("CUDA_ERROR_ILLEGAL_ADDRESS: kernel 'store', block (0,0,0), thread (1,0,0)"))

@@ -40,7 +40,7 @@ int attribute_of(const Function& function, CUfunction_attribute attribute) {
         case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: return static_cast<int>(info.const_bytes);
         case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: return static_cast<int>(info.local_bytes);
         case CU_FUNC_ATTRIBUTE_NUM_REGS: return info.registers;
-        case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+        case CU_FUNC_ATTRIBUTE_PTX_VERSION: return function.module.program->target();
         case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return Driver::get().settings.compute_capability();
         case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 0;
         case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return function.max_dynamic_shared;

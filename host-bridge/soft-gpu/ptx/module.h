@@ -65,6 +65,7 @@ struct Code final : Program, Symbols {
     std::vector<std::string> kernel_names() const override;
     const KernelInfo* kernel(std::string_view name) const override;
     std::vector<GlobalInfo> globals() const override { return globals_; }
+    int target() const override { return ast_.target; }
 
     Symbol find(std::string_view name) const override;
     Slot special(std::string_view name, unsigned bytes) override;

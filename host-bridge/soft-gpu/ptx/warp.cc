@@ -63,13 +63,16 @@ void set_bits(Warp& w, Slot slot, Mask mask, Mask bits) {
 
 enum class Shuffle : std::uint8_t { up, down, bfly, idx };
 
-// lists[target]: the member masks
+// What a lane reads from one that does not take part (not in the mask, gone, or elsewhere) is undefined in PTX; it is 0
+// here, whatever that lane's register held. lists[target]: the member masks
 template <Shuffle kind> Step shuffle(Warp& w, const Instr& in, Mask mask) {
     const u32* const members = w.at<u32>(w.frame->function->lists[in.target]);
     mask = meet(w, mask, members);
     if (mask == 0) return after(w);
-    u32 a[lane_count];  // a copy: d may be a
-    std::memcpy(a, w.at<u32>(in.a), sizeof a);
+    u32 a[lane_count] = {};  // a copy: d may be a
+    const u32* const source = w.at<u32>(in.a);
+    each(
+        mask, [&](int i) __attribute__((always_inline)) { a[i] = source[i]; });
     const u32 *const b = w.at<u32>(in.b), *const c = w.at<u32>(in.c);
     u32* const d = w.at<u32>(in.d);
     Mask inside = 0;
