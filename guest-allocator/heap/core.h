@@ -57,6 +57,15 @@ class Locked {
     Lock* const lock_;
 };
 
+// From one value to another, if it has that one. Without threads nobody comes between, and a locked instruction costs
+// as much as the rest of a malloc.
+template <class T> bool change(std::atomic<T>& value, T from, T to, std::memory_order order) noexcept {
+    if (!__libc_single_threaded) return value.compare_exchange_strong(from, to, order, std::memory_order_relaxed);
+    if (value.load(std::memory_order_relaxed) != from) return false;
+    value.store(to, std::memory_order_relaxed);
+    return true;
+}
+
 // What the granules of the region are to this process.
 enum class Use : std::uint8_t {
     none,

@@ -149,8 +149,8 @@ void snapshot(Use use, Extent extent, int file) noexcept {
 
 void prepare() noexcept {
     growth.lock();
-    pageable.lock.lock();
-    pinned.lock.lock();
+    pageable.freeze();
+    pinned.freeze();
     lock_registrations();
     self.forking = true;
     if (shares() && pipe2(copied, O_CLOEXEC))
@@ -170,8 +170,8 @@ void parent() noexcept {
     }
     self.forking = false;
     unlock_registrations();
-    pinned.lock.unlock();
-    pageable.lock.unlock();
+    pinned.thaw();
+    pageable.thaw();
     growth.unlock();
 }
 
@@ -200,8 +200,8 @@ void child() noexcept {
         copied[0] = copied[1] = -1;
     }
     self.forking = false;
-    pageable.lock.reset();
-    pinned.lock.reset();
+    pageable.reset();
+    pinned.reset();
     unlock_registrations();
     growth.reset();
 }
@@ -212,7 +212,7 @@ void watch_forks() noexcept { pthread_atfork(prepare, parent, child); }
 
 void forget(void* p) noexcept {
     const std::uint32_t at = page_of(p);
-    if (!kept_by_copy || use_of(p) != Use::kept_pages || books[at].state != State::used) return;
+    if (!kept_by_copy || use_of(p) != Use::kept_pages || books[at].is() != State::used) return;
     madvise(p, std::size_t{books[at].pages} * page, MADV_DONTNEED);  // private memory: it goes back to the system
 }
 

@@ -18,7 +18,7 @@ namespace barcuda::heap {
 
 Window window;
 std::atomic<std::size_t> limit{SIZE_MAX};
-thread_local Thread self __attribute__((tls_model("initial-exec")));
+constinit thread_local Thread self __attribute__((tls_model("initial-exec")));
 Granule granules[max_granules];
 std::atomic<bool> active{false};
 Connection connection;
@@ -71,15 +71,18 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
         const std::size_t need = bytes + (alignment > page ? alignment : 0);
         if (need >= bytes)
             if (const Extent extent = grow(use, need); extent.address)
-                block = pages.take_from(extent, bytes, alignment, flags, hidden);
+                block = pages.take(bytes, alignment, flags, hidden, &extent);
     }
     growth.unlock();
     return block;
 }
 
-// Empty extents go back without a thread that watches: now and then somebody who frees looks.
+// Empty extents go back without a thread that watches: now and then somebody who frees looks, at most once a second.
 void given() noexcept {
-    if (!(++self.gives % 1024)) trim();
+    static std::atomic<std::uint32_t> looked{0};
+    if (++self.gives % 1024) return;
+    const std::uint32_t second = now();
+    if (looked.exchange(second, std::memory_order_relaxed) != second) trim();
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ namespace barcuda::heap {
 struct Thread {
     bool inside = false;
     bool forking = false;
-    unsigned gives = 0;  // blocks this thread has given back, for heap.cc
+    unsigned gives = 0;   // blocks this thread has given back, for heap.cc
+    unsigned number = 0;  // of the thread, for shelf.h; 0: it has none yet
 };
-extern thread_local Thread self __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Thread self __attribute__((tls_model("initial-exec")));
 
 // While one lives, this thread's mallocs are ordinary memory. For code that holds a lock which connect() takes.
 struct Inside {
@@ -38,7 +39,7 @@ void expect() noexcept;
 
 // The addresses of the region in this process; empty before the connection, then constant. `bytes` is stored after and
 // loaded before `base`: no thread ever holds the new size against the old base.
-struct Window {
+struct alignas(64) Window {  // read by every free(): a cache line that nobody writes
     std::atomic<std::uintptr_t> base{0};
     std::atomic<std::size_t> bytes{0};
 };

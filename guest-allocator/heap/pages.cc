@@ -105,35 +105,22 @@ bool commit_books(Extent extent) noexcept {
     return !mprotect(books + page_of(extent.address), extent.bytes / page * sizeof(Run), PROT_READ | PROT_WRITE);
 }
 
-Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept {
-    Locked locked(lock);
-    return take_locked(bytes, alignment, flags, hidden);
-}
-
-Pages::Block Pages::take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags,
-                              bool hidden) noexcept {
-    Locked locked(lock);
-    add_locked(extent);
-    return take_locked(bytes, alignment, flags, hidden);
-}
-
-Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept {
+Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden,
+                         const Extent* joins) noexcept {
     const std::size_t all = window.bytes.load(std::memory_order_relaxed);
     if (bytes > all || alignment > all) return {};  // also keeps the sums below from overflowing
     const std::size_t wanted = (bytes + page - 1) / page, spare = alignment > page ? alignment / page - 1 : 0;
     if (wanted + spare > all / page) return {};
     const auto pages = static_cast<std::uint32_t>(wanted ? wanted : 1);
     Block block;
-    if (Rest& rest = slot(pages); rest.pages == pages && !spare) {
-        rest.pages = 0;
-        books[rest.at].state = State::used;
-        block = {address_of(rest.at), std::size_t{pages} * page};
+    if (const Resting rested = spare || joins ? Resting{} : shelves_.take(pages); rested.pages) {
+        books[rested.at].become(State::used);
+        block = {address_of(rested.at), std::size_t{pages} * page};
     } else {
-        std::uint32_t at = find(pages + static_cast<std::uint32_t>(spare));
-        if (at == none) settle(), at = find(pages + static_cast<std::uint32_t>(spare));
-        if (at == none) return {};
-        unlink(at);
-        block = carve(at, pages, alignment);
+        Locked locked(lock_);
+        if (joins) join(*joins);
+        block = take_locked(pages, static_cast<std::uint32_t>(spare), alignment);
+        if (!block.p) return {};
     }
     Run& run = books[page_of(block.p)];
     run.flags = flags;
@@ -145,14 +132,16 @@ Pages::Block Pages::take_locked(std::size_t bytes, std::size_t alignment, unsign
 bool Pages::give(void* p) noexcept {
     const std::uint32_t at = page_of(p);
     if (reinterpret_cast<std::uintptr_t>(p) % page) return false;
-    Locked locked(lock);
-    if (books[at].state != State::used) return false;
-    const std::uint32_t pages = books[at].pages;
-    Rest& rest = slot(pages);
-    if (rest.pages) release(rest.at, rest.pages, 0);
-    rest = {at, pages};
-    books[at].state = State::resting;
+    // Of two threads that give the same block back, one is told.
+    if (!change(books[at].state, State::used, State::resting, std::memory_order_relaxed)) return false;
+    const Resting block{at, books[at].pages};
+    if (!shelves_.put(block)) make_room_for(block);
     return true;
+}
+
+[[gnu::noinline]] void Pages::make_room_for(Resting block) noexcept {
+    Locked locked(lock_);
+    if (const Resting other = shelves_.replace(block); other.pages) release(other.at, other.pages, 0);
 }
 
 bool Pages::resize(void* p, std::size_t bytes) noexcept {
@@ -160,21 +149,21 @@ bool Pages::resize(void* p, std::size_t bytes) noexcept {
     const std::size_t wanted = bytes ? (bytes + page - 1) / page : 1;
     const auto pages = static_cast<std::uint32_t>(wanted);
     const std::uint32_t at = page_of(p);
-    Locked locked(lock);
+    Locked locked(lock_);
     Run& run = books[at];
     if (pages > run.pages) {
         const std::uint32_t behind = at + run.pages, more = pages - run.pages;
-        if (behind != extent_end(at) && books[behind].state == State::resting) settle();
-        if (behind == extent_end(at) || books[behind].state != State::free || books[behind].pages < more) return false;
+        if (behind != extent_end(at) && books[behind].is() == State::resting) settle();
+        if (behind == extent_end(at) || books[behind].is() != State::free || books[behind].pages < more) return false;
         const std::uint32_t left = books[behind].pages - more, fresh = books[behind].fresh;
         unlink(behind);
-        books[behind].state = State::interior;
+        books[behind].become(State::interior);
         heads_.remove(behind);
         if (left) insert(behind + more, left, fresh < left ? fresh : left);
     } else if (pages < run.pages) {
         const std::uint32_t tail = at + pages, extra = run.pages - pages;
         run.pages = pages;
-        books[tail].state = State::used;
+        books[tail].become(State::used);
         heads_.add(tail);
         release(tail, extra, 0);
     }
@@ -184,18 +173,18 @@ bool Pages::resize(void* p, std::size_t bytes) noexcept {
 }
 
 Pages::Info Pages::info(const void* p) noexcept {
-    Locked locked(lock);
+    Locked locked(lock_);
     const std::size_t head = heads_.at_or_below(page_of(p));
     if (head == SIZE_MAX) return {};
     const auto at = static_cast<std::uint32_t>(head);
     const Run& run = books[at];
-    if (run.state != State::used) return {};
+    if (run.is() != State::used) return {};
     const std::size_t capacity = std::size_t{run.pages} * page;
     return {address_of(at), capacity - run.slack, capacity, run.flags, run.hidden};
 }
 
 Extent Pages::retire(std::uint32_t seconds) noexcept {
-    Locked locked(lock);
+    Locked locked(lock_);
     settle();
     if (!idle_) return {};
     const std::uint32_t when = now();
@@ -205,7 +194,7 @@ Extent Pages::retire(std::uint32_t seconds) noexcept {
             continue;
         }
         const std::uint32_t at = g * granule_pages, count = granules[g].count, pages = count * granule_pages;
-        if (books[at].state == State::free && books[at].pages == pages && when - granules[g].idle_since >= seconds) {
+        if (books[at].is() == State::free && books[at].pages == pages && when - granules[g].idle_since >= seconds) {
             unlink(at);
             heads_.remove(at);
             --idle_;
@@ -218,20 +207,41 @@ Extent Pages::retire(std::uint32_t seconds) noexcept {
     return {};
 }
 
+void Pages::freeze() noexcept {
+    lock_.lock();
+    shelves_.close([this](Resting block) { release(block.at, block.pages, 0); });
+}
+
+void Pages::thaw() noexcept {
+    shelves_.open();
+    lock_.unlock();
+}
+
+void Pages::reset() noexcept {
+    shelves_.open();
+    lock_.reset();
+}
+
 void Pages::forget_all() noexcept {
-    lock.reset();
     idle_ = 0;
     std::memset(filled_, 0, sizeof filled_);
-    std::memset(resting_, 0, sizeof resting_);
 }
 
 // What rests becomes free: before the pool says that it has no room, and before anybody asks which extents are empty.
 void Pages::settle() noexcept {
-    for (Rest& rest : resting_)
-        if (rest.pages) release(rest.at, rest.pages, 0), rest.pages = 0;
+    shelves_.clear([this](Resting block) { release(block.at, block.pages, 0); });
 }
 
-void Pages::add_locked(Extent extent) noexcept {
+[[gnu::noinline]] Pages::Block Pages::take_locked(std::uint32_t pages, std::uint32_t spare,
+                                                  std::size_t alignment) noexcept {
+    std::uint32_t at = find(pages + spare);
+    if (at == none) settle(), at = find(pages + spare);
+    if (at == none) return {};
+    unlink(at);
+    return carve(at, pages, alignment);
+}
+
+void Pages::join(Extent extent) noexcept {
     const std::uint32_t at = page_of(extent.address), pages = static_cast<std::uint32_t>(extent.bytes / page);
     ++idle_;
     granules[at / granule_pages].idle_since = now();
@@ -257,7 +267,7 @@ void Pages::insert(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) n
     Run& run = books[at];
     run.pages = pages;
     run.fresh = fresh;
-    run.state = State::free;
+    run.become(State::free);
     run.prev = none;
     run.next = filled ? first_[bin] : none;
     if (filled) books[first_[bin]].prev = at;
@@ -289,7 +299,7 @@ Pages::Block Pages::carve(std::uint32_t at, std::uint32_t pages, std::size_t ali
     if (back) insert(at + pages, back, fresh < back ? fresh : back);
     Run& run = books[at];
     run.pages = pages;
-    run.state = State::used;
+    run.become(State::used);
     heads_.add(at);
     const std::uint32_t zeros = fresh <= back ? 0 : fresh - back < pages ? fresh - back : pages;
     return {address_of(at), std::size_t{pages - zeros} * page};
@@ -299,15 +309,15 @@ Pages::Block Pages::carve(std::uint32_t at, std::uint32_t pages, std::size_t ali
 // left they are forgotten (the run has one fresh part, at its end).
 void Pages::release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) noexcept {
     const std::uint32_t begin = extent_begin(at), end = extent_end(at);
-    if (const std::uint32_t right = at + pages; right != end && books[right].state == State::free) {
+    if (const std::uint32_t right = at + pages; right != end && books[right].is() == State::free) {
         unlink(right);
-        books[right].state = State::interior;
+        books[right].become(State::interior);
         heads_.remove(right);
         pages += books[right].pages;
         fresh = books[right].fresh;
     }
     if (const std::uint32_t length = at == begin ? 0 : books[at - 1].tail) {
-        books[at].state = State::interior;
+        books[at].become(State::interior);
         heads_.remove(at);
         at -= length;
         pages += length;

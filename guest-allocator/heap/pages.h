@@ -1,8 +1,8 @@
 // pages.h: blocks of 64 KiB and more, and all pinned ones: runs of whole pages in extents. A two-level segregated fit:
 // free runs hang in lists by size class, a bitmap says which lists are not empty, neighbours merge when they become
-// free. A block that is given back first rests in a slot for its length, where the next one of that length finds it:
-// programs take and give the same sizes in a loop. So every operation takes the same few tens of nanoseconds under one
-// lock, whether a block has 4 KiB or 4 GiB, and a block wastes less than a page.
+// free. A block that is given back first rests on its thread's shelf (shelf.h), where the next one of its length finds
+// it. So a block that comes and goes takes no lock, every other operation the same few tens of nanoseconds under one,
+// whether a block has 4 KiB or 4 GiB, and a block wastes less than a page.
 //
 // Why not mimalloc for these? Its segments of 32 MiB belong to a thread: 64 threads with a block of 1 MiB each would
 // take 2 GiB, and a block of 33 MiB takes 64; it gives every freed huge block back to the system, so that the next one
@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/shelf.h"
 
 namespace barcuda::heap {
 
@@ -22,7 +23,7 @@ enum class State : std::uint8_t {
     interior,
     free,
     used,
-    resting,  // given back, and kept whole for the next block of its length
+    resting,  // on a shelf, or on its way there or back
 };
 
 // One for each page of the window. Pages are counted from the window's base.
@@ -33,8 +34,11 @@ struct Run {
     std::uint32_t fresh;       // of a free run: so many pages at its end were never used since the grant: zeros
     std::uint32_t flags;       // of a used run: the driver layer's
     std::uint32_t slack;       // of a used run: bytes that the program did not ask for
-    State state;               // interior unless a run begins here
+    std::atomic<State> state;  // interior unless a run begins here; from and to `free` only under the lock
     bool hidden;               // of a used run: a staging buffer, no program has ever seen its address
+
+    State is() const noexcept { return state.load(std::memory_order_relaxed); }
+    void become(State s) noexcept { state.store(s, std::memory_order_relaxed); }
 };
 
 // A set of page numbers that finds the nearest one at or below a page: where does the run begin that holds it? Three
@@ -63,10 +67,10 @@ class Pages {
         std::byte* p = nullptr;
         std::size_t stale = 0;  // bytes [0, stale) may hold old data; the rest of the run is zeros
     };
-    // A block from the free runs; null: none is long enough. `alignment` is a power of two.
-    Block take(std::size_t bytes, std::size_t alignment, unsigned flags = 0, bool hidden = false) noexcept;
-    // Adds an extent and takes the block from it in one step, so that no other thread gets between.
-    Block take_from(Extent extent, std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept;
+    // A block; null: no free run is long enough. `alignment` is a power of two. An extent that `joins` is added in the
+    // same step, so that no other thread gets between.
+    Block take(std::size_t bytes, std::size_t alignment, unsigned flags = 0, bool hidden = false,
+               const Extent* joins = nullptr) noexcept;
     // False: no block begins at p.
     bool give(void* p) noexcept;
     // Longer or shorter in place; false: the pages behind it are in use.
@@ -89,10 +93,13 @@ class Pages {
 
     // Once, before all else.
     bool open(Extent window) noexcept;
+    // Around a fork: nothing is taken or given but by the thread that forks.
+    void freeze() noexcept;
+    void thaw() noexcept;
+    // In a forked child: the lock's holder is gone.
+    void reset() noexcept;
     // In a forked child: the pool begins anew, what it had stays on the books.
     void forget_all() noexcept;
-
-    Lock lock;
 
   private:
     static constexpr std::size_t bins = 400;
@@ -103,21 +110,18 @@ class Pages {
     void unlink(std::uint32_t at) noexcept;
     void release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) noexcept;
     Block carve(std::uint32_t at, std::uint32_t pages, std::size_t alignment) noexcept;
-    Block take_locked(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden) noexcept;
-    void add_locked(Extent extent) noexcept;
+    Block take_locked(std::uint32_t pages, std::uint32_t spare, std::size_t alignment) noexcept;
+    void join(Extent extent) noexcept;
+    void make_room_for(Resting block) noexcept;
     void settle() noexcept;
 
-    struct Rest {
-        std::uint32_t at, pages;  // pages 0: the slot is empty
-    };
-    Rest& slot(std::uint32_t pages) noexcept { return resting_[pages * 0x9e3779b1u >> 28]; }
-
     const Use use_;
+    Lock lock_;
+    Shelves shelves_;
     Heads heads_;  // its own: words of one bitmap would be shared by extents of two pools, and so of two locks
     std::uint32_t idle_ = 0;  // extents that are one free run
     std::uint64_t filled_[(bins + 63) / 64] = {};
     std::uint32_t first_[bins] = {};
-    Rest resting_[16] = {};
 };
 
 extern Run* books;  // one Run a page of the window
@@ -133,7 +137,7 @@ inline std::byte* address_of(std::uint32_t at) noexcept {
 template <class F> void Pages::each_block(Extent extent, F visit) noexcept {
     const std::uint32_t end = page_of(extent.address) + static_cast<std::uint32_t>(extent.bytes / page);
     for (std::uint32_t at = page_of(extent.address); at < end; at += books[at].pages)
-        if (books[at].state == State::used) visit(address_of(at), std::size_t{books[at].pages} * page);
+        if (books[at].is() == State::used) visit(address_of(at), std::size_t{books[at].pages} * page);
 }
 
 }  // namespace barcuda::heap

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -57,12 +58,29 @@ double pair(std::size_t bytes, int n, bool touch) {
     });
 }
 
+// The same by several threads at once: for each pair of all of them.
+double pairs_of_threads(std::size_t bytes, int n, int count) {
+    return median(n * count, [=] {
+        std::vector<std::thread> threads;
+        for (int t = 0; t < count; ++t)
+            threads.emplace_back([=] {
+                for (int i = 0; i < n; ++i) {
+                    auto* p = static_cast<volatile char*>(malloc(bytes));
+                    p[0] = 1;
+                    free(const_cast<char*>(p));
+                }
+            });
+        for (auto& thread : threads) thread.join();
+    });
+}
+
 }  // namespace
 
 int main() {
     printf("%-28s %10.1f ns\n", "32 B", pair(32, 1 << 20, false));
     printf("%-28s %10.1f ns\n", "16 B to 1 KiB, mixed", mixed());
     printf("%-28s %10.1f ns\n", "1 MiB", pair(1 << 20, 1 << 12, false));
+    printf("%-28s %10.1f ns\n", "1 MiB, four threads", pairs_of_threads(1 << 20, 1 << 14, 4));
     printf("%-28s %10.1f ns\n", "64 MiB", pair(64 << 20, 1 << 12, false));
     printf("%-28s %10.1f ns\n", "64 MiB, every page written", pair(64 << 20, 2, true));
 }

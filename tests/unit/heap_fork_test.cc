@@ -162,6 +162,48 @@ TEST_F(Fork, OtherThreadsAllocateWriteAndFreeWhileThisOneForks) {
     free(still);
 }
 
+TEST_F(Fork, WhatAnotherThreadFreesMeanwhileIsNotUsedAgainBeforeTheChildHasIt) {
+    constexpr std::size_t bytes = 2 * MiB, before = 48 * MiB;
+    void* long_to_copy = malloc(before);
+    memset(long_to_copy, 1, before);
+    enum { right, late, wrong };
+    int children[3] = {};
+    std::atomic<unsigned char*> shown{nullptr};
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        while (!stop) {
+            auto* p = static_cast<unsigned char*>(malloc(bytes));
+            memset(p, 7, bytes);
+            shown = p;
+            usleep(2000);
+            shown = nullptr;
+            free(p);
+            auto* again = static_cast<unsigned char*>(malloc(bytes));
+            memset(again, 9, bytes);
+            usleep(30000);  // longer than the copy takes
+            free(again);
+        }
+    });
+    for (int i = 0; i < 20; ++i) {
+        while (!shown) {}
+        const pid_t pid = fork();
+        if (!pid) {
+            const unsigned char* p = shown;
+            _exit(!p ? late : holds(p, 7, bytes) ? right : wrong);
+        }
+        int status = 0;
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        ASSERT_LE(WEXITSTATUS(status), wrong);
+        ++children[WEXITSTATUS(status)];
+    }
+    stop = true;
+    other.join();
+    printf("%d %d %d %p %p\n", children[0], children[1], children[2], long_to_copy, (void*)shown.load());
+    EXPECT_EQ(children[wrong], 0);
+    EXPECT_GT(children[right], 0) << "no child was forked while the block was shown: this test has lost its point";
+    free(long_to_copy);
+}
+
 TEST_F(Fork, SeveralThreadsForkAtOnce) {
     std::vector<std::thread> threads;
     std::atomic<int> good{0};

@@ -106,6 +106,39 @@ TEST_F(Threads, NeverGetTheSamePageTwiceWhileTheRegionFillsEmptiesAndIsTrimmed) 
     EXPECT_GT(refused, 0u) << "the region was never full: this test has lost its point";
 }
 
+TEST_F(Threads, LeaveRoomThatAllOfThemCanUseWithWhatTheyHaveGivenBack) {
+    // Two extents with 28 and 6 MiB to spare, and blocks that keep both in use.
+    void *most = region_alloc(100 * MiB, 16, false), *rest = region_alloc(90 * MiB, 16, false);
+    std::barrier taken(8), given(9), looked(9);
+    std::vector<std::thread> all;
+    for (unsigned t = 0; t < 8; ++t)
+        all.emplace_back([&] {
+            void* p = region_alloc(3 * MiB, 16, false);
+            taken.arrive_and_wait();
+            region_free(p);
+            given.arrive_and_wait();
+            looked.arrive_and_wait();  // they live: nothing is given up because a thread ends
+        });
+    given.arrive_and_wait();
+    void* p = region_alloc(27 * MiB, 16, false);
+    EXPECT_NE(p, nullptr);
+    looked.arrive_and_wait();
+    for (auto& thread : all) thread.join();
+    region_free(p), region_free(rest), region_free(most);
+}
+
+TEST_F(Threads, ThatFreeTheSameBlockAtOnceAreNotBothBelieved) {
+    for (int round = 0; round < 300; ++round) {
+        void* p = pinned_alloc(64 * KiB, 0);
+        std::atomic<int> believed{0}, here{0};
+        threads(2, [&](unsigned) {
+            for (++here; here < 2;) {}
+            believed += pinned_free(p);
+        });
+        ASSERT_EQ(believed, 1);
+    }
+}
+
 TEST_F(Threads, AskAboutBlocksThatOthersTakeAndGive) {
     void* mine = pinned_alloc(300 * KiB, 5);
     std::atomic<bool> stop{false};
