@@ -137,7 +137,13 @@ $(B)/heap/stress: $(B)/tests/heap/stress.o
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(LDFLAGS)
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress
+# Writes random kernels: tests/soft/compare.
+$(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
+
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/soft/random_kernels
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------

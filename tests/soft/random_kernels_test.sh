@@ -1,0 +1,8 @@
+#!/bin/sh
+# Random kernels compute the same as nvcc optimizes them and as it writes them for a debugger.
+cd "$(dirname "$0")/../.." || exit 1
+nvcc=${NVCC:-/usr/local/cuda/bin/nvcc}
+[ -x "$nvcc" ] || { echo "skipped: no nvcc"; exit 77; }
+case ${BUILD:=build} in *-address* | *-thread*) echo "skipped: python cannot load a library with a sanitizer"; exit 77 ;; esac
+export BUILD
+exec tests/soft/compare --nvcc "$nvcc" --count 100 --each 25 --output "$BUILD/soft/check"
