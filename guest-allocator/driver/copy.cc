@@ -219,11 +219,7 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
     }
     if (is_device(from)) return copy_to_host(to_host, from, bytes, stream, until);
     if (capturing(stream)) return capture_copy(to, from, bytes, stream);
-    // Host to host: in stream order. Memory that the GPU reaches is copied by it; other memory once the stream has got
-    // there.
-    if (until == Until::reusable && heap::in_region(to_host, bytes) && heap::in_region(from_host, bytes) &&
-        pinned(to_host, bytes) && pinned(from_host, bytes))
-        return command<Op::cuMemcpyHtoDAsync_v2>(to, from_host, bytes, stream);
+    // Host to host: in stream order, and done when the call returns ("API synchronization behavior").
     if (CUresult r = wait_for(stream); r != CUDA_SUCCESS) return r;
     memmove(to_host, from_host, bytes);
     return CUDA_SUCCESS;

@@ -1,5 +1,8 @@
 // event.cc: events. A record is posted as the driver's own record (for its time) and a fence that the GPU writes behind
-// it: query and synchronize look at the fence. Fences lie in the heap's staging memory, 512 to a page.
+// it: query and synchronize look at the fence. An event that is recorded again while its last record is under way takes
+// another fence: on two streams the later record can be done first, and the older one's value must not come over its
+// own. Fences lie in the heap's staging memory, 512 to a page.
+#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -14,25 +17,68 @@
 namespace barcuda {
 namespace {
 
+struct Fence {
+    unsigned long long* word;             // the GPU writes it
+    std::atomic<std::uint64_t> asked{0};  // the value of its last record; grows for ever, whichever event has the fence
+    explicit Fence(unsigned long long* w) : word(w) {}
+    bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
+};
 struct Event {
-    unsigned long long* fence;         // null: the region was full, the worker is asked instead
-    std::atomic<bool> in_graph;        // last recorded by a graph: the worker is asked instead
-    std::atomic<std::uint64_t> value;  // of the last record; grows for ever, across reuses of the id
+    std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
+    std::atomic<bool> in_graph;  // last recorded by a graph: the worker is asked instead
 };
 IdTable<Event> events;
 
-unsigned long long* new_fence() {
-    static std::mutex mutex;
-    static unsigned long long* page = nullptr;
-    static unsigned used = 0;
-    std::lock_guard lock(mutex);
-    if (!page || used == 512) {
-        page = static_cast<unsigned long long*>(heap::staging_alloc(4096));
-        if (!page) return nullptr;
-        for (used = 0; used < 512; ++used) page[used] = 0;
-        used = 0;
+// Fences that the GPU is through with, and such as it will be: the oldest first. Null: the region is full.
+class Fences {
+  public:
+    Fence* take() {
+        std::lock_guard lock(mutex_);
+        if (!left_.empty() && !left_.front()->pending()) {
+            Fence* f = left_.front();
+            left_.pop_front();
+            return f;
+        }
+        if (!page_) page_ = static_cast<unsigned long long*>(heap::staging_alloc(512 * sizeof *page_));
+        if (!page_) return nullptr;
+        page_[used_] = 0;
+        Fence& f = all_.emplace_back(&page_[used_]);
+        if (++used_ == 512) page_ = nullptr, used_ = 0;
+        return &f;
     }
-    return &page[used++];
+    void leave(Fence* f) {
+        std::lock_guard lock(mutex_);
+        left_.push_back(f);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::deque<Fence> all_;
+    std::deque<Fence*> left_;
+    unsigned long long* page_ = nullptr;
+    unsigned used_ = 0;
+};
+Fences& fences() {
+    static Fences& them = *new Fences;  // for records in static destructors
+    return them;
+}
+
+// Another fence instead of one that is still to be written, or none.
+void renew(Event& e, Fence* old) {
+    Fence* f = fences().take();
+    if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
+    if (f) fences().leave(f);
+}
+
+// The event's fence, and the value that its next record writes. Null: no room.
+Fence* ask(Event& e, std::uint64_t& value) {
+    while (Fence* f = e.fence.load(std::memory_order_acquire)) {
+        std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
+        if (observe(*f->word) < asked) renew(e, f);
+        else if (f->asked.compare_exchange_weak(asked, asked + 1, std::memory_order_relaxed))
+            return value = asked + 1, f;
+    }
+    return nullptr;
 }
 
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
@@ -43,9 +89,9 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
     }
     e->in_graph.store(false, std::memory_order_relaxed);
-    const std::uint64_t value = e->value.fetch_add(1, std::memory_order_relaxed) + 1;
-    return command<Op::record_event>(event, stream, flags, e->fence ? Client::current()->offset_of(e->fence) : 0,
-                                     value);
+    std::uint64_t value = 0;
+    const Fence* f = ask(*e, value);
+    return command<Op::record_event>(event, stream, flags, f ? Client::current()->offset_of(f->word) : 0, value);
 }
 
 }  // namespace
@@ -64,8 +110,8 @@ CU cuEventCreate(CUevent* event, unsigned flags) {
     Event* e = events.of(*event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->in_graph.store(false, std::memory_order_relaxed);
-    if (!e->fence) e->fence = new_fence();
-    if (e->fence) publish(*e->fence, e->value.load());  // what an earlier event of this id recorded has happened
+    // What an earlier event of this id recorded is not this one's business.
+    if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f);
     return CUDA_SUCCESS;
 }
 
@@ -79,8 +125,9 @@ CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
     Event* e = events.of(event);
-    if (!e->fence || e->in_graph.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
-    if (observe(*e->fence) < e->value.load(std::memory_order_relaxed)) {
+    const Fence* f = e->fence.load(std::memory_order_acquire);
+    if (!f || e->in_graph.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
+    if (f->pending()) {
         const CUresult ended = client->ended();
         return ended == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : ended;
     }
@@ -91,12 +138,13 @@ CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
     Event* e = events.of(event);
-    if (!e->fence || e->in_graph.load(std::memory_order_relaxed)) {
+    const Fence* f = e->fence.load(std::memory_order_acquire);
+    if (!f || e->in_graph.load(std::memory_order_relaxed)) {
         CUresult r = CUDA_ERROR_NOT_READY;
         while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuEventQuery>(event), std::this_thread::yield();
         return r;
     }
-    if (CUresult r = wait_until(*e->fence, e->value.load(std::memory_order_relaxed)); r != CUDA_SUCCESS) return r;
+    if (CUresult r = wait_until(*f->word, f->asked.load(std::memory_order_relaxed)); r != CUDA_SUCCESS) return r;
     if (may_print()) show_output();
     return client->take_error();
 }

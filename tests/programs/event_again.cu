@@ -1,0 +1,38 @@
+// event_again.cu: an event that is recorded again, in another stream, while its first record waits behind a kernel.
+// Who waits for it then waits for the second record alone, and goes on when that is done; what the first record does
+// later changes nothing.
+#include "check.h"
+
+__global__ void wait_for(volatile int* flag) {
+    while (*flag == 0) {}
+}
+
+int main() {
+    volatile int* flag;
+    void* device_flag;
+    cudaStream_t held, idle;
+    cudaEvent_t event;
+    CHECK(cudaHostAlloc((void**)&flag, sizeof *flag, cudaHostAllocMapped));
+    CHECK(cudaHostGetDevicePointer(&device_flag, (void*)flag, 0));
+    CHECK(cudaStreamCreateWithFlags(&held, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&idle, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+
+    *flag = 0;
+    wait_for<<<1, 1, 0, held>>>((volatile int*)device_flag);
+    CHECK(cudaEventRecord(event, held));
+    REQUIRE(cudaEventQuery(event) == cudaErrorNotReady);
+    CHECK(cudaEventRecord(event, idle));
+    CHECK(cudaEventSynchronize(event));
+    REQUIRE(cudaStreamQuery(held) == cudaErrorNotReady);
+    *flag = 1;
+    CHECK(cudaStreamSynchronize(held));
+    CHECK(cudaEventQuery(event));
+    CHECK(cudaEventSynchronize(event));
+
+    CHECK(cudaEventDestroy(event));
+    CHECK(cudaStreamDestroy(held));
+    CHECK(cudaStreamDestroy(idle));
+    CHECK(cudaFreeHost((void*)flag));
+    return verdict(0);
+}
