@@ -3,7 +3,7 @@
 # One non-recursive Makefile. Every folder is a static archive of its own sources; libraries and programs are made of
 # archives; every tests/unit/NAME_test.cc is a test. A new source file needs no line here.
 #
-#   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own)
+#   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, at -O1)
 #   CXX=g++ | clang++                      either builds without warnings
 
 SANITIZE ?=
@@ -16,7 +16,7 @@ B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(filter clang%
 
 VERSION := 0.1.0
 CPPFLAGS += -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
-CXXFLAGS += -std=c++20 -O2 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
+CXXFLAGS += -std=c++20 $(if $(SANITIZE),-O1,-O2) -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)
 LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
@@ -43,7 +43,7 @@ $(foreach a,$(archives),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors.
-$(B)/host-bridge/soft-gpu/%.o: CXXFLAGS += -O3 -ffp-contract=off
+$(B)/host-bridge/soft-gpu/%.o: CXXFLAGS += $(if $(SANITIZE),,-O3) -ffp-contract=off
 
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)

@@ -111,8 +111,9 @@ Error find_region(char* path, std::size_t bytes, const char* sys) {
 
 // Opens the file and finds out what it is: kind, size, and in which units it can be mapped.
 Error Region::open_file(const char* path, int flags) {
-    if (std::strlen(path) >= sizeof path_) return error(Error::not_found, 0, "a region's path has at most 255 bytes");
-    std::snprintf(path_, sizeof path_, "%s", path);
+    const std::size_t length = std::strlen(path);
+    if (length >= sizeof path_) return error(Error::not_found, 0, "a region's path has at most 255 bytes");
+    std::memcpy(path_, path, length + 1);
     fd_ = ::open(path, O_RDWR | O_CLOEXEC | flags, 0660);
     if (fd_ < 0) return cannot_open(path, errno);
     if (const int high = ::fcntl(fd_, F_DUPFD_CLOEXEC, kHighFd); high >= 0) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
 #include <thread>
 
@@ -149,7 +150,9 @@ Error located(const Grid& g, const Block& b, const Warp& w, const Fault& fault) 
     const unsigned thread = w.index * lane_count + static_cast<unsigned>(fault.lane);
     const auto* n = g.config.block;
     const auto triple = [](unsigned x, unsigned y, unsigned z) {
-        return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
+        char text[40];
+        std::snprintf(text, sizeof text, "(%u,%u,%u)", x, y, z);
+        return std::string(text);
     };
     std::string message = "kernel '" + g.entry->name + "', block " + triple(b.index[0], b.index[1], b.index[2]) +
                           ", thread " + triple(thread % n[0], thread / n[0] % n[1], thread / n[0] / n[1]);
