@@ -122,19 +122,44 @@ template <class T> std::string shown(T x) {
     return text;
 }
 
-// Units in the last place between two values; 0 if equal or both NaN.
-template <class T> double ulps(T x, T y) {
-    if (x == y || (x != x && y != y)) return 0;
-    if (x != x || y != y || std::isinf(x) || std::isinf(y)) return std::numeric_limits<double>::infinity();
-    const double unit = std::max(
-        std::ldexp(1.0, std::ilogb(y == 0 ? std::numeric_limits<T>::min() : y) - std::numeric_limits<T>::digits + 1),
-        static_cast<double>(std::numeric_limits<T>::denorm_min()));
-    return std::fabs(static_cast<double>(x) - static_cast<double>(y)) / unit;
-}
+// How far a result may be from the reference: bit for bit, or as the PTX ISA documents the instruction.
+struct Within {
+    constexpr Within(double units) : ulps(units) {}
+    // Of the value, or of `least` where the value is less. What the ISA says is of the exact value: half a unit more.
+    static constexpr Within relative(double error, double least = 0) {
+        Within w(0.5);
+        w.error = error, w.least = least;
+        return w;
+    }
+    static constexpr Within any_nan() {  // bit for bit, but for the payload of a NaN
+        Within w(0);
+        w.nan = true;
+        return w;
+    }
+    template <class T> bool holds(T got, T want) const {
+        if (std::memcmp(&got, &want, sizeof(T)) == 0) return true;
+        if constexpr (!std::is_floating_point_v<T>) return false;
+        else {
+            const bool exact = ulps == 0;
+            if (got != got || want != want)
+                return got != got && want != want &&
+                       (nan || !exact || sizeof(T) == 8);  // no double has a canonical NaN
+            if (exact) return false;
+            if (got == want) return true;
+            if (std::isinf(got) || std::isinf(want)) return false;
+            using L = std::numeric_limits<T>;
+            const double unit = std::max(std::ldexp(1.0, std::ilogb(want == 0 ? L::min() : want) - L::digits + 1),
+                                         static_cast<double>(L::denorm_min())),
+                         size = std::max(std::fabs(static_cast<double>(want)), least);
+            return std::fabs(static_cast<double>(got) - static_cast<double>(want)) <= ulps * unit + error * size;
+        }
+    }
+    double ulps, error = 0, least = 0;
+    bool nan = false;
+};
 
-// `tolerance` in ulp; 0: bit for bit.
 template <class D, class... S, class F>
-void expect_over(const std::string& text, F reference, double tolerance, std::vector<S>... operands) {
+void expect_over(const std::string& text, F reference, Within within, std::vector<S>... operands) {
     std::tuple<std::vector<S>&...> all{operands...};
     const std::size_t n = std::get<0>(all).size();
     std::vector<D> got(n);
@@ -150,10 +175,7 @@ void expect_over(const std::string& text, F reference, double tolerance, std::ve
     int shown_failures = 0;
     for (std::size_t i = 0; i < n && shown_failures < 4; ++i) {
         const D want = static_cast<D>(reference(operands[i]...));
-        bool same = std::memcmp(&want, &got[i], sizeof(D)) == 0;
-        if constexpr (std::is_floating_point_v<D>)
-            same |= (tolerance > 0 || sizeof(D) == 8) && ulps(got[i], want) <= tolerance;
-        if (same) continue;
+        if (within.holds(got[i], want)) continue;
         ++shown_failures;
         std::string sources;
         ((sources += " " + shown(operands[i])), ...);
@@ -161,7 +183,7 @@ void expect_over(const std::string& text, F reference, double tolerance, std::ve
     }
 }
 
-template <class D, class... S, class F> void expect(const std::string& text, F reference, double tolerance = 0) {
+template <class D, class... S, class F> void expect(const std::string& text, F reference, Within within = 0) {
     // Edge values meet each other: the k-th operand walks its values with a stride of its own.
     constexpr std::size_t values = 97, n = sizeof...(S) == 1 ? 400 : values * values;
     unsigned k = 0;
@@ -176,7 +198,7 @@ template <class D, class... S, class F> void expect(const std::string& text, F r
         return operand;
     };
     std::tuple<std::vector<S>...> operands{make(S{})...};
-    std::apply([&](auto&... o) { expect_over<D, S...>(text, reference, tolerance, o...); }, operands);
+    std::apply([&](auto&... o) { expect_over<D, S...>(text, reference, within, o...); }, operands);
 }
 
 }  // namespace barcuda::soft::test
