@@ -133,9 +133,11 @@ $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(LDFLAGS) -ldl
 $(B)/heap/stress: $(B)/tests/heap/stress.o
+$(B)/heap/model: $(B)/tests/heap/model.o $(B)/guest-heap.a $(B)/shm-device.a
+$(B)/heap/stress $(B)/heap/model:
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS)
+	@$(CXX) -o $@ $^ $(LDFLAGS) -ldl
 
 # Writes random kernels: tests/soft/compare.
 $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
@@ -143,7 +145,7 @@ $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/soft/random_kernels
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------

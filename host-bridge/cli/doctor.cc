@@ -10,6 +10,7 @@
 #include "host-bridge/cli/commands.h"
 #include "shm-device/commands.h"
 #include "shm-device/region.h"
+#include "shm-device/sync.h"
 
 namespace barcuda {
 namespace {
@@ -39,6 +40,19 @@ void look_at_installation() {
     }
 }
 
+// Who holds what of the region: as long as a client lives its extents are granted, and nobody else's.
+void look_at_books(const Region& region) {
+    const barcuda_header& h = region.header();
+    unsigned clients = 0;
+    std::uint64_t free = 0;
+    for (unsigned i = 0; i < h.channel_count; ++i)
+        clients += observe(region.slots()[i].opened) != observe(region.slots()[i].reclaimed);
+    for (unsigned i = 0; i < h.granule_count; ++i)
+        free += observe(region.grants()[i].owner) == 0 && observe(region.grants()[i].mapped) == 0;
+    note(fmt::format("in use: {} of {} channels, {} of {} MiB of extents", clients, h.channel_count,
+                     (h.granule_count - free) * h.granule >> 20, h.granule_count * h.granule >> 20));
+}
+
 // A guest has an ivshmem device; its BAR2 becomes a region through our module.
 void look_at_guest() {
     bool device = false;
@@ -57,6 +71,7 @@ void look_at_guest() {
     if (!e) {
         good(fmt::format("region {}: {} MiB at {:#x}, served by build {}", region.path(), region.header().size >> 20,
                          region.header().base, region.header().build));
+        look_at_books(region);
         for (unsigned i = 0; i < region.header().device_count; ++i)
             good(fmt::format("GPU {}: {} ({} MiB)", i, region.devices()[i].name,
                              region.devices()[i].total_memory >> 20));
