@@ -103,8 +103,8 @@ CUresult Client::take_error() noexcept {
     return static_cast<CUresult>(observe(s.posted_error));
 }
 
-// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late. Where the
-// worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
+// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late.
+// Where the worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
 const Pace& Patience::pace() noexcept {
     static const Pace chosen = [] {
         const Client* client = Client::current();
@@ -182,6 +182,12 @@ void Client::release(heap::Extent extent) noexcept {
     const std::uint64_t offset = region_.offset_of(extent.address);
     region_.unmap_extent(offset, extent.bytes);
     command<Op::give_back>(offset, extent.bytes);
+}
+
+std::byte* Client::alias(heap::Extent part) noexcept {
+    void* at = nullptr;
+    if (region_.map_again(region_.offset_of(part.address), part.bytes, &at)) return nullptr;
+    return static_cast<std::byte*>(at);
 }
 
 heap::ExtentSource* heap::connect() noexcept {

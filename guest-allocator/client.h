@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "guest-allocator/heap/extents.h"
+#include "guest-allocator/heap/heap.h"
 #include "guest-allocator/queue.h"
 #include "shm-device/region.h"
 
@@ -34,7 +35,16 @@ class Client final : public heap::ExtentSource {
     CUresult ended() noexcept;
 
     // ---- the kinds' guest (shm-device/kinds.h)
-    std::uint64_t offset_of(const void* p) const { return region_.offset_of(p); }
+    // Memory as the device finds it: a program's own addresses may be those of registered memory outside the region.
+    std::uint64_t offset_of(const void* p) const {
+        return region_.offset_of(region_.contains(p) ? p : heap::reach(p, 1));
+    }
+    std::uint64_t on_device(std::uint64_t address, std::size_t bytes) const {
+        const void* p = region_.contains(reinterpret_cast<void*>(address))
+                            ? nullptr
+                            : heap::reach(reinterpret_cast<void*>(address), bytes);
+        return p ? reinterpret_cast<std::uint64_t>(p) : address;
+    }
     std::uint64_t new_id() noexcept;
     void free_id(std::uint64_t id) noexcept;
     bool knows(std::uint64_t id) const noexcept;
@@ -43,6 +53,7 @@ class Client final : public heap::ExtentSource {
     heap::Extent window() const noexcept override;
     bool grant(std::size_t bytes, heap::Extent& out) noexcept override;
     void release(heap::Extent extent) noexcept override;
+    std::byte* alias(heap::Extent part) noexcept override;
     bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
     int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
 

@@ -102,6 +102,7 @@ void client_put(struct client *c);
 bool grants_hold(struct client *c, u64 offset, u64 bytes);
 void grants_count(struct region *r, struct vm_area_struct *vma,
 		  bool up);
+void grants_count_moved(struct region *r, struct vm_area_struct *vma);
 
 /* maps.c */
 int barcuda_mmap(struct uio_info *info, struct vm_area_struct *vma);

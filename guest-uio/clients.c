@@ -149,10 +149,7 @@ bool grants_hold(struct client *c, u64 offset, u64 bytes)
 	return true;
 }
 
-/*
- * Counts pages, not mappings: then a split changes nothing. A mapping that is
- * not at its address is one half of an mremap() that is about to be refused.
- */
+/* Counts pages, not mappings: then a split changes nothing. */
 void grants_count(struct region *r, struct vm_area_struct *vma,
 		  bool up)
 {
@@ -161,8 +158,6 @@ void grants_count(struct region *r, struct vm_area_struct *vma,
 	u64 end = at + (vma->vm_end - vma->vm_start);
 
 	lockdep_assert_held(&r->lock);
-	if (vma->vm_start != h->base + at)
-		return;
 	while (at < end) {
 		u64 i = (at - h->extents_offset) / BARCUDA_GRANULE;
 		u64 next = min(end, h->extents_offset + (i + 1) * BARCUDA_GRANULE);
@@ -174,4 +169,18 @@ void grants_count(struct region *r, struct vm_area_struct *vma,
 					  r->mapped[i]);
 		at = next;
 	}
+}
+
+/*
+ * For vm_ops->open(): a new VMA in the midst of what is mapped is half of a
+ * split. One that stands alone is mremap()'s new place. Its old one is closed
+ * later, or, when the move fails, this one is.
+ */
+void grants_count_moved(struct region *r, struct vm_area_struct *vma)
+{
+	if (find_vma_intersection(vma->vm_mm, vma->vm_start, vma->vm_end))
+		return;
+	mutex_lock(&r->lock);
+	grants_count(r, vma, true);
+	mutex_unlock(&r->lock);
 }

@@ -269,10 +269,12 @@ static void extents_open(struct vm_area_struct *vma)
 {
 	struct client *c = client_in(vma);
 
-	if (vma->vm_mm == c->mm)
-		client_map(c);
-	else
+	if (vma->vm_mm != c->mm) {
 		snapshot_fork(c, vma);
+		return;
+	}
+	client_map(c);
+	grants_count_moved(c->region, vma);
 }
 
 static void extents_close(struct vm_area_struct *vma)
@@ -285,16 +287,14 @@ static void extents_close(struct vm_area_struct *vma)
 	client_unmap(c);
 }
 
-/* An extent's address is what makes its pointers mean the same on the host. */
-static int refuse_mremap(struct vm_area_struct *vma)
-{
-	return -EINVAL;
-}
-
+/*
+ * A mapping begins at its own address, where its pointers mean the same on the
+ * host. But it may be moved: the library lends pages of extents to memory that
+ * lies elsewhere (guest-allocator/heap/loans.h), and maps their address anew.
+ */
 static const struct vm_operations_struct extents_ops = {
 	.open = extents_open,
 	.close = extents_close,
-	.mremap = refuse_mremap,
 	.fault = extents_fault,
 	.pfn_mkwrite = extents_mkwrite,
 	.access = extents_access,

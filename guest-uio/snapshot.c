@@ -185,6 +185,8 @@ static void snapshot_open(struct vm_area_struct *vma)
 	kref_get(&s->ref);
 	if (vma->vm_mm != current->mm)
 		count(s, vma, true);
+	else
+		grants_count_moved(s->client->region, vma);
 }
 
 static void snapshot_close(struct vm_area_struct *vma)

@@ -72,15 +72,9 @@
     X(cuMemFreeAsync,                                 post, freed, use)                                \
     X(cuMemcpyDtoD_v2,                                post, device<2>, device<2>, in)                  \
     X(cuMemcpyDtoDAsync_v2,                           post, device<2>, device<2>, in, use)             \
-    X(cuMemsetD8_v2,                                  post, device<2>, in, in)                         \
-    X(cuMemsetD16_v2,                                 post, device16<2>, in, in)                    \
-    X(cuMemsetD32_v2,                                 post, device32<2>, in, in)                    \
     X(cuMemsetD8Async,                                post, device<2>, in, in, use)                    \
     X(cuMemsetD16Async,                               post, device16<2>, in, in, use)               \
     X(cuMemsetD32Async,                               post, device32<2>, in, in, use)               \
-    X(cuMemsetD2D8_v2,                                post, rows8, in, in, in, in)        \
-    X(cuMemsetD2D16_v2,                               post, rows16, in, in, in, in)     \
-    X(cuMemsetD2D32_v2,                               post, rows32, in, in, in, in)     \
     X(cuMemsetD2D8Async,                              post, rows8, in, in, in, in, use)   \
     X(cuMemsetD2D16Async,                             post, rows16, in, in, in, in, use) \
     X(cuMemsetD2D32Async,                             post, rows32, in, in, in, in, use) \
@@ -179,6 +173,12 @@
     X(cuStreamIsCapturing,                          call, use, out) \
     X(cuStreamUpdateCaptureDependencies_v2,         call, use, nodes<3>, edges<3>, in, in) \
     X(cuEventRecordWithFlags,                       post, use, use, in) \
+    X(cuMemsetD8_v2,                                  post, device<2>, in, in)                         \
+    X(cuMemsetD16_v2,                                 post, device16<2>, in, in)                    \
+    X(cuMemsetD32_v2,                                 post, device32<2>, in, in)                    \
+    X(cuMemsetD2D8_v2,                                post, rows8, in, in, in, in)        \
+    X(cuMemsetD2D16_v2,                               post, rows16, in, in, in, in)     \
+    X(cuMemsetD2D32_v2,                               post, rows32, in, in, in, in)     \
     X(cuMemcpy3DAsync_v2,                           post, desc, use) \
     X(cuGraphGetNodes,                              call, use, all<2>, inout) \
     X(cuGraphGetRootNodes,                          call, use, all<2>, inout) \

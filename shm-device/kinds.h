@@ -51,7 +51,8 @@ struct Plain {  // the life of a parameter that does nothing special
 
 struct in {  // a value
     template <class T, std::size_t I> struct As : Plain {
-        static_assert(!std::is_pointer_v<T>, "an address in the guest means nothing to the driver: choose a kind that checks it");
+        static_assert(!std::is_pointer_v<T>,
+                      "an address in the guest means nothing to the driver: choose a kind that checks it");
         T value{};
         static std::size_t room(const auto&) { return padded(sizeof(T)); }
         static void send(Writer& w, const auto& args, auto&) { w.put(std::get<I>(args)); }
@@ -91,12 +92,20 @@ struct inout {  // *pointer, read and written by the driver
     };
 };
 
+// A struct as it is sent: memory named by the address at which the device finds it (see `device`).
+template <class S> S sent(const S& s, auto&) { return s; }
+inline CUDA_MEMSET_NODE_PARAMS sent(CUDA_MEMSET_NODE_PARAMS s, auto& guest) {
+    const std::size_t width = s.width * s.elementSize;
+    s.dst = guest.on_device(s.dst, s.height ? (s.height - 1) * s.pitch + width : 0);
+    return s;
+}
+
 struct desc {  // const struct*; handles and addresses inside it are translated by admit(struct&, host)
     template <class T, std::size_t I> struct As : Plain {
         std::remove_const_t<std::remove_pointer_t<T>> value{};
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static std::size_t room(const auto&) { return padded(sizeof(value)); }
-        static void send(Writer& w, const auto& args, auto&) { w.put(*std::get<I>(args)); }
+        static void send(Writer& w, const auto& args, auto& guest) { w.put(sent(*std::get<I>(args), guest)); }
         bool read(Reader& r, auto&) { return r.get(value); }
         Verdict check(auto&, auto& host) { return host.admit(value); }
         T pass() { return &value; }
@@ -272,8 +281,12 @@ template <std::size_t N> struct region {  // memory in the region; parameter N c
     };
 };
 
-template <std::size_t N, std::size_t Unit = 1> struct device {  // device memory; parameter N counts its units
+// Memory named by the address at which the device finds it; of registered memory the program may know another.
+template <std::size_t N, std::size_t Unit = 1> struct device {  // parameter N counts its units
     template <class T, std::size_t I> struct As : in::As<T, I> {
+        static void send(Writer& w, const auto& args, auto& guest) {
+            w.put(T{guest.on_device(std::get<I>(args), std::get<N>(args) * Unit)});
+        }
         Verdict check(auto& params, auto& host) {
             const std::uint64_t count = std::get<N>(params).value;
             return count > ~std::uint64_t{0} / Unit ? bad_value : host.reachable(this->value, count * Unit);
@@ -281,9 +294,14 @@ template <std::size_t N, std::size_t Unit = 1> struct device {  // device memory
     };
 };
 
-// Device memory of rows: parameter Pitch bytes apart, parameter Width units long, parameter Height of them.
+// The same of rows: parameter Pitch bytes apart, parameter Width units long, parameter Height of them.
 template <std::size_t Pitch, std::size_t Width, std::size_t Height, std::size_t Unit = 1> struct pitched {
     template <class T, std::size_t I> struct As : in::As<T, I> {
+        static void send(Writer& w, const auto& args, auto& guest) {
+            const std::size_t pitch = std::get<Pitch>(args), width = std::get<Width>(args) * Unit;
+            const std::size_t rows = std::get<Height>(args);
+            w.put(T{guest.on_device(std::get<I>(args), rows ? (rows - 1) * pitch + width : 0)});
+        }
         Verdict check(auto& params, auto& host) {
             return host.reachable_rows(this->value, std::get<Pitch>(params).value, std::get<Width>(params).value * Unit,
                                        std::get<Height>(params).value);

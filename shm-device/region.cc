@@ -265,6 +265,35 @@ Error Region::map_extent(std::uint64_t offset, std::uint64_t bytes, void** addre
     return error(Error::system, code, "%s: cannot map the extent at 0x%llx", path_, (unsigned long long)offset);
 }
 
+Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** address) {
+    const auto failed = [&](void* p) {
+        return error(Error::system, errno, "%s: 0x%llx bytes at %p cannot be mapped again", path_,
+                     (unsigned long long)bytes, p);
+    };
+    void* const own = at(offset);
+    if (offset % unit_ != 0 || bytes % unit_ != 0)
+        return error(Error::bad_range, 0, "%s: made of pages of %llu MiB", path_, (unsigned long long)(unit_ >> 20));
+    if (Error e = check_fd()) return e;
+    if (kind_ != Kind::uio) {
+        void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(offset));
+        return p == MAP_FAILED ? failed(own) : (*address = p, Error{});
+    }
+    // The module maps an extent at its own address alone, but lets it be moved: so it is moved, and mapped anew. Before
+    // that, too, since what was mapped bit by bit cannot be moved as one.
+    const auto renew = [&] {
+        return ::mmap(own, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, kUioExtents) == own;
+    };
+    void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return failed(own);
+    Error e;
+    if (!renew() || ::mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room) e = failed(own);
+    // What is not mapped here now would be missed by whoever gets this memory next.
+    if (!renew()) std::abort();
+    if (e) ::munmap(room, bytes);
+    else *address = room;
+    return e;
+}
+
 void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) { ::munmap(at(offset), bytes); }
 
 Error Region::map_channel(std::uint32_t index, Channel& channel) {

@@ -71,6 +71,9 @@ class Region {
     // Extents: `offset` and `bytes` are multiples of the granule. The address is always at(offset).
     Error map_extent(std::uint64_t offset, std::uint64_t bytes, void** address = nullptr);
     void unmap_extent(std::uint64_t offset, std::uint64_t bytes);
+    // Whole pages of an extent that this process has mapped and nobody uses yet, at a second address, which the kernel
+    // chooses.
+    Error map_again(std::uint64_t offset, std::uint64_t bytes, void** address);
 
     // Arithmetic only: whether anything is mapped there is the caller's knowledge.
     void* at(std::uint64_t offset) const { return reinterpret_cast<void*>(base_ + offset); }

@@ -59,16 +59,26 @@ void put_target(CUDA_MEMCPY3D& c, const Side& s) {
     c.dstPitch = s.pitch, c.dstHeight = s.rows, c.dstXInBytes = s.x, c.dstY = s.y, c.dstZ = s.z;
 }
 
-// The bytes from the first to the last lie in the region.
-bool in_region(const Side& s, const CUDA_MEMCPY3D& c) {
-    const std::byte* first = s.row(0, 0);
-    const std::byte* last = s.row(c.Height - 1, c.Depth - 1) + c.WidthInBytes;
-    return heap::in_region(first, static_cast<std::size_t>(last - first));
+// From the first byte to the last.
+struct Bounds {
+    const std::byte* first;
+    std::size_t bytes;
+    Bounds(const Side& s, const CUDA_MEMCPY3D& c)
+        : first(s.row(0, 0)),
+          bytes(static_cast<std::size_t>(s.row(c.Height - 1, c.Depth - 1) + c.WidthInBytes - first)) {}
+};
+// Whether the device reaches all of it; `near` is how it does.
+bool reaches(const Side& s, const CUDA_MEMCPY3D& c, Side& near) {
+    near = s;
+    if (s.type != CU_MEMORYTYPE_HOST) return true;
+    const Bounds b(s, c);
+    const std::byte* there = heap::reach(b.first, b.bytes);
+    if (there) near.start += there - b.first;
+    return there;
 }
 bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
-    const std::byte* first = s.row(0, 0);
-    const std::byte* last = s.row(c.Height - 1, c.Depth - 1) + c.WidthInBytes;
-    const heap::Kind kind = heap::kind_of(first, static_cast<std::size_t>(last - first));
+    const Bounds b(s, c);
+    const heap::Kind kind = heap::kind_of(b.first, b.bytes);
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
 }
 
@@ -130,7 +140,8 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     Side source, target;
     if (CUresult r = find_sides(c, source, target); r != CUDA_SUCCESS) return r;
     const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
-    const bool near_source = !from_host || in_region(source, c), near_target = !to_host || in_region(target, c);
+    Side from, to;  // as the device finds them
+    const bool near_source = reaches(source, c, from), near_target = reaches(target, c, to);
     const bool captured = capturing(stream);
     if (captured && !(near_source && near_target)) return CUDA_ERROR_NOT_SUPPORTED;
     if (from_host && to_host && !captured) {  // in the stream's order
@@ -140,6 +151,8 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
         return CUDA_SUCCESS;
     }
     if (!near_source || !near_target) return staged(c, source, target, from_host, stream);
+    put_source(c, from);
+    put_target(c, to);
     if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;
     const bool free_to_go =
         until == Until::reusable && (!from_host || pinned(source, c)) && (!to_host || pinned(target, c));
@@ -149,9 +162,11 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
 CUresult box_for_node(CUDA_MEMCPY3D& c) noexcept {
     Side source, target;
     if (CUresult r = find_sides(c, source, target); r != CUDA_SUCCESS) return r;
-    const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
-    return (from_host && !in_region(source, c)) || (to_host && !in_region(target, c)) ? CUDA_ERROR_NOT_SUPPORTED
-                                                                                      : CUDA_SUCCESS;
+    Side from, to;
+    if (!reaches(source, c, from) || !reaches(target, c, to)) return CUDA_ERROR_NOT_SUPPORTED;
+    put_source(c, from);
+    put_target(c, to);
+    return CUDA_SUCCESS;
 }
 
 namespace {

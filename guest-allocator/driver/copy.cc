@@ -1,6 +1,7 @@
 // copy.cc: one-dimensional copies. Where the host side lies decides how it travels:
 //
-//   in the region       an offset in the command; the GPU reads or writes the program's own buffer (zero-copy)
+//   in the region       an offset in the command; the GPU reads or writes the program's own buffer (zero-copy); so it
+//                       is with registered memory outside, where pages of the region were lent to it (heap/loans.h)
 //   elsewhere, small    inside the command (to the device), or by way of a small buffer in the region (to the host)
 //   elsewhere, large    in pieces through buffers in the region, the copying of one overlapped with the DMA of another
 #include "guest-allocator/driver/copy.h"
@@ -34,7 +35,8 @@ bool pinned(const void* p, std::size_t bytes) {
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
 }
 
-// Where the program called us from: the first return address that is not this library's. Null unless statistics are kept.
+// Where the program called us from: the first return address that is not this library's. Null unless statistics are
+// kept.
 const void* program_counter() {
     static const bool wanted = getenv("BARCUDA_STATS") != nullptr;
     if (!wanted) return nullptr;
@@ -151,12 +153,12 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     return r;
 }
 
-// A copy that is noted down for a graph reads and writes its memory at every launch. Memory in the region is named; for
+// A copy that is noted down for a graph reads and writes its memory at every launch. What the GPU reaches is named; for
 // other memory the graph gets a copy to or from a buffer in the region, and a call back to the guest that fills or
 // empties it. The buffer lives as long as the process: graphs do not say when their last clone is gone.
 CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     const auto outside = [&](CUdeviceptr p) {
-        return !is_device(p) && !heap::in_region(reinterpret_cast<void*>(p), bytes);
+        return !is_device(p) && !heap::reach(reinterpret_cast<void*>(p), bytes);
     };
     void* buffers[2] = {nullptr, nullptr};
     const auto stand_in = [&](CUdeviceptr& p, void*& buffer) {
@@ -185,7 +187,7 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
-    const bool zero_copy = heap::in_region(from, bytes);
+    const bool zero_copy = heap::reach(from, bytes);
     if (capturing(stream)) return capture_copy(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
     if (bytes <= inline_bytes && !asynchronous) return send_inline(to, from, bytes, stream);
@@ -201,7 +203,7 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
-    if (!heap::in_region(to, bytes)) return fetch_staged(to, from, bytes, stream);
+    if (!heap::reach(to, bytes)) return fetch_staged(to, from, bytes, stream);
     heap::statistics.zero_copy.add(bytes);
     if (CUresult r = command<Op::cuMemcpyDtoHAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return until == Until::reusable && pinned(to, bytes) ? CUDA_SUCCESS : wait_for(stream);

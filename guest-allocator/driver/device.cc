@@ -106,7 +106,9 @@ CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
     switch (attribute) {
         // What is true of the GPU but not of a guest's way to it. Managed memory is region memory here: host and device
         // may both touch it at any time, but it does not migrate, and the device cannot touch memory outside the
-        // region.
+        // region. Memory that is registered where it lies the device finds elsewhere: cuMemHostGetDevicePointer says
+        // where.
+        case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:

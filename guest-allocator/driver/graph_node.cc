@@ -70,7 +70,7 @@ CUresult stand_in(const CUDA_MEMCPY3D& asked, StandIns& s) {
     if (asked.Height != 1 || asked.Depth != 1) return r;  // a box of memory that the GPU cannot reach
     s.bytes = asked.WidthInBytes;
     const auto outside = [&](CUmemorytype type, void* start) {
-        return type == CU_MEMORYTYPE_HOST && !heap::in_region(start, s.bytes);
+        return type == CU_MEMORYTYPE_HOST && !heap::reach(start, s.bytes);
     };
     CUDA_MEMCPY3D& c = s.copy;  // box_for_node has said of each side which kind it is
     auto* from = static_cast<char*>(const_cast<void*>(c.srcHost)) +
@@ -86,7 +86,7 @@ CUresult stand_in(const CUDA_MEMCPY3D& asked, StandIns& s) {
         if (!(s.target_buffer = heap::staging_alloc(s.bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
         s.target = to, c.dstHost = s.target_buffer, c.dstXInBytes = c.dstY = 0, c.dstPitch = s.bytes, c.dstHeight = 1;
     }
-    return CUDA_SUCCESS;
+    return box_for_node(c);
 }
 
 struct Packed {

@@ -1,6 +1,6 @@
 // memory.cc: host memory and what pointers are. Pinned memory comes from the heap and never leaves the guest's hands:
-// host address = device address, so there is nothing to ask the worker. Managed memory is pinned memory under another
-// name.
+// host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
+// Managed memory is pinned memory under another name.
 #include <string.h>
 
 #include "guest-allocator/command.h"
@@ -37,6 +37,10 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
     const heap::Found f = heap::find(p);
     const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
     const bool managed = pinned && f.flags & managed_mark;
+    // Registered memory may have two addresses; either may be asked about.
+    const auto* at = static_cast<const std::byte*>(p);
+    const auto offset = static_cast<std::size_t>(at - f.base) < f.bytes ? at - f.base : at - f.device;
+    std::byte* const known = f.device ? f.device : f.base;
     const auto put = [&](auto value) { return memcpy(data, &value, sizeof value), CUDA_SUCCESS; };
     // Plain malloc memory is no business of CUDA's, wherever it lies.
     if (!pinned && attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
@@ -45,15 +49,15 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return put(unsigned{managed ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST});
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-            return heap::in_region(p, 1) ? put(reinterpret_cast<CUdeviceptr>(p)) : CUDA_ERROR_INVALID_VALUE;
-        case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(p);
+            return f.device ? put(reinterpret_cast<CUdeviceptr>(f.device + offset)) : CUDA_ERROR_INVALID_VALUE;
+        case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(f.base + offset);
         case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(unsigned{managed});
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(int{0});
-        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(reinterpret_cast<CUdeviceptr>(f.base));
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(reinterpret_cast<CUdeviceptr>(known));
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(f.bytes);
         case CU_POINTER_ATTRIBUTE_MAPPED: return put(unsigned{1});
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(unsigned{0});
-        case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(f.base));
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(known));
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -124,8 +128,10 @@ CU cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned flags) {
     if (!out || !p || flags) return CUDA_ERROR_INVALID_VALUE;
     const heap::Found f = heap::find(p);
     if (!reachable_host(f.kind) || f.kind == heap::Kind::pageable) return CUDA_ERROR_INVALID_VALUE;
-    if (!heap::in_region(p, 1)) return CUDA_ERROR_NOT_SUPPORTED;  // registered memory that lies outside the region
-    *out = reinterpret_cast<CUdeviceptr>(p);
+    if (!f.device) return CUDA_ERROR_NOT_SUPPORTED;  // registered, and yet out of the device's reach: staged
+    const auto* at = static_cast<std::byte*>(p);
+    if (static_cast<std::size_t>(at - f.base) >= f.bytes) return CUDA_ERROR_INVALID_VALUE;  // no host pointer
+    *out = reinterpret_cast<CUdeviceptr>(f.device + (at - f.base));
     return CUDA_SUCCESS;
 }
 

@@ -29,6 +29,10 @@ class ExtentSource {
     // Gives back an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;
 
+    // A second mapping of a part of an extent (whole pages, which nobody uses yet), at an address of its own, that may
+    // be moved like any other; null: there can be none.
+    virtual std::byte* alias(Extent) noexcept { return nullptr; }
+
     // True where a forked child gets a snapshot of the extents by itself (the kernel module's copy-on-write); false
     // where parent and child would share them, so that the heap copies in the child (fork.cc).
     virtual bool forks_by_itself() const noexcept = 0;

@@ -4,7 +4,8 @@
 // copies: it replaces each extent by private memory at the same address, before fork() returns in either process.
 //
 //   prepare   the forking thread takes every lock of the heap: the books it forks are in order
-//   child     copies the blocks in use (holes of the file are skipped), forgets the connection, starts without locks
+//   child     copies the blocks in use and the memory that they are lent to (loans.h; holes of the file are skipped),
+//             forgets the connection, starts without locks
 //   parent    waits until the child has copied, with the locks: no block that the child needs is freed and used again
 //
 // Other threads of the parent go on and may write into blocks while the child copies them, which a kernel's fork would
@@ -15,15 +16,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/loans.h"
+#include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registrations.h"
 #include "guest-allocator/heap/small.h"
@@ -57,40 +58,22 @@ template <class F> void each_extent(F visit) noexcept {
 // Where in `file` the mapping has the byte at `address`, by the kernel's own list; -1 if it maps another file there.
 off_t offset_in(int file, const void* address) noexcept {
     struct stat wanted;
-    const int maps = fstat(file, &wanted) ? -1 : open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (maps < 0) return -1;
-    const auto at = reinterpret_cast<std::uintptr_t>(address);
-    off_t found = -1;
-    char text[4096];
-    std::size_t held = 0;
-    for (ssize_t n; found < 0 && (n = read(maps, text + held, sizeof text - 1 - held)) > 0;) {
-        text[held += static_cast<std::size_t>(n)] = 0;
-        char* line = text;
-        for (char* end; (end = std::strchr(line, '\n')); line = end + 1) {
-            unsigned long begin, behind, offset, inode;
-            unsigned major_, minor_;
-            *end = 0;
-            if (sscanf(line, "%lx-%lx %*s %lx %x:%x %lu", &begin, &behind, &offset, &major_, &minor_, &inode) == 6 &&
-                begin <= at && at < behind && inode == wanted.st_ino && makedev(major_, minor_) == wanted.st_dev)
-                found = static_cast<off_t>(offset + (at - begin));
-        }
-        held = std::strlen(line);
-        std::memmove(text, line, held);
-        if (held > sizeof text / 2) held = 0;  // a line without end: none of ours
-    }
-    close(maps);
-    return found;
+    Mapping m;
+    if (fstat(file, &wanted)) return -1;
+    Maps maps;
+    if (!maps.find(address, m) || m.inode != wanted.st_ino || m.device != wanted.st_dev) return -1;
+    return static_cast<off_t>(m.offset + (reinterpret_cast<std::uintptr_t>(address) - m.begin));
 }
 
-// Copies an extent's bytes from the region to private memory, which is zeros. Reading a hole of shared memory would
-// fill it, so where there is a file its holes are left out; and read() from it takes half as long as memcpy, which
-// faults on both sides.
+// Copies bytes from the region, from `from` on, to private memory, which is zeros. Reading a hole of shared memory
+// would fill it, so where there is a file its holes are left out; and read() from it takes half as long as memcpy,
+// which faults on both sides.
 class Copier {
   public:
-    Copier(Extent extent, int file) : from_(extent.address), file_(file) {
+    Copier(const std::byte* from, int file) : from_(from), file_(file) {
         if (file_ >= 0 && (start_ = offset_in(file_, from_)) < 0) file_ = -1;
     }
-    // [at, at + bytes) of the extent, to `to`.
+    // [at, at + bytes) of them, to `to`.
     void copy(std::byte* to, std::size_t at, std::size_t bytes) noexcept {
         const std::size_t end = at + bytes;
         for (std::size_t hole, begin = at; begin < end; begin = hole) {
@@ -125,7 +108,7 @@ class Copier {
 };
 
 void snapshot(Use use, Extent extent, int file) noexcept {
-    Copier copier(extent, file);
+    Copier copier(extent.address, file);
     constexpr std::size_t huge = std::size_t{2} << 20;  // aligned to it, the move below moves page tables, not entries
     auto* raw = static_cast<std::byte*>(
         mmap(nullptr, extent.bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -147,7 +130,20 @@ void snapshot(Use use, Extent extent, int file) noexcept {
     if (const std::size_t behind = huge - static_cast<std::size_t>(to - raw)) munmap(to + extent.bytes, behind);
 }
 
+// What of the region is lent to other addresses is no less shared. It is copied before the extents are, from which it
+// is.
+void part_lent(int file) noexcept {
+    part_loans(file, [](int file, std::byte* where, const std::byte* from, std::size_t bytes) {
+        void* to = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (to == MAP_FAILED) die("no memory for a forked child's copy of registered memory");
+        Copier(from, file).copy(static_cast<std::byte*>(to), 0, bytes);
+        if (mremap(to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, where) != where)
+            die("a forked child cannot take its copy of registered memory into place", where);
+    });
+}
+
 void prepare() noexcept {
+    lock_loans();
     growth.lock();
     pageable.freeze();
     pinned.freeze();
@@ -173,6 +169,7 @@ void parent() noexcept {
     pinned.thaw();
     pageable.thaw();
     growth.unlock();
+    unlock_loans();
 }
 
 void child() noexcept {
@@ -180,6 +177,7 @@ void child() noexcept {
         kept_by_copy = !connection.source->forks_by_itself();
         forget_statistics();
         const int file = kept_by_copy ? connection.source->file() : -1;
+        if (kept_by_copy) part_lent(file);
         each_extent([&](std::size_t first, Use use, Extent extent) {
             if (kept_by_copy) snapshot(use, extent, file);
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
@@ -193,6 +191,7 @@ void child() noexcept {
         pinned.forget_all();
         small::forget_all();
         forget_registrations();
+        forget_loans();
     }
     if (copied[1] >= 0) {
         close(copied[0]);
@@ -204,6 +203,7 @@ void child() noexcept {
     pinned.reset();
     unlock_registrations();
     growth.reset();
+    unlock_loans();
 }
 
 }  // namespace

@@ -235,8 +235,9 @@ Found find(const void* p) noexcept {
     if (use == Use::none || use == Use::kept_pages || use == Use::kept_small) return {};
     if (use == Use::small) return {Kind::pageable};
     const Pages::Info info = pool(use).info(p);
-    if (!info.base || info.hidden) return {};
-    return {use == Use::pinned ? Kind::pinned : Kind::pageable, info.base, info.bytes, info.flags};
+    if (!info.base) return {};
+    if (Found found; info.hidden) return find_lent(p, found), found;
+    return {use == Use::pinned ? Kind::pinned : Kind::pageable, info.base, info.bytes, info.flags, info.base};
 }
 
 Kind kind_of(const void* p, std::size_t bytes) noexcept {
@@ -248,6 +249,13 @@ Kind kind_of(const void* p, std::size_t bytes) noexcept {
         case Use::small: return Kind::pageable;
         default: return Kind::outside;
     }
+}
+
+std::byte* reach(const void* p, std::size_t bytes) noexcept {
+    auto* const at = static_cast<std::byte*>(const_cast<void*>(p));
+    if (in_region(p, bytes)) return at;
+    Found found;
+    return find_registered(p, bytes, found) && found.device ? found.device + (at - found.base) : nullptr;
 }
 
 void trim(bool all) noexcept {

@@ -61,19 +61,28 @@ bool pinned_free(void* p) noexcept;
 enum class Kind { outside, pageable, pinned, registered };
 
 // What stands at an address. `base` and `bytes` are the whole block's as the program asked for it (pinned, registered)
-// or the run of pages that holds it (pageable); of small pageable blocks and memory outside they stay empty.
+// or the run of pages that holds it (pageable); of small pageable blocks and memory outside they stay empty. `device`
+// is where the device finds the byte at `base`: there, or, of registered memory that lies outside the region, in the
+// pages lent to it (loans.h); null if it does not.
 struct Found {
     Kind kind = Kind::outside;
     std::byte* base = nullptr;
     std::size_t bytes = 0;
     unsigned flags = 0;
+    std::byte* device = nullptr;
 };
+// For an address at which the program, or the device, finds the memory.
 Found find(const void* p) noexcept;
 // The kind alone, of the range's first byte, for the path of a copy: a load and a range check while nothing is
 // registered. Registered only if one registered range holds all of it.
 Kind kind_of(const void* p, std::size_t bytes) noexcept;
 
-// cudaHostRegister's bookkeeping. The values are CUDA's own error numbers.
+// Where the device finds the bytes of [p, p + bytes): in the region itself, or in what was lent to a registered range
+// that holds all of them. Null: nowhere, such memory must be staged.
+std::byte* reach(const void* p, std::size_t bytes) noexcept;
+
+// cudaHostRegister. Memory outside the region becomes region memory in place, if it can (loans.h); it is registered in
+// any case. The values are CUDA's own error numbers.
 enum class Registration : int {
     done = 0,
     invalid = 1,               // null, empty, or past the end of the address space

@@ -35,7 +35,7 @@ struct Run {
     std::uint32_t flags;       // of a used run: the driver layer's
     std::uint32_t slack;       // of a used run: bytes that the program did not ask for
     std::atomic<State> state;  // interior unless a run begins here; from and to `free` only under the lock
-    bool hidden;               // of a used run: a staging buffer, no program has ever seen its address
+    bool hidden;               // of a used run: a staging buffer, or lent: no program looks at its address
 
     State is() const noexcept { return state.load(std::memory_order_relaxed); }
     void become(State s) noexcept { state.store(s, std::memory_order_relaxed); }
@@ -88,7 +88,8 @@ class Pages {
     // An extent that has stood empty for `seconds` or longer, no longer in the pool; address null: there is none.
     Extent retire(std::uint32_t seconds) noexcept;
 
-    // For a fork: calls visit(address, bytes) for each block of an extent. The caller holds the lock.
+    // For a fork: calls visit(address, bytes) for each block of an extent that a program may know. The caller holds the
+    // lock.
     template <class F> void each_block(Extent extent, F visit) noexcept;
 
     // Once, before all else.
@@ -137,7 +138,8 @@ inline std::byte* address_of(std::uint32_t at) noexcept {
 template <class F> void Pages::each_block(Extent extent, F visit) noexcept {
     const std::uint32_t end = page_of(extent.address) + static_cast<std::uint32_t>(extent.bytes / page);
     for (std::uint32_t at = page_of(extent.address); at < end; at += books[at].pages)
-        if (books[at].is() == State::used) visit(address_of(at), std::size_t{books[at].pages} * page);
+        if (books[at].is() == State::used && !books[at].hidden)
+            visit(address_of(at), std::size_t{books[at].pages} * page);
 }
 
 }  // namespace barcuda::heap

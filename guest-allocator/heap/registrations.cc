@@ -1,12 +1,11 @@
 // registrations.cc: what cudaHostRegister was told. Of memory in the region it is all there is to do: the pages are
-// pinned and mapped already. Memory outside keeps its registration here as well; its copies are staged.
+// pinned and mapped already. Memory outside is lent pages of the region (loans.h); where that is not possible its
+// registration is kept here all the same, and its copies are staged.
 #include "guest-allocator/heap/registrations.h"
 
-#include <sys/mman.h>
-
-#include <cstring>
-
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/loans.h"
+#include "guest-allocator/heap/ranges.h"
 
 namespace barcuda::heap {
 
@@ -15,77 +14,76 @@ namespace {
 struct Range {
     std::uintptr_t begin, end;
     unsigned flags;
+    std::byte* device;  // where the device finds it; null: nowhere
+
+    Found found() const { return {Kind::registered, reinterpret_cast<std::byte*>(begin), end - begin, flags, device}; }
 };
-
-// Sorted, disjoint. The table moves when it is full; its memory is mapped directly, so that nothing here depends on
-// which malloc is in force.
 Lock lock;
-Range* ranges = nullptr;
-std::size_t capacity = 0;
-std::atomic<std::size_t> count{0};
-
-// The first range that ends behind `at`.
-std::size_t behind(std::uintptr_t at) noexcept {
-    std::size_t low = 0, high = count.load(std::memory_order_relaxed);
-    while (low < high) {
-        const std::size_t middle = (low + high) / 2;
-        if (ranges[middle].end > at) high = middle;
-        else low = middle + 1;
-    }
-    return low;
-}
-
-bool make_room() noexcept {
-    if (count.load(std::memory_order_relaxed) < capacity) return true;
-    const std::size_t bytes = capacity * sizeof(Range), more = bytes ? bytes * 2 : 4 * page;
-    void* to = bytes ? mremap(ranges, bytes, more, MREMAP_MAYMOVE)
-                     : mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (to == MAP_FAILED) return false;
-    ranges = static_cast<Range*>(to);
-    capacity = more / sizeof(Range);
-    return true;
-}
+Ranges<Range> ranges;
 
 }  // namespace
 
 Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept {
     const auto begin = reinterpret_cast<std::uintptr_t>(p);
-    if (!p || !bytes || begin + bytes < begin) return Registration::invalid;
+    const std::uintptr_t end = begin + bytes;
+    if (!p || !bytes || end < begin) return Registration::invalid;
     if (in_region(p, 1) && use_of(p) == Use::pinned) return Registration::already_registered;
-    Locked locked(lock);
-    const std::size_t at = behind(begin), n = count.load(std::memory_order_relaxed);
-    if (at < n && ranges[at].begin < begin + bytes) return Registration::already_registered;
-    if (!make_room()) return Registration::invalid;
-    std::memmove(ranges + at + 1, ranges + at, (n - at) * sizeof(Range));
-    ranges[at] = {begin, begin + bytes, flags};
-    count.store(n + 1, std::memory_order_release);
-    return Registration::done;
+    {
+        Locked locked(lock);
+        if (ranges.overlap(begin, end)) return Registration::already_registered;
+    }
+    auto* const host = static_cast<std::byte*>(p);
+    const bool outside = !in_region(p, bytes);
+    std::byte* const device = outside ? lend(host, bytes) : host;
+    Registration result = Registration::done;
+    {
+        Locked locked(lock);  // again: somebody may have been quicker
+        if (ranges.overlap(begin, end)) result = Registration::already_registered;
+        else if (!ranges.make_room()) result = Registration::invalid;
+        else ranges.add({begin, end, flags, device});
+    }
+    if (result != Registration::done && outside && device) give_back(host, bytes);
+    return result;
 }
 
 Registration unregister_host(void* p) noexcept {
     if (!p) return Registration::invalid;
-    Locked locked(lock);
-    const std::size_t at = behind(reinterpret_cast<std::uintptr_t>(p)), n = count.load(std::memory_order_relaxed);
-    if (at == n || ranges[at].begin != reinterpret_cast<std::uintptr_t>(p)) return Registration::not_registered;
-    std::memmove(ranges + at, ranges + at + 1, (n - at - 1) * sizeof(Range));
-    count.store(n - 1, std::memory_order_release);
+    Found was;
+    {
+        Locked locked(lock);
+        const std::size_t at = ranges.behind(reinterpret_cast<std::uintptr_t>(p));
+        if (at == ranges.count() || ranges[at].begin != reinterpret_cast<std::uintptr_t>(p))
+            return Registration::not_registered;
+        was = ranges[at].found();
+        ranges.remove(at);
+    }
+    if (was.device && was.device != was.base) give_back(was.base, was.bytes);
     return Registration::done;
 }
 
 bool find_registered(const void* p, std::size_t bytes, Found& out) noexcept {
-    if (!count.load(std::memory_order_acquire)) return false;
+    if (!ranges.count()) return false;
     const auto begin = reinterpret_cast<std::uintptr_t>(p);
     Locked locked(lock);
-    const std::size_t at = behind(begin);
-    if (at == count.load(std::memory_order_relaxed) || begin < ranges[at].begin || bytes > ranges[at].end - begin)
-        return false;
-    out = {Kind::registered, reinterpret_cast<std::byte*>(ranges[at].begin), ranges[at].end - ranges[at].begin,
-           ranges[at].flags};
+    const std::size_t at = ranges.behind(begin);
+    if (at == ranges.count() || begin < ranges[at].begin || bytes > ranges[at].end - begin) return false;
+    out = ranges[at].found();
     return true;
+}
+
+bool find_lent(const void* p, Found& out) noexcept {
+    Locked locked(lock);
+    for (std::size_t i = 0; i < ranges.count(); ++i) {
+        out = ranges[i].found();
+        const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(p) - out.device);
+        if (out.device && offset < out.bytes) return true;
+    }
+    out = {};
+    return false;
 }
 
 void lock_registrations() noexcept { lock.lock(); }
 void unlock_registrations() noexcept { lock.unlock(); }
-void forget_registrations() noexcept { count.store(0, std::memory_order_relaxed); }
+void forget_registrations() noexcept { ranges.clear(); }
 
 }  // namespace barcuda::heap

@@ -7,6 +7,9 @@ namespace barcuda::heap {
 // True if one registered range holds all of [p, p + bytes). One load when nothing is registered.
 bool find_registered(const void* p, std::size_t bytes, Found& out) noexcept;
 
+// The registered range, outside the region, whose pages the device finds at p.
+bool find_lent(const void* p, Found& out) noexcept;
+
 // For fork.cc.
 void lock_registrations() noexcept;
 void unlock_registrations() noexcept;

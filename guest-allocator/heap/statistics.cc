@@ -162,6 +162,17 @@ void report(int fd) noexcept {
         text.line("  forks                  %llu, %.1f %s copied in this process",
                   static_cast<unsigned long long>(s.forks.get()), forked.value, forked.unit);
 
+    const char* const reasons[] = {"not private memory to read and write", "a stack",
+                                   "a page shared with another registration", "no room in the region",
+                                   "no userfaultfd"};
+    static_assert(std::size(reasons) == static_cast<std::size_t>(Refusal::refusals));
+    if (const Size lent(s.lent_bytes.get()); s.lent.get())
+        text.line("  registered             %llu in place, %.1f %s", static_cast<unsigned long long>(s.lent.get()),
+                  lent.value, lent.unit);
+    for (std::size_t i = 0; i < std::size(reasons); ++i)
+        if (const auto n = s.not_lent[i].get())
+            text.line("  registered, staged     %llu: %s", static_cast<unsigned long long>(n), reasons[i]);
+
     // The ten hottest places, by bytes. Selection from 256: no sorting, no memory.
     std::uint64_t below = ~std::uint64_t{0};
     for (int line = 0; line < 10; ++line) {

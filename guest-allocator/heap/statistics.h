@@ -19,6 +19,9 @@ struct Copies {
     void add(std::size_t n) noexcept { calls.add(), bytes.add(n); }
 };
 
+// Why registered memory outside the region did not become region memory in place.
+enum class Refusal { foreign, stack, shared_page, full, no_faults, refusals };
+
 struct Statistics {
     // The driver layer's: each host side of a copy is one of these.
     Copies zero_copy;  // source or target lay in the region
@@ -31,6 +34,8 @@ struct Statistics {
     Count peak_bytes;                 // most that was held
     Count fallbacks, fallback_bytes;  // allocations meant for the region that went to ordinary memory
     Count forks, fork_bytes;          // snapshots taken in children, and what was copied (parent's count stays)
+    Count lent, lent_bytes;           // registrations of memory outside that became zero-copy in place
+    Count not_lent[static_cast<std::size_t>(Refusal::refusals)];  // and those that did not
 };
 extern Statistics statistics;
 

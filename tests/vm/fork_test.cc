@@ -109,6 +109,33 @@ TEST_F(Fork, TwoChildrenOfDifferentTimesEachSeeTheirOwn) {
     for (pid_t pid : children) EXPECT_EQ(status_of(pid), 0);
 }
 
+TEST_F(Fork, WhatWasMovedIsPartOfTheSnapshotAtBothAddresses) {
+    constexpr std::size_t part = 4 * BARCUDA_PAGE;
+    char* const elsewhere = static_cast<char*>(mmap(nullptr, part, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    const auto moved = [&](std::size_t page) {
+        return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(elsewhere + page * BARCUDA_PAGE));
+    };
+    ASSERT_EQ(mremap(memory, part, part, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), elsewhere);
+    ASSERT_EQ(client->map_at(memory, part), 0);
+    for (std::size_t i = 0; i < 4; ++i) word(i) = 1;
+    Gate written, done;
+    const pid_t pid = start_child([&] {
+        moved(3) = 5;
+        done.open_for();
+        written.wait();
+        return moved(0) == 1 && word(0) == 1 && moved(1) == 1 && word(1) == 1 && moved(3) == 5 ? 0 : 1;
+    });
+    done.wait();
+    moved(0) = 2;  // either side of it
+    word(1) = 2;
+    EXPECT_EQ(moved(3), 1u) << "the child's write is its own";
+    written.open_for();
+    EXPECT_EQ(status_of(pid), 0);
+    EXPECT_EQ(word(0), 2u);
+    EXPECT_EQ(moved(1), 2u);
+    munmap(elsewhere, part);
+}
+
 TEST_F(Fork, AnOwnerMayExitBeforeItsChildren) {
     Gate owner_gone;
     int results[2];

@@ -275,18 +275,52 @@ TEST(Extents, AreCountedByPageInTheirGrants) {
     EXPECT_EQ(observe(c.grant(1).mapped), 0u);
 }
 
-TEST(Extents, CannotBeMovedOrGrown) {
+TEST(Extents, CannotBeGrownOrDoubled) {
     Client c;
     ASSERT_EQ(c.map_extents(0, 2), 0);
     std::strcpy(c.address(), "here");
-    char* elsewhere = static_cast<char*>(mmap(nullptr, BARCUDA_GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    EXPECT_EQ(mremap(c.address(), BARCUDA_GRANULE, BARCUDA_GRANULE, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere),
-              MAP_FAILED);
     EXPECT_EQ(mremap(c.address(1), BARCUDA_GRANULE, 2 * BARCUDA_GRANULE, MREMAP_MAYMOVE), MAP_FAILED);
     EXPECT_EQ(mremap(c.address(), 0, BARCUDA_GRANULE, MREMAP_MAYMOVE), MAP_FAILED) << "no second mapping";
     EXPECT_STREQ(c.address(), "here");
     EXPECT_EQ(observe(c.grant(0).mapped), pages_of_granule);
     EXPECT_EQ(observe(c.grant(1).mapped), pages_of_granule);
+}
+
+// What the library lends to memory elsewhere (Region::map_again).
+TEST(Extents, MayBeMovedAndMappedAnewAndBothAreTheSameMemory) {
+    Client c;
+    ASSERT_EQ(c.map_extents(), 0);
+    constexpr std::size_t part = 5 * BARCUDA_PAGE;
+    char* const own = c.address() + 3 * BARCUDA_PAGE;
+    std::strcpy(own + BARCUDA_PAGE, "here");
+    char* elsewhere = static_cast<char*>(mmap(nullptr, part, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(mremap(own, part, part, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere), elsewhere);
+    EXPECT_STREQ(elsewhere + BARCUDA_PAGE, "here");
+    EXPECT_EQ(observe(c.grant().mapped), pages_of_granule) << "a move maps nothing new";
+    ASSERT_EQ(c.map_at(own, part), 0);
+    EXPECT_EQ(observe(c.grant().mapped), pages_of_granule + 5) << "two mappings are counted twice";
+    EXPECT_STREQ(own + BARCUDA_PAGE, "here");
+    std::strcpy(own + 4 * BARCUDA_PAGE, "from one side");
+    EXPECT_STREQ(elsewhere + 4 * BARCUDA_PAGE, "from one side");
+    std::strcpy(elsewhere, "from the other");
+    EXPECT_STREQ(own, "from the other");
+    munmap(elsewhere + 2 * BARCUDA_PAGE, BARCUDA_PAGE);
+    EXPECT_EQ(observe(c.grant().mapped), pages_of_granule + 4);
+    munmap(c.address(), BARCUDA_GRANULE);
+    EXPECT_EQ(observe(c.grant().mapped), 4u) << "what was moved is held, wherever it lies";
+    EXPECT_STREQ(elsewhere, "from the other");
+    munmap(elsewhere, part);
+    EXPECT_EQ(observe(c.grant().mapped), 0u);
+}
+
+TEST(Extents, MoveWithAllTheirPiecesOrNotAtAll) {
+    Client c;
+    ASSERT_EQ(c.map_extents(), 0);
+    char* elsewhere = static_cast<char*>(mmap(nullptr, BARCUDA_GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(c.map_at(c.address() + BARCUDA_PAGE, BARCUDA_PAGE, MAP_SHARED | MAP_FIXED), 0);
+    EXPECT_EQ(mremap(c.address(), BARCUDA_GRANULE, BARCUDA_GRANULE, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere),
+              MAP_FAILED);
+    EXPECT_EQ(observe(c.grant().mapped), pages_of_granule);
     munmap(elsewhere, BARCUDA_GRANULE);
 }
 

@@ -37,8 +37,11 @@ class MemfdSource final : public ExtentSource {
     Extent window() const noexcept override { return window_; }
     bool grant(std::size_t bytes, Extent& out) noexcept override;
     void release(Extent extent) noexcept override;
+    std::byte* alias(Extent part) noexcept override;
     bool forks_by_itself() const noexcept override { return false; }
     int file() const noexcept override;
+
+    bool refuse_aliases = false;
 
     std::size_t granted() const noexcept { return granted_.load(); }  // bytes out now
     std::size_t most() const noexcept { return most_.load(); }
@@ -75,6 +78,12 @@ inline int MemfdSource::file() const noexcept {
     snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", reinterpret_cast<unsigned long>(window_.address),
              reinterpret_cast<unsigned long>(window_.address) + window_.bytes);
     return ::open(path, O_RDONLY | O_CLOEXEC);
+}
+
+// Shared memory whose length is said to be 0 is not moved but mapped again.
+inline std::byte* MemfdSource::alias(Extent part) noexcept {
+    void* p = refuse_aliases ? MAP_FAILED : mremap(part.address, 0, part.bytes, MREMAP_MAYMOVE);
+    return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 
 inline bool MemfdSource::grant(std::size_t bytes, Extent& out) noexcept {

@@ -15,6 +15,7 @@ struct Guest {
     void free_id(std::uint64_t) {}
     bool knows(std::uint64_t) const { return true; }
     std::uint64_t offset_of(const void*) const { return offset; }
+    std::uint64_t on_device(std::uint64_t address, std::size_t) const { return address; }
     std::uint64_t offset = 0x1000;
 };
 

@@ -1,0 +1,32 @@
+// fill.cc: the synchronous fills. Of the GPU's own memory they are posted, as natively; of memory that the CPU sees they
+// wait until it may look, as CUDA documents it for pinned memory.
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/copy.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/fence.h"
+
+namespace barcuda {
+namespace {
+
+template <Op op, class... Rest> CUresult fill(CUdeviceptr to, Rest... rest) {
+    const CUresult r = command<op>(to, rest...);
+    return r == CUDA_SUCCESS && !is_device(to) ? wait_for(nullptr) : r;
+}
+
+}  // namespace
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n) { return fill<Op::cuMemsetD8_v2>(to, value, n); }
+CU cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n) { return fill<Op::cuMemsetD16_v2>(to, value, n); }
+CU cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t n) { return fill<Op::cuMemsetD32_v2>(to, value, n); }
+CU cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) {
+    return fill<Op::cuMemsetD2D8_v2>(to, pitch, value, width, height);
+}
+CU cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) {
+    return fill<Op::cuMemsetD2D16_v2>(to, pitch, value, width, height);
+}
+CU cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height) {
+    return fill<Op::cuMemsetD2D32_v2>(to, pitch, value, width, height);
+}
