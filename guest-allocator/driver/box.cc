@@ -153,6 +153,10 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     if (!near_source || !near_target) return staged(c, source, target, from_host, stream);
     put_source(c, from);
     put_target(c, to);
+    if (to_host) {
+        const Bounds b(to, c);
+        heap::keep(b.first, b.bytes);
+    }
     if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;
     const bool free_to_go =
         until == Until::reusable && (!from_host || pinned(source, c)) && (!to_host || pinned(target, c));

@@ -203,7 +203,9 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
-    if (!heap::reach(to, bytes)) return fetch_staged(to, from, bytes, stream);
+    const void* const near = heap::reach(to, bytes);
+    if (!near) return fetch_staged(to, from, bytes, stream);
+    heap::keep(near, bytes);
     heap::statistics.zero_copy.add(bytes);
     if (CUresult r = command<Op::cuMemcpyDtoHAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return until == Until::reusable && pinned(to, bytes) ? CUDA_SUCCESS : wait_for(stream);

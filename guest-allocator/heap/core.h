@@ -115,6 +115,10 @@ extern Pages pageable, pinned;
 void watch_forks() noexcept;
 void forget(void* p) noexcept;
 
+// keep.cc, called by fork.cc in the parent, and in the child.
+void note_fork() noexcept;
+void forget_forks() noexcept;
+
 void note_fallback(std::size_t bytes) noexcept;         // statistics.cc
 void forget_statistics() noexcept;                      // in a child: the counts are the parent's
 void report_at_exit(const char* destination) noexcept;  // statistics.cc

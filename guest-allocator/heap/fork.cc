@@ -164,6 +164,7 @@ void parent() noexcept {
         errno = before;
         statistics.forks.add();
     }
+    note_fork();
     self.forking = false;
     unlock_registrations();
     pinned.thaw();
@@ -192,6 +193,7 @@ void child() noexcept {
         small::forget_all();
         forget_registrations();
         forget_loans();
+        forget_forks();
     }
     if (copied[1] >= 0) {
         close(copied[0]);

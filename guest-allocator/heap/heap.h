@@ -97,6 +97,10 @@ Registration unregister_host(void* p) noexcept;
 void* staging_alloc(std::size_t bytes) noexcept;
 void staging_free(void* p) noexcept;
 
+// Before the device is asked to write to a part of the region: children that were forked before do not see it
+// (keep.cc).
+void keep(const void* p, std::size_t bytes) noexcept;
+
 // Gives extents that have stood empty for a while back to the host; all empty ones if `all`. The heap does so itself
 // when it grows and once in a thousand frees; the driver layer may when it is about to wait for long, for the sake of
 // programs that then do nothing else.
