@@ -67,6 +67,7 @@ Error Client::connect() noexcept {
     reserve(header().base + header().size, BARCUDA_DEVICE_END);
     channel_.client().pid = static_cast<barcuda_u32>(getpid());
     strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
+    bell_.open(region_, channel_);
     alignas(Queue) static char room[sizeof(Queue)];
     queue_ = new (room) Queue(*this, channel_);
     return {};
@@ -111,10 +112,26 @@ const Pace& Patience::pace() noexcept {
         const bool own_kernel = client && client->region_.kind() == Region::Kind::uio;
         cpu_set_t cores;
         const bool few = !own_kernel && (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2);
-        return Pace{
-            .spin = few ? 20u : 500u, .yield = few ? 2'000u : 20'000u, .nap_min = 50, .nap_max = 1000, .ask = 100'000};
+        return Pace{.spin = few ? 20u : 500u,
+                    .yield = few ? 2'000u : 20'000u,
+                    .nap_min = 50,
+                    .nap_max = 1000,
+                    .sleep = 100'000,
+                    .ask = 100'000};
     }();
     return chosen;
+}
+
+void Patience::Woken::sleep(std::uint64_t nanoseconds) noexcept {
+    Client& client = *Client::current();
+    if (announced) return client.bell().sleep(seen, nanoseconds), seen = client.bell().seen(), void();
+    announced = true;
+    seen = client.bell().seen();
+    client.queue().announce();
+}
+
+Patience::~Patience() {
+    if (waiter_.with().announced) Client::current()->queue().retract();
 }
 
 void Patience::look_for_host(Client& client) noexcept {

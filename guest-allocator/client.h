@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "guest-allocator/bell.h"
 #include "guest-allocator/heap/extents.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/queue.h"
@@ -26,6 +27,7 @@ class Client final : public heap::ExtentSource {
     const barcuda_device* device(int ordinal) const;  // null: no such device
     barcuda_status& status() { return channel_.status(); }
     Queue& queue() { return *queue_; }
+    Bell& bell() { return bell_; }
     const Channel& channel() const { return channel_; }
 
     // What posted work has done since the last question: a GPU fault (sticky), the failure of a posted command, or
@@ -66,6 +68,7 @@ class Client final : public heap::ExtentSource {
     static std::atomic<Client*> ready_;
     Region region_;
     Channel channel_;
+    Bell bell_;
     Queue* queue_ = nullptr;
     std::atomic<std::uint64_t> failures_seen_{0};
     std::atomic_flag complained_;

@@ -2,8 +2,30 @@
 
 #include "guest-allocator/client.h"
 #include "guest-allocator/patience.h"
+#include "shm-device/trace.h"
 
 namespace barcuda {
+
+Queue::Queue(Client& client, const Channel& channel)
+    : client_(client),
+      channel_(channel),
+      fenced_(client.bell().fenced()),
+      queue_(virtqueue::in_channel(channel.memory)) {
+    queue_.disable_wake();  // nobody sleeps
+}
+
+void Queue::kick() noexcept { client_.bell().kick(); }
+
+void Queue::announce() noexcept {
+    std::lock_guard lock(mutex_);
+    ++sleepers_;
+    queue_.enable_wake();  // each fences for itself: what follows is its own last look
+}
+
+void Queue::retract() noexcept {
+    std::lock_guard lock(mutex_);
+    if (--sleepers_ == 0) queue_.disable_wake();
+}
 
 void Queue::reap() noexcept {
     completed_.store(queue_.reap(), std::memory_order_release);
@@ -28,7 +50,10 @@ char* Queue::reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsi
         if (freed_ != before) continue;
         if ((failed_ = client_.ended()) != CUDA_SUCCESS) return nullptr;
         lock.unlock();
-        patience.wait(client_);
+        {
+            const trace::Slice slice("wait for room");
+            patience.wait(client_);
+        }
         lock.lock();
     }
 }

@@ -21,8 +21,7 @@ class Client;
 
 class Queue {
   public:
-    Queue(Client& client, const Channel& channel)
-        : client_(client), channel_(channel), queue_(virtqueue::in_channel(channel.memory)) {}
+    Queue(Client& client, const Channel& channel);
 
     struct Ticket {
         std::uint64_t sequence = 0;  // 0: nothing was submitted
@@ -31,17 +30,28 @@ class Queue {
     };
     // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
     // `work`: the GPU will have something to do.
-    template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, Write write) noexcept {
+    template <class Write>
+    Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, Write write) noexcept {
         request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
         std::unique_lock lock(mutex_);
         char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};
         if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
-        return post(at, request_bytes, reply_bytes);
+        const Ticket ticket = post(at, request_bytes, reply_bytes);
+        if (!queue_.should_kick(fenced_)) [[likely]]
+            return ticket;
+        lock.unlock();
+        kick();
+        return ticket;
     }
-    std::uint64_t work() const noexcept { return work_.load(std::memory_order_relaxed); }  // commands so far that were work
+    std::uint64_t work() const noexcept {
+        return work_.load(std::memory_order_relaxed);
+    }  // commands so far that were work
     CUresult await(const Ticket& ticket) noexcept;
+    // A thread will sleep (bell.h), or sleeps no more: the worker must know as long as one does.
+    void announce() noexcept;
+    void retract() noexcept;
     void finish(const Ticket& ticket) noexcept {
         held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
     }
@@ -50,11 +60,14 @@ class Queue {
     char* reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept;
     Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
     void reap() noexcept;  // under the lock
+    void kick() noexcept;
 
     Client& client_;
     const Channel channel_;
+    const bool fenced_;  // the worker fences for us: virtqueue.h, should_kick()
     std::mutex mutex_;
     virtqueue::Driver<> queue_;
+    unsigned sleepers_ = 0;  // threads
     alignas(64) std::atomic<std::uint64_t> completed_{0};
     std::atomic<std::uint64_t> work_{0};  // written under the lock
     // Command memory is a ring: positions only grow; position % size is where. A chain's memory is free again when the

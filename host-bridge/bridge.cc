@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -28,9 +29,11 @@ namespace {
 // glibc 2.36 declares pidfd_open without extern "C".
 int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-// How soon a new client is noticed, and how much looking costs: a few dozen loads and a system call each time. The second is
-// for a bridge that has had nothing to do for a while.
-constexpr int look_every_ms = 2, idle_look_every_ms = 8, idle_after_looks = 500;
+// How soon a new client is noticed, and how much looking costs: some loads and a system call each time. Whatever is
+// heard (a worker's wish or end, the doorbell, a program that opens or closes the region's file) makes the bridge look
+// often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks for
+// its heart's sake; one that a plain VM may come to must go on looking.
+constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
 
 std::string describe_end(int status) {
     if (WIFSIGNALED(status))
@@ -39,6 +42,12 @@ std::string describe_end(int status) {
 }
 
 }  // namespace
+
+// How long to wait for something to be heard, in milliseconds.
+int Bridge::patience() const {
+    if (quiet_looks_ <= idle_after_looks) return look_every_ms;
+    return (doorbell_ || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
+}
 
 Bridge::~Bridge() {
     for (Worker& w : waiting_) stop_worker(w);
@@ -59,6 +68,12 @@ int Bridge::run() {
     if (std::string e = publish_devices(region_, library_); !e.empty()) return spdlog::critical("{}", e), 1;
     grants_ =
         std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
+    if (!options_.doorbell.empty())
+        if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
+            return spdlog::critical("{}", e), 1;
+    opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_CLOSE) < 0)
+        close(opens_), opens_ = -1;
     clients_.resize(region_.header().channel_count);
     for (std::uint32_t i = 0; i < region_.header().channel_count; ++i)  // what an earlier bridge left behind
         if (const barcuda_slot& s = region_.slots()[i]; observe(s.closed) != observe(s.reclaimed)) reclaim(i);
@@ -80,21 +95,27 @@ int Bridge::run() {
     }
 
     for (std::vector<pollfd> fds;;) {
-        fds.assign(1, {signal_fd, POLLIN, 0});
-        std::vector<Client*> at;  // who stands behind fds[1 + 2 * i] (link) and fds[2 + 2 * i] (pid)
+        fds.assign({{signal_fd, POLLIN, 0}, {opens_, POLLIN, 0}});
+        doorbell_.watch(fds);
+        const std::size_t first = fds.size();
+        std::vector<Client*> at;  // who stands behind fds[first + 2 * i] (link) and the next (pid)
         for (auto& c : clients_)
             if (c && c->worker.pid > 0) {
                 fds.push_back({c->worker.link, POLLIN, 0});
                 fds.push_back({c->worker.pidfd, POLLIN, 0});
                 at.push_back(c.get());
             }
-        const int events = poll(fds.data(), fds.size(), quiet_looks_ > idle_after_looks ? idle_look_every_ms : look_every_ms);
+        const int events = poll(fds.data(), fds.size(), patience());
         quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
         publish(region_.host_header().heartbeat, region_.header().heartbeat + 1);
         if (fds[0].revents) break;
+        if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
+            spdlog::debug("inotify: {}", strerror(errno));
+        if (doorbell_.answer(&fds[2]))
+            for (Client* client : at) client->bell.relay();
         for (std::size_t i = 0; i < at.size(); ++i) {
-            if (fds[1 + 2 * i].revents & POLLIN) answer_wish(*at[i]);
-            if (fds[2 + 2 * i].revents) worker_ended(*at[i]);
+            if (fds[first + 2 * i].revents & POLLIN) answer_wish(*at[i]);
+            if (fds[first + 2 * i + 1].revents) worker_ended(*at[i]);
         }
         look_at_slots();
     }
@@ -121,8 +142,9 @@ bool Bridge::start_worker(Worker& worker) {
     if (pid == 0) {
         // By way of descriptors that are nobody's: either target may be the other's source.
         const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
-        dup2(region, region_fd), dup2(link, link_fd);
-        close_range(link_fd + 1, ~0u, 0);
+        const int doorbell = fcntl(doorbell_.guest(), F_DUPFD, 16);
+        dup2(region, region_fd), dup2(link, link_fd), dup2(doorbell, doorbell_fd);
+        close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -166,7 +188,8 @@ void Bridge::admit(std::uint32_t slot) {
         client->worker = waiting_.back();
         waiting_.pop_back();
     }
-    const Assignment job{region_.header().base, client->channel.offset, slot, client->opening};
+    client->bell = Bell(client->channel, doorbell_.guest());
+    const Assignment job{region_.header().base, client->channel.offset, slot, client->opening, bool(doorbell_)};
     send(client->worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client->opening);
@@ -181,12 +204,13 @@ void Bridge::worker_ended(Client& client) {
     close(client.worker.pidfd), close(client.worker.link);
     client.worker = {};
     barcuda_status& page = client.channel.status();
-    if (observe(page.state) > BARCUDA_STATE_READY) return;  // it has said why itself
+    if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
     const std::string why = "the worker process " + describe_end(status);
     spdlog::error("channel {}: {}", client.channel.index, why);
     std::strncpy(page.message, why.c_str(), sizeof page.message - 1);
     publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
     publish(page.state, static_cast<std::uint32_t>(BARCUDA_STATE_DEAD));
+    client.bell.wake();
 }
 
 void Bridge::answer_wish(Client& client) {
@@ -240,6 +264,7 @@ void Bridge::say_goodbye() {
             std::strncpy(page.message, "the bridge has been stopped", sizeof page.message - 1);
             publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
             publish(page.state, static_cast<std::uint32_t>(BARCUDA_STATE_GONE));
+            client->bell.wake();
         }
         stop_worker(client->worker);
     }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "host-bridge/bell.h"
+#include "host-bridge/doorbell.h"
 #include "host-bridge/grants.h"
 #include "shm-device/region.h"
 
@@ -19,8 +21,10 @@ struct BridgeOptions {
     std::uint64_t base = 0;
     bool overwrite = false;
     std::string device = "auto";
-    unsigned warm = 1;  // workers that wait with their context ready
-    int ready_fd = -1;  // a line is written here once guests may come
+    unsigned warm = 1;     // workers that wait with their context ready
+    std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
+    bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
+    int ready_fd = -1;     // a line is written here once guests may come
 };
 
 class Bridge {
@@ -38,12 +42,14 @@ class Bridge {
     struct Client {
         Worker worker;
         Channel channel;
+        Bell bell;
         std::uint32_t opening = 0;
     };
 
     bool start_worker(Worker& worker);
     void stop_worker(Worker& worker);
     void keep_warm();
+    int patience() const;
     void look_at_slots();
     void admit(std::uint32_t slot);
     void reclaim(std::uint32_t slot);
@@ -56,6 +62,8 @@ class Bridge {
     int quiet_looks_ = 0;  // since anything last happened
     std::string library_;
     Region region_;
+    Doorbell doorbell_;
+    int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
     std::vector<Worker> waiting_;                   // warm workers

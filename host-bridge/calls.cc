@@ -11,7 +11,7 @@ namespace {
 std::atomic<Calls*> serving{nullptr};  // a worker has one client
 }
 
-Calls::Calls(barcuda_calls* page) : page_(page) {
+Calls::Calls(barcuda_calls* page, const Bell& bell) : page_(page), bell_(bell) {
     if (page) serving.store(this, std::memory_order_release);
 }
 
@@ -28,10 +28,15 @@ void Calls::ask(std::uint64_t function, CUresult status) {
     page_->function = function;
     page_->status = static_cast<std::int32_t>(status);
     publish(page_->asked, ++asked_);
+    bell_.wake();
     // A guest that never answers keeps its own stream waiting, and ends with its worker.
-    for (unsigned turn = 0; observe(page_->done) != asked_; ++turn)
+    for (unsigned turn = 0;; ++turn) {
+        const std::uint32_t seen = turn < 4000 ? 0 : bell_.kicks();
+        if (observe(page_->done) == asked_) return;
         if (turn < 2000) __builtin_ia32_pause();
-        else std::this_thread::sleep_for(turn < 4000 ? 20us : 500us);
+        else if (turn < 4000) std::this_thread::sleep_for(20us);
+        else bell_.sleep(seen, 100'000'000);  // the answer comes with a kick
+    }
 }
 
 }  // namespace barcuda

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <mutex>
 
-#include "shm-device/layout.h"
+#include "host-bridge/bell.h"
 
 namespace barcuda {
 
 class Calls {
   public:
-    explicit Calls(barcuda_calls* page);
+    explicit Calls(barcuda_calls* page, const Bell& bell = {});
 
     // What the driver is given; `function` is the guest's number, as a pointer.
     static void CUDA_CB run(void* function);
@@ -23,6 +23,7 @@ class Calls {
     void ask(std::uint64_t function, CUresult status);
 
     barcuda_calls* const page_;
+    const Bell bell_;
     std::mutex mutex_;
     std::uint64_t asked_ = 0;  // ours: the word in the region is only told
 };

@@ -5,11 +5,33 @@
 
 namespace barcuda {
 
-ChannelReader::ChannelReader(const Channel& channel)
+ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
     : channel_(channel),
       queue_(virtqueue::in_channel(channel.memory)),
+      bell_(bell),
       copy_(new std::byte[BARCUDA_COMMANDS_SIZE]),
-      reply_(new std::byte[BARCUDA_COMMANDS_SIZE]) {}
+      reply_(new std::byte[BARCUDA_COMMANDS_SIZE]) {
+    queue_.disable_kick();  // awake
+}
+
+void ChannelReader::sleep(std::uint64_t nanoseconds) {
+    if (announced_) {
+        overslept_ = !bell_.sleep(seen_, nanoseconds);
+        seen_ = bell_.kicks();
+    } else {
+        announced_ = true;
+        seen_ = bell_.kicks();
+        queue_.enable_kick();  // whether something came meanwhile, the caller sees for himself
+    }
+}
+
+void ChannelReader::awake() {
+    // A client that says that it kicks, and does not: behind a door that does not let kicks through. Once may be
+    // chance.
+    if (overslept_ && bell_.kicks() == seen_ && ++unkicked_ == 3) bell_.deaf();
+    overslept_ = announced_ = false;
+    queue_.disable_kick();
+}
 
 std::byte* ChannelReader::locate(const virtqueue::Buffer& buffer) const {
     const std::uint64_t start = channel_.offset + BARCUDA_COMMANDS_OFFSET;
@@ -25,6 +47,7 @@ std::optional<ChannelReader::Command> ChannelReader::next() {
         if (queue_.lie() != virtqueue::Lie::none) lie_ = virtqueue::text(queue_.lie());
         return {};
     }
+    if (announced_) awake();
     const std::byte* request = locate(chain->request);
     if (!request || (chain->count == 2 && !locate(chain->reply)))
         return lie_ = "a buffer outside the command memory", std::nullopt;
@@ -52,6 +75,7 @@ void ChannelReader::answer(const Command& command, CUresult result, std::size_t 
     if (bytes) std::memcpy(to + sizeof head, reply_.get(), bytes);
     queue_.complete(command.chain, static_cast<std::uint32_t>(sizeof head + bytes));
     queue_.flush();
+    bell_.wake();
 }
 
 }  // namespace barcuda

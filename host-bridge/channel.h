@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "host-bridge/bell.h"
 #include "shm-device/packet.h"
 #include "shm-device/region.h"
 #include "shm-device/virtqueue.h"
@@ -17,7 +18,7 @@ namespace barcuda {
 
 class ChannelReader {
   public:
-    explicit ChannelReader(const Channel& channel);
+    explicit ChannelReader(const Channel& channel, const Bell& bell = {});
 
     struct Command {
         virtqueue::Chain chain;
@@ -36,14 +37,25 @@ class ChannelReader {
     void answer(const Command& command, CUresult result, std::size_t bytes);
 
     // Shows the guest what has been answered. Posted commands are shown in batches.
-    void flush() { queue_.flush(); }
+    void flush() {
+        if (queue_.flush()) bell_.wake();
+    }
+    // For who has looked in vain again and again. The first time it asks the client to kick, and returns for one more
+    // look; then it sleeps until a kick, or for so long. (After flush().)
+    void sleep(std::uint64_t nanoseconds);
 
   private:
+    void awake();
     // Where the guest says that a buffer lies; null unless it is wholly within the channel's command memory.
     std::byte* locate(const virtqueue::Buffer& buffer) const;
 
     const Channel channel_;
     virtqueue::Device<> queue_;
+    Bell bell_;
+    bool announced_ = false;  // the client is asked to kick
+    bool overslept_ = false;  // the last sleep ended by the clock
+    unsigned unkicked_ = 0;   // commands that were there after such a sleep, with no kick
+    std::uint32_t seen_ = 0;  // kicks, before the last look
     std::unique_ptr<std::byte[]> copy_, reply_;
     std::string lie_;
 };

@@ -10,6 +10,7 @@ struct Assignment {      // bridge -> worker, once: the client that you serve
     std::uint64_t channel_offset;
     std::uint32_t channel;  // index
     std::uint32_t opening;
+    bool doorbell;  // doorbell_fd interrupts the guest
 };
 
 struct Wish {  // worker -> bridge
@@ -22,6 +23,6 @@ struct Granted {  // bridge -> worker, for each wish
 };
 
 // The worker's descriptors, given by position.
-constexpr int region_fd = 3, link_fd = 4;
+constexpr int region_fd = 3, link_fd = 4, doorbell_fd = 5;
 
 }  // namespace barcuda

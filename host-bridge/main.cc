@@ -25,6 +25,11 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"auto", "cuda", "soft"}))
         ->capture_default_str();
     app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
+    app.add_option("--doorbell", options.doorbell,
+                   "interrupts for a VM: a socket where QEMU asks for them\n"
+                   "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)");
+    app.add_flag("--no-vm", options.no_vm,
+                 "no VM will come: programs of this machine wake the bridge, it need not look for them");
     app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come");
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
         ->envname("BARCUDA_LOG")

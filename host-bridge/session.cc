@@ -18,12 +18,14 @@ Session& session() { return *running; }
 SessionScope::SessionScope(Session& s) { running = &s; }
 SessionScope::~SessionScope() { running = nullptr; }
 
-Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status, barcuda_calls* calls)
+Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status, barcuda_calls* calls,
+                 const Bell& bell)
     : driver_(driver),
       extents_(extents),
       granter_(granter),
       status_(status),
-      calls_(calls),
+      bell_(bell),
+      calls_(calls, bell),
       scratch_(new std::byte[scratch_bytes]) {
     // All of the client's threads are this one thread here: a capture of one must not forbid calls to the others.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -216,6 +218,7 @@ CUresult Session::write_fence(CUstream stream, std::uint64_t offset, std::uint64
         fences_.push_back({word, value, stream, current_});
     } else {
         publish(*word, value);  // whoever waits must not wait for ever; the error is in the status page
+        bell_.wake();
     }
     return r;
 }
@@ -231,7 +234,7 @@ void Session::drop(std::uint64_t id) {
 }
 
 bool Session::collect_fences() {
-    std::erase_if(fences_, [](const Fence& f) { return observe(*f.word) >= f.value; });
+    if (std::erase_if(fences_, [](const Fence& f) { return observe(*f.word) >= f.value; })) bell_.wake();
     return !fences_.empty();
 }
 
@@ -260,6 +263,7 @@ void Session::fault(CUresult error) {
     for (Fence& f : fences_)
         if (observe(*f.word) < f.value) publish(*f.word, f.value);
     fences_.clear();
+    bell_.wake();
 }
 
 void Session::posted_failure(std::uint32_t op, CUresult result) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "host-bridge/bell.h"
 #include "host-bridge/calls.h"
 #include "host-bridge/extents.h"
 #include "host-bridge/handles.h"
@@ -25,7 +26,7 @@ struct Granter {
 class Session {
   public:
     Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status,
-            barcuda_calls* calls = nullptr);
+            barcuda_calls* calls = nullptr, const Bell& bell = {});
 
     // ---- asked by the kinds
     // -------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Session {
 
     // A fence that the GPU will write. Remembered until it has happened, so that a GPU fault wakes whoever waits.
     CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
-    // Forgets fences that have been written. True if some have not.
+    // Forgets fences that have been written, and wakes whoever sleeps for one. True if some have not.
     bool collect_fences();
     // Looks after outstanding fences: done ones are forgotten; after a GPU fault all are written by the CPU, and the
     // status page says why. Called while the worker has nothing else to do.
@@ -120,6 +121,7 @@ class Session {
     Extents& extents_;
     Granter& granter_;
     barcuda_status& status_;
+    const Bell bell_;
     Calls calls_;
     Handles handles_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them

@@ -42,13 +42,15 @@ class BridgeGranter : public Granter {
     }
 };
 
-// How eagerly the worker looks for the next command. A client that has just sent something, or that waits for the GPU, will send
-// more as soon as it can; one that has been silent for a while costs a look in every five milliseconds.
+// How eagerly the worker looks for the next command. A client that has just sent something, or that waits for the GPU,
+// will send more as soon as it can; for one that has been silent for some milliseconds it sleeps, until the client
+// kicks. (Twice a second it looks all the same.) While the GPU works it looks for fences, which nobody else tells the
+// client of.
 Pace pace(bool gpu_works) {
     cpu_set_t cores;
     static const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
     if (gpu_works) return {.spin = few ? 20u : 200u, .yield = 20'000, .nap_min = 50, .nap_max = 100, .ask = 500};
-    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 5'000, .ask = 500};
+    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1'600, .sleep = 500'000, .ask = 500};
 }
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
@@ -79,10 +81,20 @@ void end_session(barcuda_status& status, barcuda_state state, CUresult error, co
     publish(status.state, static_cast<std::uint32_t>(state));
 }
 
+// The idle worker's last resort: its client kicks it.
+struct Kicked : Os {
+    ChannelReader* reader;
+    void sleep(std::uint64_t nanoseconds) const { reader->sleep(nanoseconds); }
+};
+
 int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
     bool gpu_worked = false;
-    for (std::optional<Waiter<>> waiter;;) {
+    std::uint64_t taken = 0;  // commands
+    for (std::optional<Waiter<Kicked>> waiter;;) {
         const auto command = reader.next();
+        if (command && ++taken % 64 == 0)
+            session.collect_fences();  // one thread may sleep for a fence while others post
+
         if (!command) {
             reader.flush();
             if (!reader.lie().empty()) {
@@ -92,7 +104,7 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                 return 1;
             }
             const bool gpu_works = session.collect_fences();
-            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works));
+            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader});
             gpu_worked = gpu_works;
             if (gpu_works && waiter->should_ask()) session.watch_fences();
             waiter->turn();
@@ -150,9 +162,10 @@ int run_worker(const std::string& library, bool warm) {
         return 1;
     }
     BridgeGranter granter;
-    Session session(driver, extents, granter, status, &channel.calls());
+    const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
+    Session session(driver, extents, granter, status, &channel.calls(), bell);
     SessionScope scope(session);
-    ChannelReader reader(channel);
+    ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
     return serve(reader, session, status);

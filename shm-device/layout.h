@@ -34,7 +34,7 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 4u                   /* grows with every change of this file */
+#define BARCUDA_LAYOUT 5u                   /* grows with every change of this file */
 
 #define BARCUDA_PAGE 4096ull
 #define BARCUDA_SLOTS_OFFSET 0x1000ull
@@ -122,7 +122,9 @@ struct barcuda_device {            /* all H, constant */
 #define BARCUDA_FENCES_OFFSET 0x2000ull
 #define BARCUDA_RING_OFFSET 0x4000ull
 #define BARCUDA_DRIVER_EVENT_OFFSET 0x8000ull
+#define BARCUDA_KICKS_OFFSET 0x8004ull /* u32, C: grows with each kick; a worker sleeps on it */
 #define BARCUDA_DEVICE_EVENT_OFFSET 0x8040ull
+#define BARCUDA_WAKES_OFFSET 0x8044ull /* u32, H: grows with each wake-up; the client's threads sleep on it */
 #define BARCUDA_CALLS_OFFSET 0x8080ull
 #define BARCUDA_COMMANDS_OFFSET 0x9000ull
 #define BARCUDA_COMMANDS_SIZE (BARCUDA_CHANNEL_SIZE - BARCUDA_COMMANDS_OFFSET)
@@ -148,9 +150,15 @@ struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_O
 	char message[256];         /* why, for a person; NUL-terminated */
 };
 
+enum barcuda_bell {                /* how a client kicks a worker that sleeps, and wants to be woken */
+	BARCUDA_BELL_NONE = 0,    /* not at all (plain ivshmem): both look by themselves */
+	BARCUDA_BELL_FUTEX = 1,   /* one kernel: FUTEX_WAKE on the two words; the worker fences for both (virtqueue.h) */
+	BARCUDA_BELL_DOORBELL = 2 /* ivshmem's doorbell, which the bridge hears, and its interrupt */
+};
+
 struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u32 pid;           /* in the guest's eyes: for the host's log lines only */
-	barcuda_u32 reserved;
+	barcuda_u32 bell;          /* enum barcuda_bell */
 	char program[120];         /* likewise */
 };
 
@@ -190,5 +198,6 @@ BARCUDA_ASSERT(sizeof(struct barcuda_calls) == 128 && offsetof(struct barcuda_ca
 BARCUDA_ASSERT(BARCUDA_CALLS_OFFSET + sizeof(struct barcuda_calls) <= BARCUDA_COMMANDS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_FENCES_OFFSET + BARCUDA_FENCES * 8 <= BARCUDA_RING_OFFSET);
 BARCUDA_ASSERT(BARCUDA_RING_OFFSET + BARCUDA_QUEUE_SIZE * 16 <= BARCUDA_DRIVER_EVENT_OFFSET);
+BARCUDA_ASSERT(BARCUDA_DRIVER_EVENT_OFFSET / 64 == BARCUDA_KICKS_OFFSET / 64 && BARCUDA_DEVICE_EVENT_OFFSET / 64 == BARCUDA_WAKES_OFFSET / 64);
 
 #endif

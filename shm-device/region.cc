@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -332,6 +333,21 @@ Error Region::open_uio_channel(Channel& channel) {
     c.opening = observe(slots()[c.index].opened);  // WORD
     channel = c;
     return {};
+}
+
+// The doorbell of ivshmem, as UIO hands it out: what is written rings, what is read counts interrupts.
+bool Region::ring() const {
+    const std::int32_t vector = 0;
+    return kind_ == Kind::uio && !check_fd() && ::write(fd_, &vector, sizeof vector) == sizeof vector;
+}
+
+bool Region::await_ring(std::uint64_t nanoseconds) const {
+    if (kind_ != Kind::uio || check_fd()) return false;
+    const timespec t{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
+    pollfd p{fd_, POLLIN, 0};
+    if (::ppoll(&p, 1, &t, nullptr) != 1) return true;
+    std::uint32_t count;
+    return ::read(fd_, &count, sizeof count) == sizeof count;
 }
 
 }  // namespace barcuda

@@ -85,6 +85,11 @@ class Region {
     // Waits a little for one that the host is about to free.
     Error open_channel(Channel& channel);
     void close_channel(Channel& channel);
+    // Interrupts the host, where the door has a doorbell; false: it has none.
+    bool ring() const;
+    // Waits for the host's next interrupt since the last one that was awaited, or for so long. False: there is no such
+    // door any more. One thread at a time.
+    bool await_ring(std::uint64_t nanoseconds) const;
     // Does a bridge serve this region? (Where its locks cannot be seen, in a VM: has none said goodbye?)
     bool served() const;
 

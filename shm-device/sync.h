@@ -6,16 +6,22 @@
 //   point    one side                                        the other side
 //   AVAIL    Driver::post: release-store of the first tail    Device::next: acquire-load of it
 //   USED     Device::flush: release-store of a used tail      Driver::reap: acquire-load of it
-//   KICK     Driver::should_kick: post, fence, load event     Device::enable_kick: store event, fence, look again
-//   WAKE     Device::should_wake: flush, fence, load event    Driver::enable_wake: store event, fence, look again
+//   KICK     Driver::should_kick: post, fence, load event     Device::enable_kick: store event, fence all, look again
+//   WAKE     wants_wake: flush, fence, load event            Driver::enable_wake: store event, fence, look again
 //   WORD     publish(word, value): release-store              observe(word): acquire-load
 //   CLAIM    claim(word, from, to): compare-and-swap          claim or observe, by any other process
 //
 // AVAIL and USED carry the queue (and with it the bytes of requests and replies); KICK and WAKE are the two places
-// where a store must be seen before a later load is done, which only a full fence gives; WORD carries every lone word:
-// the header's magic, a slot's counters, a channel's state and its fences (a GPU writes some of those: to the CPU that
-// is a release-store by a device, which x86 and PCIe order after the data that it completes).
+// where a store must be seen before a later load is done, which only a full fence gives. The driver's half of KICK
+// stands in the path of every command, where a fence would wait for a cache line that the device has just read: so the
+// device, which sleeps seldom, executes both halves (fence_all) where the two share a kernel. WORD carries every lone
+// word: the header's magic, a slot's counters, a channel's state and its fences (a GPU writes some of those: to the CPU
+// that is a release-store by a device, which x86 and PCIe order after the data that it completes).
 #pragma once
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -32,6 +38,14 @@ struct Smp {
     // Full fence. The builtin, because g++ refuses std::atomic_thread_fence under -fsanitize=thread, where its lack of
     // modelling matters only to code that orders plain data by fences alone: here every fence orders atomics.
     static void fence() { __sync_synchronize(); }
+    // A full fence here, and one in every thread of every process that called take_part(), between begin and end of
+    // this call: the kernel interrupts those that run. Other kernels' processes (a guest's) fence for themselves.
+    static bool fence_all() {
+        fence();
+        return ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+    }
+    // Cheap in a process that has one thread; else it waits for every processor, some 10 ms.
+    static bool take_part() { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
 };
 
 // Lone words of layout.h are plain integers, since C and the kernel read that header too. The const_cast is for words

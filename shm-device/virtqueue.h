@@ -11,7 +11,8 @@
 //
 // The device trusts nothing: it reads each word of a descriptor once, keeps what it read, and never reads its own state
 // back. The driver trusts its device to be honest but not to be bug-free: an impossible completion is reported as
-// broken(), never followed. No half allocates, waits, or makes a system call.
+// broken(), never followed. No half allocates, waits, or makes a system call, but for the one fence of a device that
+// goes to sleep.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -74,6 +75,12 @@ inline Parts<> in_channel(void* channel) {
     return {reinterpret_cast<Descriptor<>*>(c + BARCUDA_RING_OFFSET),
             reinterpret_cast<Event<>*>(c + BARCUDA_DRIVER_EVENT_OFFSET),
             reinterpret_cast<Event<>*>(c + BARCUDA_DEVICE_EVENT_OFFSET)};
+}
+
+// For all threads of the device's side, and whatever else the driver sleeps for: behind it, is it to be woken?
+template <class Sync> bool wants_wake(const Parts<Sync>& parts) {
+    Sync::fence();  // WAKE
+    return event_flags(parts.driver_event->load(std::memory_order_relaxed)) != kEventDisable;
 }
 
 // A place in the ring and its wrap counter (2.8.1): which value of AVAIL or USED is news there.
@@ -153,10 +160,15 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
         return completed_;
     }
 
-    // After post: must the device be kicked? (2.8.21.3.1: a barrier before the device's event is read.)
-    bool should_kick() const {
-        Sync::fence();  // KICK
-        return event_flags(parts_.device_event->load(std::memory_order_relaxed)) != kEventDisable;
+    // After post: must the device be kicked? (2.8.21.3.1: a barrier before the device's event is read; a device that
+    // shares our kernel executes it for us, while it goes to sleep: `fenced`.) Not twice for one sleep: who has not
+    // come to the chain that it was last kicked for is on its way, and looks for more before it sleeps again.
+    bool should_kick(bool fenced = false) {
+        if (!fenced) Sync::fence();  // KICK
+        if (event_flags(parts_.device_event->load(std::memory_order_relaxed)) == kEventDisable) return false;
+        if (reap() < kicked_) return false;
+        kicked_ = posted_;
+        return true;
     }
 
     // Asks to be woken. True if something was used meanwhile: then reap instead of sleeping, the wake-up may never
@@ -181,6 +193,7 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     bool broken_ = false;
     std::uint64_t posted_ = 0;               // chains
     std::uint64_t completed_ = 0;            // chains
+    std::uint64_t kicked_ = 0;               // the newest chain that the device was kicked for
     std::array<Place<kSize>, kSize> end_{};  // by id: the place behind that chain
 };
 
@@ -279,15 +292,13 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     }
 
     // After flush: does the driver want to be woken?
-    bool should_wake() const {
-        Sync::fence();  // WAKE
-        return event_flags(parts_.driver_event->load(std::memory_order_relaxed)) != kEventDisable;
-    }
+    bool should_wake() const { return wants_wake(parts_); }
 
-    // Asks to be kicked. True if a chain came meanwhile: then take it instead of sleeping, the kick may never come.
+    // Asks to be kicked, once all that was completed has been flushed. True if a chain came meanwhile: then take it
+    // instead of sleeping, the kick may never come.
     bool enable_kick() {
         parts_.device_event->store(event_word(kEventEnable), std::memory_order_relaxed);
-        Sync::fence();  // KICK
+        Sync::fence_all();  // KICK
         if (lie_ != Lie::none || in_flight_ == kSize) return false;
         return avail_.is_available(unpack(parts_.ring[avail_.index].tail.load(std::memory_order_relaxed)).flags);
     }

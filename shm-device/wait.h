@@ -2,8 +2,9 @@
 //
 // Nobody sends us an interrupt over plain ivshmem, and a GPU that writes a fence never does. So a waiter looks again
 // and again, ever less eagerly: it spins (an answer is often a microsecond away), then lets others run, then naps, each
-// nap twice as long as the last, up to a bound that keeps an idle waiter's cost small. Now and then it asks whether the
-// peer still lives: who waits for the dead must be told, not left.
+// nap twice as long as the last, up to a bound that keeps an idle waiter's cost small. Who can be woken sleeps from
+// then on, having said so and looked once more; and wakes by itself now and then, since the waker may have died. Now
+// and then a waiter asks whether the peer still lives: who waits for the dead must be told, not left.
 //
 //   Waited w = wait(pace, [&] { return driver.reap() >= n; }, [&] { return !region.served(); });
 //
@@ -27,10 +28,12 @@ struct Pace {
     std::uint32_t yield = 1000;    // then give way, but stay runnable: a kernel of a millisecond is still seen at once
     std::uint32_t nap_min = 50;    // the kernel's timer slack: it never sleeps for less
     std::uint32_t nap_max = 2000;  // 500 looks a second: below 1 % of a processor, and 2 ms late at worst
+    std::uint32_t sleep = 0;       // not 0: once naps have grown to their bound it sleeps, up to so long, to be woken
     std::uint32_t ask = 10'000;    // between two questions whether the peer lives: that may cost system calls
 };
 
-// What waiting is made of. Tests, and waiters that can be woken (a futex, a doorbell), put their own in this place.
+// What waiting is made of. Tests, and waiters that can be woken (a futex, a doorbell), put their own in this place. Who
+// can be woken says so in its first sleep(), and returns: the look that follows is the one that counts.
 struct Os {
     static std::uint64_t now() {  // nanoseconds
         timespec t;
@@ -50,12 +53,14 @@ struct Os {
                          static_cast<long>(nanoseconds % 1'000'000'000)};
         ::nanosleep(&t, nullptr);  // a signal ends it early: we look once more than planned
     }
+    static void sleep(std::uint64_t nanoseconds) { nap(nanoseconds); }  // nobody wakes us
 };
 
 // One wait: make it when the waiting begins, take a turn() after each look that found nothing.
 template <class With = Os> class Waiter {
   public:
     explicit Waiter(const Pace& pace = {}, With with = {}) : pace_(pace), with_(with) {}
+    With& with() { return with_; }
 
     void turn() {
         // The first looks cost no clock: reading it takes as long as 20 of them, and most waits are over by then.
@@ -67,8 +72,9 @@ template <class With = Os> class Waiter {
         napping_ = waited >= (std::uint64_t{pace_.spin} + pace_.yield) * kMicrosecond;
         if (spinning_) return with_.pause();
         if (!napping_) return with_.yield();
-        with_.nap(nap_ = nap_ == 0 ? pace_.nap_min * kMicrosecond
-                                   : std::min<std::uint64_t>(nap_ * 2, pace_.nap_max * kMicrosecond));
+        const std::uint64_t longest = pace_.nap_max * kMicrosecond;
+        if (nap_ == longest && pace_.sleep != 0) return with_.sleep(pace_.sleep * kMicrosecond);
+        with_.nap(nap_ = nap_ == 0 ? pace_.nap_min * kMicrosecond : std::min(nap_ * 2, longest));
     }
     // Has it been long enough since the last time to ask whether the peer still lives? Never while spinning.
     bool should_ask() {

@@ -15,6 +15,7 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/id_table.h"
+#include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
@@ -80,27 +81,13 @@ void run(std::uint64_t number, CUresult status) {
 void serve() {
     Client* client = Client::current();
     barcuda_calls& calls = client->channel().calls();
-    std::uint64_t done = observe(calls.done);
-    for (unsigned idle = 0;;) {
-        if (observe(calls.asked) != done) {
-            run(calls.function, static_cast<CUresult>(calls.status));
-            publish(calls.done, ++done);
-            idle = 0;
-            continue;
-        }
-        if (++idle < 2000) {
-            __builtin_ia32_pause();
-            continue;
-        }
-        if (client->ended() != CUDA_SUCCESS) return;
-        std::unique_lock lock(mutex);
-        if (awaited == 0 && !in_graphs) {
-            wake().wait(lock, [] { return awaited || in_graphs; });
-            idle = 0;
-        } else {
-            lock.unlock();
-            std::this_thread::sleep_for(std::chrono::microseconds(idle < 4000 ? 20 : idle < 8000 ? 100 : 1000));
-        }
+    for (std::uint64_t done = observe(calls.done);;) {
+        if (std::unique_lock lock(mutex); true) wake().wait(lock, [] { return awaited || in_graphs; });
+        for (Patience patience; observe(calls.asked) == done; patience.wait(*client))
+            if (client->ended() != CUDA_SUCCESS) return;
+        run(calls.function, static_cast<CUresult>(calls.status));
+        publish(calls.done, ++done);
+        client->bell().kick();  // the worker's thread that asked may sleep: it never says so
     }
 }
 

@@ -36,7 +36,7 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
         signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
         const int out = dup(ready[1]);
         execl(here.bridge.c_str(), "barcuda-bridge", "--region", region.c_str(), "--size",
-              std::to_string(o.region_size).c_str(), "--device", o.device.c_str(), "--ready-fd",
+              std::to_string(o.region_size).c_str(), "--no-vm", "--device", o.device.c_str(), "--ready-fd",
               std::to_string(out).c_str(), nullptr);
         fmt::print(stderr, "barcuda run: cannot start {}: {}\n", here.bridge, strerror(errno));
         _exit(127);

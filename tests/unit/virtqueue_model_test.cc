@@ -36,10 +36,10 @@ class Model : public ::testing::Test {
 const char* const kDeadlock = "deadlock: everyone sleeps or polls in vain";
 constexpr int kGuest = 0, kHost = 1;  // threads, in the order in which scenarios name them
 
-template <unsigned kSize> struct Ring {
-    Descriptor<model::Sync> ring[kSize];
-    Event<model::Sync> driver_event, device_event;
-    Parts<model::Sync> parts() { return {ring, &driver_event, &device_event}; }
+template <unsigned kSize, class Sync = model::Sync> struct Ring {
+    Descriptor<Sync> ring[kSize];
+    Event<Sync> driver_event, device_event;
+    Parts<Sync> parts() { return {ring, &driver_event, &device_event}; }
 };
 
 // A ring of two descriptors, a call and posts through it: each descriptor is used more than once, and chains cross the
@@ -83,35 +83,40 @@ void traffic(World& w, int chains, int batch) {
     w.thread([&w, t, chains, batch] { host(w, *t, chains, batch); });
 }
 
-// The device sleeps when it has nothing to do. A lost kick is a deadlock.
-struct Sleepers {
+// The device sleeps when it has nothing to do. A lost kick is a deadlock. `kicks` is the word that it sleeps on, as a
+// futex: it goes to sleep only if the word is still what it was before the sleep was announced.
+template <class Sync> struct Sleepers {
     static constexpr unsigned kSize = 2;
-    Ring<kSize> ring;
-    Driver<kSize, model::Sync> driver{ring.parts()};
-    Device<kSize, model::Sync> device{ring.parts()};
+    Ring<kSize, Sync> ring;
+    Driver<kSize, Sync> driver{ring.parts()};
+    Device<kSize, Sync> device{ring.parts()};
     int kicks = 0, wakes = 0;
 };
-void sleeping_device(World& w, int chains) {
-    auto s = std::make_shared<Sleepers>();
-    w.thread([s, chains] {
+template <class Sync> void sleeping_device(World& w, int chains, bool fenced) {
+    auto s = std::make_shared<Sleepers<Sync>>();
+    w.thread([&w, s, chains, fenced] {
         const Buffer request[] = {{0, 8, false}};
         for (int i = 0; i < chains; ++i) {
+            while (!s->driver.can_post(1)) w.await([&] { return s->driver.reap(), s->driver.can_post(1); });
             s->driver.post(request);
-            if (s->driver.should_kick()) ++s->kicks;
+            if (s->driver.should_kick(fenced)) ++s->kicks;
         }
     });
     w.thread([&w, s, chains] {
-        for (int done = 0, seen = 0; done < chains;) {
+        for (int done = 0; done < chains;) {
             s->device.disable_kick();
             while (auto c = s->device.next()) s->device.complete(*c, 0), ++done;
+            s->device.flush();  // before it sleeps: what it has come to, the driver must see
+            const int seen = s->kicks;
             if (done == chains || s->device.enable_kick()) continue;
-            w.block_until([&] { return s->kicks > seen; });
-            seen = s->kicks;
+            w.block_until([&] { return s->kicks != seen; });
         }
     });
 }
+void sleeping_device(World& w, int chains) { sleeping_device<model::SyncApart>(w, chains, false); }
+void sleeping_device_that_fences_for_both(World& w, int chains) { sleeping_device<model::Sync>(w, chains, true); }
 void sleeping_driver(World& w, int chains) {
-    auto s = std::make_shared<Sleepers>();
+    auto s = std::make_shared<Sleepers<model::Sync>>();
     w.thread([&w, s, chains] {
         const Buffer request[] = {{0, 8, false}};
         for (int i = 0; i < chains; ++i) s->driver.post(request);
@@ -160,6 +165,11 @@ TEST_F(Model, ManyLapsArriveInRandomInterleavings) {
 }
 TEST_F(Model, NoKickIsLost) {
     passes({.preemptions = 3}, [](World& w) { sleeping_device(w, 2); });
+    passes({.preemptions = 2}, [](World& w) { sleeping_device(w, 3); });
+}
+TEST_F(Model, NoKickIsLostWhereTheDeviceFencesForBoth) {
+    passes({.preemptions = 3}, [](World& w) { sleeping_device_that_fences_for_both(w, 2); });
+    passes({.preemptions = 2}, [](World& w) { sleeping_device_that_fences_for_both(w, 3); });
 }
 TEST_F(Model, NoWakeIsLost) {
     passes({.preemptions = 3}, [](World& w) { sleeping_driver(w, 2); });
@@ -209,6 +219,10 @@ TEST_F(Model, Clause_2_8_21_3_1_KickNeedsTheDriversFence) {
 TEST_F(Model, KickNeedsTheDevicesFence) {
     needs(
         kHost, Order::fence, [](World& w) { sleeping_device(w, 2); }, kDeadlock);
+}
+TEST_F(Model, WithoutTheDriversFenceKickNeedsTheDevicesForBoth) {
+    needs(
+        kHost, Order::fence, [](World& w) { sleeping_device_that_fences_for_both(w, 2); }, kDeadlock);
 }
 TEST_F(Model, WakeNeedsTheDevicesFence) {
     needs(

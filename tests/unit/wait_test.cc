@@ -12,7 +12,7 @@ namespace {
 // Each act costs what it costs in life, and is written down.
 struct World {
     std::uint64_t clock = 0;
-    std::string acts;  // p(ause), y(ield), n(ap), without repeats
+    std::string acts;  // p(ause), y(ield), n(ap), s(leep), without repeats
     std::vector<std::uint64_t> naps;
 
     void did(char act, std::uint64_t cost) {
@@ -29,6 +29,7 @@ struct In {
         w->naps.push_back(ns);
         w->did('n', ns);
     }
+    void sleep(std::uint64_t ns) { w->did('s', ns); }
 };
 constexpr Pace kPace{.spin = 10, .yield = 100, .nap_min = 50, .nap_max = 400, .ask = 1000};
 const auto never = [] { return false; };
@@ -60,6 +61,23 @@ TEST(Wait, NapsGrowToTheirBound) {
     wait(
         kPace, [&] { return w.naps.size() == 6; }, never, In{&w});
     EXPECT_EQ(w.naps, (std::vector<std::uint64_t>{50'000, 100'000, 200'000, 400'000, 400'000, 400'000}));
+}
+TEST(Wait, WhoCanBeWokenSleepsOnceItsNapsHaveGrown) {
+    World w;
+    Pace sleeper = kPace;
+    sleeper.sleep = 50'000;
+    wait(
+        sleeper, [&] { return w.clock > 200'000'000; }, never, In{&w});
+    EXPECT_EQ(w.acts, "pyns");
+    EXPECT_EQ(w.naps, (std::vector<std::uint64_t>{50'000, 100'000, 200'000, 400'000}));
+}
+TEST(Wait, WhoSleepsAsksAboutThePeerToo) {
+    World w;
+    Pace sleeper = kPace;
+    sleeper.sleep = 50'000;
+    EXPECT_EQ(wait(
+                  sleeper, never, [&] { return w.clock > 500'000'000; }, In{&w}),
+              Waited::dead);
 }
 TEST(Wait, WithoutSpinItGivesWayAtOnce) {
     World w;

@@ -129,12 +129,18 @@ class World {
     void fence() {
         if (running_ < 0 || weakened(Order::fence)) return;
         point();
-        Fiber& me = fibers_[running_];
-        me.view.join(me.read);
-        me.view.join(fence_);
-        fence_ = me.view;
-        me.fenced = me.view;
+        fence(fibers_[running_]);
         note("fences");
+    }
+    // Everybody fences, wherever he is. (In life at different moments, while the caller waits.)
+    void fence_all() {
+        if (running_ < 0 || weakened(Order::fence)) return;
+        point();
+        fence(fibers_[running_]);
+        for (int i = 0; i < count_; ++i)
+            if (i != running_) fence(fibers_[i]);
+        fence(fibers_[running_]);
+        note("fences for all");
     }
 
   private:
@@ -159,6 +165,12 @@ class World {
     };
     static constexpr std::size_t kStack = 256 << 10;
 
+    void fence(Fiber& f) {
+        f.view.join(f.read);
+        f.view.join(fence_);
+        fence_ = f.view;
+        f.fenced = f.view;
+    }
     [[noreturn]] void fail(const std::string& what) {
         if (error_.empty()) error_ = what;
         setcontext(&main_);
@@ -317,6 +329,11 @@ struct Sync {
         unsigned location_;
     };
     static void fence() { World::current()->fence(); }
+    static bool fence_all() { return World::current()->fence_all(), true; }
+};
+// The same for two sides with a kernel each: a fence reaches nobody else.
+struct SyncApart : Sync {
+    static bool fence_all() { return fence(), true; }
 };
 
 // Plain memory that is shared: a request's or a reply's bytes. Nothing orders it but what orders the queue.

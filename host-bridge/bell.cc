@@ -1,0 +1,40 @@
+#include "host-bridge/bell.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shm-device/futex.h"
+#include "shm-device/sync.h"
+#include "shm-device/wait.h"
+
+namespace barcuda {
+namespace {
+constexpr std::uint64_t unkicked_nap = 5'000'000;  // ns: 200 looks a second cost half a percent of a processor
+}  // namespace
+
+Bell::Bell(const Channel& channel, int doorbell) : channel_(channel), doorbell_(doorbell), fences_(Smp::fence_all()) {}
+
+std::uint32_t Bell::kicks() const { return observe(word(BARCUDA_KICKS_OFFSET)); }
+
+bool Bell::sleep(std::uint32_t seen, std::uint64_t nanoseconds) const {
+    const std::uint32_t bell = observe(channel_.client().bell);
+    const bool kicked = (bell == BARCUDA_BELL_FUTEX && fences_) || (bell == BARCUDA_BELL_DOORBELL && doorbell_ >= 0);
+    if (kicked && !deaf_) return futex_wait(word(BARCUDA_KICKS_OFFSET), seen, nanoseconds, Among::processes);
+    Os::nap(std::min(nanoseconds, unkicked_nap));
+    return true;
+}
+
+void Bell::wake() const {
+    if (!channel_ || !virtqueue::wants_wake(virtqueue::in_channel(channel_.memory))) return;
+    std::atomic_ref(word(BARCUDA_WAKES_OFFSET)).fetch_add(1, std::memory_order_release);
+    const std::uint32_t bell = observe(channel_.client().bell);
+    if (bell == BARCUDA_BELL_FUTEX) futex_wake(word(BARCUDA_WAKES_OFFSET), Among::processes);
+    if (bell != BARCUDA_BELL_DOORBELL || doorbell_ < 0) return;
+    const std::uint64_t once = 1;
+    if (::write(doorbell_, &once, sizeof once) < 0) return;  // full: an interrupt is on its way
+}
+
+void Bell::relay() const { futex_wake(word(BARCUDA_KICKS_OFFSET), Among::processes); }
+
+}  // namespace barcuda

@@ -1,0 +1,40 @@
+// doorbell.h: ivshmem's interrupts. QEMU's `ivshmem-doorbell` device gets its memory and its interrupts from a server
+// on a socket (QEMU's docs/specs/ivshmem-spec); for one guest, this is that server. A guest that writes its doorbell
+// register writes our eventfd; whoever writes the guest's eventfd interrupts it.
+//
+// The protocol is a stream of 64-bit numbers, some with a descriptor: version 0; the guest's id; -1 and the memory;
+// then for each peer its id and one eventfd a vector. The host is peer 0 and has one vector, as the guest has.
+#pragma once
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+namespace barcuda {
+
+class Doorbell {
+  public:
+    Doorbell() = default;
+    ~Doorbell();
+    Doorbell(const Doorbell&) = delete;
+    Doorbell& operator=(const Doorbell&) = delete;
+
+    // Listens at this path for the QEMU that will map `region`. Returns what is wrong; empty: QEMU may come.
+    std::string open(const std::string& path, int region);
+    explicit operator bool() const { return listener_ >= 0; }
+
+    int guest() const { return guest_; }  // -1, or an eventfd that interrupts the guest
+
+    // What to poll for, and what to do then. True: the guest has rung.
+    static constexpr std::size_t count = 3;
+    void watch(std::vector<pollfd>& fds) const;
+    bool answer(const pollfd* fds);
+
+  private:
+    void greet();
+
+    std::string path_;
+    int region_ = -1, listener_ = -1, qemu_ = -1, host_ = -1, guest_ = -1;
+};
+
+}  // namespace barcuda
