@@ -154,9 +154,33 @@ bool Bridge::start_worker(Worker& worker) {
     }
     close(ends[1]);
     if (pid < 0) return close(ends[0]), false;
-    worker = {pid, open_pid(pid), ends[0]};
+    worker = {pid, open_pid(pid), ends[0], {}};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
+    prepare(worker);
     return true;
+}
+
+// The extents that a client asks for first: as large as the heap grows at least (guest-allocator/heap/heap.cc). They are
+// taken only where there is plenty.
+void Bridge::prepare(Worker& worker) {
+    constexpr std::uint64_t first_extent = 2 * BARCUDA_GRANULE, plenty = 8;
+    Preparation prepared{region_.header().base, {}};
+    for (auto& extent : prepared.extents) {
+        if (grants_->free() / plenty < first_extent) break;
+        const Grants::Run run = grants_->reserve(first_extent);
+        if (run.bytes == 0) break;
+        extent = {run.offset, run.bytes};
+        worker.reserved.push_back(run);
+    }
+    send(worker.link, &prepared, sizeof prepared, MSG_NOSIGNAL);
+}
+
+// What waiting workers hold, for a client that finds no room. True if that was anything.
+bool Bridge::drop_reserves() {
+    const std::uint64_t before = grants_->free();
+    for (Worker& w : waiting_) stop_worker(w);
+    waiting_.clear();
+    return grants_->free() != before;
 }
 
 void Bridge::stop_worker(Worker& worker) {
@@ -164,6 +188,7 @@ void Bridge::stop_worker(Worker& worker) {
     kill(worker.pid, SIGKILL);
     waitpid(worker.pid, nullptr, 0);
     close(worker.pidfd), close(worker.link);
+    for (const Grants::Run& run : worker.reserved) grants_->release(run);
     worker = {};
 }
 
@@ -189,7 +214,9 @@ void Bridge::admit(std::uint32_t slot) {
         waiting_.pop_back();
     }
     client->bell = Bell(client->channel, doorbell_.guest());
-    const Assignment job{region_.header().base, client->channel.offset, slot, client->opening, bool(doorbell_)};
+    for (const Grants::Run& run : client->worker.reserved) grants_->hand_over(run, slot);
+    client->worker.reserved.clear();
+    const Assignment job{client->channel.offset, slot, client->opening, bool(doorbell_)};
     send(client->worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client->opening);
@@ -218,8 +245,9 @@ void Bridge::answer_wish(Client& client) {
     if (recv(client.worker.link, &wish, sizeof wish, MSG_DONTWAIT) != sizeof wish) return;
     Granted answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY};
     if (wish.what == Wish::grant) {
-        if (const Grants::Run run = grants_->grant(client.channel.index, wish.bytes); run.bytes)
-            answer = {run.offset, run.bytes, CUDA_SUCCESS};
+        Grants::Run run = grants_->grant(client.channel.index, wish.bytes);
+        if (!run.bytes && drop_reserves()) run = grants_->grant(client.channel.index, wish.bytes);
+        if (run.bytes) answer = {run.offset, run.bytes, CUDA_SUCCESS};
     } else {
         answer = {0, 0,
                   grants_->give_back(client.channel.index, {wish.offset, wish.bytes}) ? CUDA_SUCCESS

@@ -38,6 +38,7 @@ class Bridge {
     struct Worker {
         pid_t pid = -1;
         int pidfd = -1, link = -1;
+        std::vector<Grants::Run> reserved;  // for its client to come
     };
     struct Client {
         Worker worker;
@@ -49,6 +50,8 @@ class Bridge {
     bool start_worker(Worker& worker);
     void stop_worker(Worker& worker);
     void keep_warm();
+    void prepare(Worker& worker);
+    bool drop_reserves();
     int patience() const;
     void look_at_slots();
     void admit(std::uint32_t slot);

@@ -13,6 +13,7 @@ Extents::~Extents() {
 }
 
 std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
+    if (auto known = extents_.find(offset); known != extents_.end() && known->second.bytes == bytes) return {};
     void* got = mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
                      static_cast<off_t>(offset));
     if (got == MAP_FAILED)

@@ -18,7 +18,7 @@ class Extents {
     Extents(const Extents&) = delete;
     Extents& operator=(const Extents&) = delete;
 
-    // Maps [offset, offset + bytes) of the region. Returns an error text; empty: mapped.
+    // Maps [offset, offset + bytes) of the region, if it is not mapped so already. Returns an error text; empty: mapped.
     std::string map(std::uint64_t offset, std::uint64_t bytes);
     // Unregisters and unmaps what map() mapped as a whole. False: there is no such extent.
     bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);

@@ -5,6 +5,9 @@
 #include "shm-device/sync.h"
 
 namespace barcuda {
+namespace {
+constexpr std::uint32_t nobody = 0, reserved = ~0u;
+}
 
 Grants::Grants(const barcuda_header& header, barcuda_grant* table,
                std::function<void(std::uint64_t, std::uint64_t)> clear)
@@ -15,7 +18,23 @@ Grants::Grants(const barcuda_header& header, barcuda_grant* table,
 
 bool Grants::is_free(std::size_t i) const { return owner_[i] == 0 && observe(table_[i].mapped) == 0; }
 
-Grants::Run Grants::grant(std::uint32_t channel, std::uint64_t bytes) {
+Grants::Run Grants::grant(std::uint32_t channel, std::uint64_t bytes) { return take(channel + 1, bytes); }
+
+Grants::Run Grants::reserve(std::uint64_t bytes) { return take(reserved, bytes); }
+
+void Grants::hand_over(Run run, std::uint32_t channel) { set(run, channel + 1); }
+
+void Grants::release(Run run) { set(run, nobody); }
+
+void Grants::set(Run run, std::uint32_t owner) {
+    const std::size_t first = (run.offset - start_) / granule_;
+    for (std::size_t g = first; g < first + run.bytes / granule_; ++g) {
+        owner_[g] = owner;
+        publish(table_[g].owner, owner == reserved ? nobody : owner);
+    }
+}
+
+Grants::Run Grants::take(std::uint32_t owner, std::uint64_t bytes) {
     if (bytes == 0 || bytes > owner_.size() * granule_) return {};
     const std::size_t need = (bytes + granule_ - 1) / granule_;
     std::size_t run = 0;
@@ -26,10 +45,10 @@ Grants::Run Grants::grant(std::uint32_t channel, std::uint64_t bytes) {
         for (std::size_t g = first; g <= i; ++g) {
             if (dirty_[g]) clear_(start_ + g * granule_, granule_);
             dirty_[g] = true;
-            owner_[g] = channel + 1;
-            publish(table_[g].owner, channel + 1);
         }
-        return {start_ + first * granule_, need * granule_};
+        const Run taken{start_ + first * granule_, need * granule_};
+        set(taken, owner);
+        return taken;
     }
     return {};
 }
@@ -40,7 +59,7 @@ bool Grants::give_back(std::uint32_t channel, Run run) {
     if (first >= owner_.size() || count > owner_.size() - first) return false;
     for (std::size_t g = first; g < first + count; ++g)
         if (owner_[g] != channel + 1) return false;
-    for (std::size_t g = first; g < first + count; ++g) owner_[g] = 0, publish(table_[g].owner, 0);
+    set(run, nobody);
     return true;
 }
 

@@ -20,6 +20,10 @@ class Grants {
     };  // bytes == 0: none
     // A run of at least `bytes` for this channel.
     Run grant(std::uint32_t channel, std::uint64_t bytes);
+    // A run that a worker prepares while it waits for a client: nobody's, until it is handed to a channel or released.
+    Run reserve(std::uint64_t bytes);
+    void hand_over(Run reserved, std::uint32_t channel);
+    void release(Run reserved);
     // False: that is not wholly this channel's.
     bool give_back(std::uint32_t channel, Run run);
     // Everything that a channel holds. Returns the number of granules.
@@ -29,10 +33,12 @@ class Grants {
 
   private:
     bool is_free(std::size_t i) const;
+    Run take(std::uint32_t owner, std::uint64_t bytes);
+    void set(Run run, std::uint32_t owner);
 
     const std::uint64_t start_, granule_;
     barcuda_grant* const table_;
-    std::vector<std::uint32_t> owner_;  // channel + 1; ours: the table in the region is only told
+    std::vector<std::uint32_t> owner_;  // channel + 1, or `reserved`; ours: the table in the region is only told
     std::vector<bool> dirty_;
     std::function<void(std::uint64_t, std::uint64_t)> clear_;
 };

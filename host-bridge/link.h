@@ -5,8 +5,15 @@
 
 namespace barcuda {
 
-struct Assignment {      // bridge -> worker, once: the client that you serve
+struct Preparation {     // bridge -> worker, once, at its start: what the client will be granted first
     std::uint64_t base;  // of the region
+    static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
+    struct {
+        std::uint64_t offset, bytes;  // bytes 0: none
+    } extents[most];
+};
+
+struct Assignment {      // bridge -> worker, once: the client that you serve
     std::uint64_t channel_offset;
     std::uint32_t channel;  // index
     std::uint32_t opening;

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "host-bridge/channel.h"
 #include "host-bridge/execute.h"
@@ -24,7 +25,14 @@ namespace {
 
 class BridgeGranter : public Granter {
   public:
+    explicit BridgeGranter(const Preparation& prepared) : prepared_(prepared) {}
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
+        for (auto& extent : prepared_.extents)
+            if (bytes != 0 && bytes <= extent.bytes) {
+                offset = extent.offset;
+                granted = std::exchange(extent.bytes, 0);
+                return CUDA_SUCCESS;
+            }
         const Granted answer = ask({Wish::grant, 0, bytes});
         offset = answer.offset;
         granted = answer.bytes;
@@ -33,6 +41,7 @@ class BridgeGranter : public Granter {
     void give_back(std::uint64_t offset, std::uint64_t bytes) override { ask({Wish::give_back, offset, bytes}); }
 
   private:
+    Preparation prepared_;
     static Granted ask(const Wish& wish) {
         Granted answer{};
         if (send(link_fd, &wish, sizeof wish, MSG_NOSIGNAL) != sizeof wish ||
@@ -64,6 +73,16 @@ std::string open_driver(Driver& driver, const std::string& library, bool warm) {
         driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         driver.cuCtxSetCurrent(context);
     return {};
+}
+
+// What takes long about a heap's first extents: their pages, and the GPU's mapping of them. A client that has come
+// meanwhile does not wait for that.
+void prepare(const Driver& driver, Extents& extents, const Preparation& prepared) {
+    for (const auto& [offset, bytes] : prepared.extents) {
+        pollfd client{link_fd, POLLIN, 0};
+        if (bytes == 0 || poll(&client, 1, 0) != 0 || !extents.map(offset, bytes).empty()) return;
+        extents.register_all(driver);  // if not now, then when the client asks for it
+    }
 }
 
 // Device printf lands in a file in memory instead of the bridge's output (extensions.cc: take_output).
@@ -139,12 +158,15 @@ int run_worker(const std::string& library, bool warm) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // the region has no use for a worker without a bridge
     signal(SIGINT, SIG_IGN);           // the bridge decides when a worker ends
     catch_output();
+    Preparation prepared;
+    if (recv(link_fd, &prepared, sizeof prepared, 0) != sizeof prepared) return 0;
     Driver driver;
     const std::string error = open_driver(driver, library, warm);
+    Extents extents(region_fd, prepared.base);
+    if (error.empty()) prepare(driver, extents, prepared);
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
-    Extents extents(region_fd, job.base);
     if (std::string e = extents.map(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
         spdlog::error("channel {}: {}", job.channel, e);
         return 1;
@@ -161,7 +183,7 @@ int run_worker(const std::string& library, bool warm) {
                     "the host's CUDA driver does not start: " + error);
         return 1;
     }
-    BridgeGranter granter;
+    BridgeGranter granter(prepared);
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
     SessionScope scope(session);

@@ -50,6 +50,23 @@ TEST_F(GrantsTest, MoreThanThereIsIsNotGrantedInPart) {
     EXPECT_EQ(grants.grant(0, ~std::uint64_t{0}).bytes, 0u);
     EXPECT_EQ(grants.held(0), 0u);
 }
+TEST_F(GrantsTest, WhatIsReservedIsNobodysUntilItIsHandedOver) {
+    const auto run = grants.reserve(2 * granule);
+    EXPECT_EQ(run.bytes, 2 * granule);
+    EXPECT_EQ(table[0].owner, 0u) << "no client may map it yet";
+    EXPECT_EQ(grants.free(), (count - 2) * granule);
+    EXPECT_FALSE(grants.give_back(0, run));
+    grants.hand_over(run, 3);
+    EXPECT_EQ(table[0].owner, 4u);
+    EXPECT_EQ(grants.held(3), 2 * granule);
+    EXPECT_TRUE(grants.give_back(3, run));
+}
+TEST_F(GrantsTest, WhatWasReservedAndReleasedIsClearedBeforeItIsGranted) {
+    grants.release(grants.reserve(granule));
+    cleared.clear();
+    EXPECT_EQ(grants.grant(0, granule).offset, 4 * granule);
+    EXPECT_EQ(cleared.size(), 1u);
+}
 TEST_F(GrantsTest, WhatIsAnothersCannotBeGivenBack) {
     const auto run = grants.grant(0, granule);
     EXPECT_FALSE(grants.give_back(1, run));
