@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <deque>
+#include <mutex>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/heap/heap.h"
 #include "guest-allocator/id_table.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
@@ -15,8 +18,10 @@ namespace barcuda {
 namespace {
 
 std::atomic<bool> prints{false};
-std::atomic<std::uint64_t> idle_at{0};  // how much work had been posted when all work was last known to be done
 
+// By context: one more than the work that had been posted, anywhere, when all of the context's was last known to be
+// done.
+IdTable<std::atomic<std::uint64_t>> idle;
 // By stream: one more than the work that had been posted, anywhere, when it was last waited for; 0: never.
 IdTable<std::atomic<std::uint64_t>> waited;
 
@@ -44,6 +49,20 @@ class OwnFence {  // held until the thread ends
 };
 thread_local OwnFence own;
 
+// Fences lie in the heap's staging memory, 512 to a page. Those that were left may still be pending: the oldest is
+// asked.
+struct Pool {
+    std::mutex mutex;
+    std::deque<Fence> all;
+    std::deque<Fence*> left;
+    unsigned long long* page = nullptr;
+    unsigned used = 0;
+};
+Pool& pool() {
+    static Pool& p = *new Pool;  // never destroyed: programs record events in static destructors
+    return p;
+}
+
 }  // namespace
 
 void module_prints() noexcept { prints.store(true, std::memory_order_relaxed); }
@@ -51,7 +70,35 @@ bool may_print() noexcept { return prints.load(std::memory_order_relaxed); }
 
 bool gpu_busy() noexcept {
     Client* client = Client::current();
-    return client && client->queue().work() != idle_at.load(std::memory_order_relaxed);
+    if (!client) return false;
+    const auto* seen = idle.of(current_context());
+    return !seen || seen->load(std::memory_order_acquire) != client->queue().work() + 1;
+}
+
+void note_idle(CUcontext context, std::uint64_t work) noexcept {
+    if (auto* seen = idle.of(context)) seen->store(work + 1, std::memory_order_release);
+}
+
+Fence* take_fence() noexcept {
+    Pool& p = pool();
+    std::lock_guard lock(p.mutex);
+    if (!p.left.empty() && !p.left.front()->pending()) {
+        Fence* f = p.left.front();
+        p.left.pop_front();
+        return f;
+    }
+    if (!p.page) p.page = static_cast<unsigned long long*>(heap::staging_alloc(512 * sizeof *p.page));
+    if (!p.page) return nullptr;
+    p.page[p.used] = 0;
+    Fence& f = p.all.emplace_back(&p.page[p.used]);
+    if (++p.used == 512) p.page = nullptr, p.used = 0;
+    return &f;
+}
+
+void leave_fence(Fence* f) noexcept {
+    Pool& p = pool();
+    std::lock_guard lock(p.mutex);
+    if (f) p.left.push_back(f);
 }
 
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
@@ -66,6 +113,7 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value) n
 CUresult wait_for(CUstream stream) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
+    stream = real(stream);  // what is remembered of a stream is not every thread's own
     // A driver shows what kernels printed when *it* synchronizes; and with a thousand threads waiting the worker waits
     // for us.
     if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
@@ -88,15 +136,6 @@ CUresult wait_for(CUstream stream) noexcept {
     const CUresult error = client->take_error();
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
     return error;
-}
-
-CUresult wait_for(const CUstream* streams, unsigned count) noexcept {
-    CUresult result = CUDA_SUCCESS;
-    const std::uint64_t work = Client::current()->queue().work();
-    for (unsigned i = 0; i < count; ++i)
-        if (CUresult r = wait_for(streams[i]); r != CUDA_SUCCESS) result = r;
-    if (result == CUDA_SUCCESS) idle_at.store(work, std::memory_order_relaxed);
-    return result;
 }
 
 void show_output() noexcept {

@@ -4,19 +4,33 @@
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
+#include <cstdint>
+
+#include "shm-device/sync.h"
+
 namespace barcuda {
 
 // Waits until all work that was posted to the stream before this call is done. Returns the error of that work, if any.
 CUresult wait_for(CUstream stream) noexcept;
 
-// For several streams at once: ask all, then wait for all.
-CUresult wait_for(const CUstream* streams, unsigned count) noexcept;
-
 // Has the fence at this address of the region (host-visible, 8 bytes) reached the value? Waits until it has.
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept;
 
-// Whether anything has been posted since all work was last waited for.
+// Fences that outlive a wait: an event's, or that of a stream which is gone while its work goes on.
+struct Fence {
+    unsigned long long* word;             // in the region: the GPU writes it
+    std::atomic<std::uint64_t> asked{0};  // the value to come last; grows for ever, whoever has the fence
+    explicit Fence(unsigned long long* w) noexcept : word(w) {}
+    bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
+};
+Fence* take_fence() noexcept;       // nothing is pending on it; null: the region is full
+void leave_fence(Fence*) noexcept;  // to be taken again when nothing is
+
+// Whether anything has been posted since all of the current context's work was last done; and that it was, when so
+// many commands were work (Queue::work).
 bool gpu_busy() noexcept;
+void note_idle(CUcontext context, std::uint64_t work) noexcept;
 
 // Device printf and assert text that the host has collected goes to this process's standard output. After a wait.
 void show_output() noexcept;

@@ -36,7 +36,7 @@ class Queue {
         std::unique_lock lock(mutex_);
         char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};
-        if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
         const Ticket ticket = post(at, request_bytes, reply_bytes);
         if (!queue_.should_kick(fenced_)) [[likely]]
@@ -45,9 +45,8 @@ class Queue {
         kick();
         return ticket;
     }
-    std::uint64_t work() const noexcept {
-        return work_.load(std::memory_order_relaxed);
-    }  // commands so far that were work
+    // Commands so far that were work.
+    std::uint64_t work() const noexcept { return work_.load(std::memory_order_acquire); }
     CUresult await(const Ticket& ticket) noexcept;
     // A thread will sleep (bell.h), or sleeps no more: the worker must know as long as one does.
     void announce() noexcept;

@@ -1,73 +1,30 @@
 // event.cc: events. A record is posted as the driver's own record (for its time) and a fence that the GPU writes behind
 // it: query and synchronize look at the fence. An event that is recorded again while its last record is under way takes
 // another fence: on two streams the later record can be done first, and the older one's value must not come over its
-// own. Fences lie in the heap's staging memory, 512 to a page.
-#include <deque>
-#include <mutex>
+// own.
 #include <thread>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/fence.h"
-#include "guest-allocator/heap/heap.h"
 #include "guest-allocator/id_table.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
 namespace {
 
-struct Fence {
-    unsigned long long* word;             // the GPU writes it
-    std::atomic<std::uint64_t> asked{0};  // the value of its last record; grows for ever, whichever event has the fence
-    explicit Fence(unsigned long long* w) : word(w) {}
-    bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
-};
 struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph: the worker is asked instead
 };
 IdTable<Event> events;
 
-// Fences that the GPU is through with, and such as it will be: the oldest first. Null: the region is full.
-class Fences {
-  public:
-    Fence* take() {
-        std::lock_guard lock(mutex_);
-        if (!left_.empty() && !left_.front()->pending()) {
-            Fence* f = left_.front();
-            left_.pop_front();
-            return f;
-        }
-        if (!page_) page_ = static_cast<unsigned long long*>(heap::staging_alloc(512 * sizeof *page_));
-        if (!page_) return nullptr;
-        page_[used_] = 0;
-        Fence& f = all_.emplace_back(&page_[used_]);
-        if (++used_ == 512) page_ = nullptr, used_ = 0;
-        return &f;
-    }
-    void leave(Fence* f) {
-        std::lock_guard lock(mutex_);
-        left_.push_back(f);
-    }
-
-  private:
-    std::mutex mutex_;
-    std::deque<Fence> all_;
-    std::deque<Fence*> left_;
-    unsigned long long* page_ = nullptr;
-    unsigned used_ = 0;
-};
-Fences& fences() {
-    static Fences& them = *new Fences;  // for records in static destructors
-    return them;
-}
-
 // Another fence instead of one that is still to be written, or none.
 void renew(Event& e, Fence* old) {
-    Fence* f = fences().take();
+    Fence* f = take_fence();
     if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
-    if (f) fences().leave(f);
+    leave_fence(f);
 }
 
 // The event's fence, and the value that its next record writes. Null: no room.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/fence.h"
 
@@ -22,12 +23,49 @@ std::vector<Known>& known() {
     return *list;
 }
 
+// Work of streams that are gone: it goes on, and who waits for its context waits for it.
+struct Leaving {
+    Fence* fence;
+    CUcontext context;
+};
+std::vector<Leaving>& leaving() {
+    static auto* list = new std::vector<Leaving>;
+    return *list;
+}
+
+// Behind all that a stream was given: a fence, until whose writing the work is not forgotten.
+CUresult watch_the_last_of(CUstream stream, CUcontext context) {
+    Fence* f = capturing(stream) ? nullptr : take_fence();
+    if (!f) return wait_for(stream);
+    const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+    const CUresult r = command<Op::write_fence>(stream, Client::current()->offset_of(f->word), value);
+    std::lock_guard lock(mutex);
+    std::erase_if(leaving(),
+                  [](const Leaving& l) { return l.fence->pending() ? false : (leave_fence(l.fence), true); });
+    leaving().push_back({f, context});
+    return r;
+}
+
+CUresult destroy(CUstream stream) {
+    CUcontext context = nullptr;
+    bool found = false;
+    {
+        std::lock_guard lock(mutex);
+        found =
+            std::erase_if(known(), [&](const Known& k) { return k.stream == stream && (context = k.context, true); });
+    }
+    if (!found) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult r = watch_the_last_of(stream, context);
+    const CUresult destroyed = command<Op::cuStreamDestroy_v2>(stream);
+    return r == CUDA_SUCCESS ? destroyed : r;
+}
+
 // This thread's default stream in the context where it was last used.
 struct PerThread {
     CUstream stream = nullptr;
     CUcontext context = nullptr;
     ~PerThread() {
-        if (stream && Client::current()) command<Op::cuStreamDestroy_v2>(stream);
+        if (stream && Client::current()) destroy(stream);
     }
 };
 thread_local PerThread per_thread;
@@ -57,13 +95,24 @@ CUstream real(CUstream stream) noexcept {
 }
 
 CUresult wait_for_streams(CUcontext context) noexcept {
-    std::vector<CUstream> streams{nullptr};  // the legacy stream waits for every blocking one
+    // Read before the lists: a stream that is missing in them was given nothing yet.
+    const std::uint64_t work = Client::current()->queue().work();
+    std::vector<CUstream> streams{CU_STREAM_LEGACY};  // it waits for every blocking one
+    std::vector<std::pair<Fence*, std::uint64_t>> gone;
     {
         std::lock_guard lock(mutex);
         for (const Known& k : known())
             if (k.context == context && !k.blocking) streams.push_back(k.stream);
+        for (const Leaving& l : leaving())
+            if (l.context == context) gone.emplace_back(l.fence, l.fence->asked.load());
     }
-    return wait_for(streams.data(), static_cast<unsigned>(streams.size()));
+    CUresult result = CUDA_SUCCESS;
+    for (const auto& [fence, value] : gone)
+        if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
+    for (CUstream s : streams)
+        if (CUresult r = wait_for(s); r != CUDA_SUCCESS) result = r;
+    if (result == CUDA_SUCCESS) note_idle(context, work);
+    return result;
 }
 
 void forget_streams(CUcontext context) noexcept {
@@ -83,12 +132,7 @@ CU cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
 
 CU cuStreamDestroy_v2(CUstream stream) {
     if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return CUDA_ERROR_INVALID_HANDLE;
-    {
-        std::lock_guard lock(mutex);
-        if (std::erase_if(known(), [&](const Known& k) { return k.stream == stream; }) == 0)
-            return CUDA_ERROR_INVALID_HANDLE;
-    }
-    return command<Op::cuStreamDestroy_v2>(stream);
+    return destroy(stream);
 }
 
 CU cuStreamSynchronize(CUstream stream) { return current_context() ? wait_for(stream) : CUDA_ERROR_INVALID_CONTEXT; }
