@@ -301,7 +301,7 @@ BARCUDA_EXTENSIONS(X)
 using kind::RowOf;
 
 // FNV-1a over every row's text, every parameter's size and the layout's numbers: two builds that agree on it can talk.
-constexpr std::uint64_t fingerprint() {
+consteval std::uint64_t fingerprint() {
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](std::uint64_t v) {
         for (int i = 0; i < 8; ++i, v >>= 8) hash = (hash ^ (v & 0xff)) * 0x100000001b3;
