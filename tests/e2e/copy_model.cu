@@ -1,0 +1,457 @@
+// copy_model.cu: a random program of copies between all kinds of memory, and a model of what every byte must be then.
+//
+// Beside each buffer stands its shadow: ordinary memory to which the same is done at once, by memcpy and memset. The
+// device may be late: a buffer remembers the stream that may still be at work on it, and before another stream or the
+// CPU touches it the program waits in one of the ways that CUDA has. Where CUDA says that a source may be used again
+// when a call returns (pageable memory, above all) it is written over at once.
+//
+//   copy_model [seconds=N | steps=N] [seed=N] [max=BYTES] [threads=N]
+//
+// It knows nothing of Barcuda: it passes on CUDA's own library, and names the seed and the step where it does not.
+#include <cuda_runtime.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#define CHECK(call)                                                                      \
+    do {                                                                                 \
+        if (const cudaError_t e_ = (call)) die("%s: %s", #call, cudaGetErrorString(e_)); \
+    } while (0)
+
+namespace {
+
+struct Options {
+    double seconds = 0;
+    uint64_t steps = 2000, seed = 1;
+    size_t max = 4 << 20;
+    int threads = 1;
+} options;
+
+thread_local uint64_t step;  // for messages
+thread_local int lane;
+std::atomic<uint64_t> copied{0}, copies{0};
+
+template <class... T> [[noreturn]] void die(const char* format, T... values) {
+    fprintf(stderr, "copy_model: seed %lu, thread %d, step %lu: ", options.seed, lane, step);
+    fprintf(stderr, format, values...);
+    fprintf(stderr, "\n");
+    fflush(nullptr);
+    _exit(1);
+}
+
+struct Random {
+    uint64_t state;
+    uint64_t operator()() {
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        return state * 0x2545f4914f6cdd1dull;
+    }
+    size_t below(size_t n) { return n ? ((*this)() >> 11) % n : 0; }
+    bool one_in(size_t n) { return below(n) == 0; }
+    // 0..most, every order of magnitude as likely as the next, often just around a power of two.
+    size_t size(size_t most) {
+        if (one_in(40)) return 0;
+        const size_t power = size_t{1} << below(64 - __builtin_clzll(most | 1));
+        const size_t n = one_in(3) ? power + below(5) - 2 : power + below(power);
+        return n > most ? most - below(std::min<size_t>(most, 3)) : n;
+    }
+};
+
+// clang-format off
+enum Kind { Malloced, Global, Stack, Anonymous, SharedFile, PrivateFile, Pinned, WriteCombined, RegisteredHeap,
+            RegisteredPages, Managed, Device, Pooled, Symbol, kinds };
+// clang-format on
+const char* const names[] = {"malloc",
+                             "global",
+                             "stack",
+                             "mmap",
+                             "shared file",
+                             "private file",
+                             "cudaHostAlloc",
+                             "write-combined",
+                             "registered malloc",
+                             "registered mmap",
+                             "managed",
+                             "cudaMalloc",
+                             "cudaMallocAsync",
+                             "__device__ array"};
+bool on_device(Kind k) { return k >= Device; }
+bool pageable(Kind k) { return k <= PrivateFile; }
+
+constexpr size_t symbol_bytes = 1 << 20, lanes = 8;
+__device__ unsigned char device_arrays[lanes][symbol_bytes];
+unsigned char globals[lanes][3 << 20];
+
+__global__ void exclusive_or(unsigned char* bytes, size_t n, unsigned char key) {
+    for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
+        bytes[i] ^= key;
+}
+
+unsigned char* map(size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int file = -1) {
+    void* p = mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE, flags, file, 0);
+    if (p == MAP_FAILED) die("mmap of %zu bytes: %s", bytes, strerror(errno));
+    return static_cast<unsigned char*>(p);
+}
+
+constexpr int idle = -1, gone = -2;  // no stream; one that was destroyed while it may have been at work
+struct Buffer {
+    Kind kind;
+    size_t bytes = 0;
+    unsigned char* at = nullptr;
+    unsigned char* shadow = nullptr;
+    int stream = idle;  // that may still be at work on it
+};
+
+class Program {
+  public:
+    Program(int lane, unsigned char* stack, size_t stack_bytes)
+        : random_{(options.seed * 1000 + lane) * 0x9e3779b97f4a7c15u | 1},
+          lane_(lane),
+          stack_(stack),
+          stack_bytes_(stack_bytes) {
+        streams_.push_back(cudaStreamLegacy);
+        streams_.push_back(cudaStreamPerThread);
+        for (unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking, cudaStreamNonBlocking})
+            CHECK(cudaStreamCreateWithFlags(&streams_.emplace_back(), flags));
+        CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+        for (int k = 0; k < kinds; ++k)
+            for (int n = k == Global || k == Stack || k == Symbol ? 1 : 2; n; --n)
+                make(buffers_.emplace_back(Buffer{Kind(k)}));
+    }
+    ~Program() {
+        for (Buffer& b : buffers_) verify(b, 0, b.bytes), release(b);
+    }
+
+    void act() {
+        Buffer& b = buffers_[random_.below(buffers_.size())];
+        const size_t what = random_.below(100);
+        if (what < 70) return copy(buffers_[random_.below(buffers_.size())], b);
+        if (what < 78) return set(b);
+        if (what < 84) return change(b);
+        if (what < 90) return fill(b, range(b));
+        if (what < 97) {
+            const Range r = range(b);
+            return verify(b, r.at, r.bytes);
+        }
+        if (what < 98) return renew_stream(2 + random_.below(streams_.size() - 2));
+        verify(b, 0, b.bytes);
+        release(b);
+        make(b);
+    }
+
+  private:
+    struct Range {
+        size_t at, bytes;
+    };
+    Range range(const Buffer& b) {
+        const size_t bytes = random_.one_in(2) ? random_.size(b.bytes) : random_.below(b.bytes + 1);
+        return {random_.one_in(3) ? 0 : random_.below(b.bytes - bytes + 1), bytes};
+    }
+    int any_stream() { return static_cast<int>(random_.below(streams_.size())); }
+
+    void renew_stream(size_t index) {
+        CHECK(cudaStreamDestroy(streams_[index]));
+        CHECK(
+            cudaStreamCreateWithFlags(&streams_[index], random_.one_in(2) ? cudaStreamDefault : cudaStreamNonBlocking));
+        for (Buffer& b : buffers_)
+            if (b.stream == static_cast<int>(index)) b.stream = gone;
+    }
+
+    void make(Buffer& b) {
+        size_t most = options.max;
+        if (b.kind == WriteCombined || b.kind == Managed)
+            most = std::min<size_t>(most, 4 << 20);  // slow to read; scarce
+        b.bytes = std::max<size_t>(random_.one_in(3) ? random_.below(most) : random_.size(most), 1);
+        if (b.kind == Global) b.bytes = sizeof globals[0];
+        if (b.kind == Stack) b.bytes = stack_bytes_;
+        if (b.kind == Symbol) b.bytes = symbol_bytes;
+        b.stream = idle;
+        switch (b.kind) {
+            case RegisteredHeap:
+            case Malloced: b.at = static_cast<unsigned char*>(malloc(b.bytes)); break;
+            case Global: b.at = globals[lane_]; break;
+            case Stack: b.at = stack_; break;
+            case RegisteredPages:
+            case Anonymous: b.at = map(b.bytes); break;
+            case SharedFile:
+            case PrivateFile: {
+                char name[] = "/tmp/copy-model-XXXXXX";
+                const int file = mkstemp(name);
+                if (file < 0 || unlink(name) || ftruncate(file, b.bytes)) die("a file in /tmp: %s", strerror(errno));
+                b.at = map(b.bytes, b.kind == SharedFile ? MAP_SHARED : MAP_PRIVATE, file);
+                close(file);
+                break;
+            }
+            case Pinned:
+                CHECK(cudaHostAlloc(
+                    &b.at, b.bytes,
+                    random_.one_in(2) ? cudaHostAllocDefault : cudaHostAllocMapped | cudaHostAllocPortable));
+                break;
+            case WriteCombined: CHECK(cudaHostAlloc(&b.at, b.bytes, cudaHostAllocWriteCombined)); break;
+            case Managed: CHECK(cudaMallocManaged(&b.at, b.bytes)); break;
+            case Device: CHECK(cudaMalloc(&b.at, b.bytes)); break;
+            case Pooled: CHECK(cudaMallocAsync(&b.at, b.bytes, streams_[b.stream = any_stream()])); break;
+            case Symbol: {
+                void* p;
+                CHECK(cudaGetSymbolAddress(&p, device_arrays));
+                b.at = static_cast<unsigned char*>(p) + lane_ * symbol_bytes;
+                break;
+            }
+            case kinds: break;
+        }
+        b.shadow = map(b.bytes);
+        if (b.kind == RegisteredHeap || b.kind == RegisteredPages) {
+            fill(b, {0, b.bytes});  // what it held before is kept
+            CHECK(cudaHostRegister(b.at, b.bytes, cudaHostRegisterMapped));
+        } else if (on_device(b.kind)) {
+            const int s = b.stream == idle ? any_stream() : b.stream;
+            CHECK(cudaMemsetAsync(b.at, 0, b.bytes, streams_[b.stream = s]));
+        } else {
+            memset(b.at, 0, b.bytes);
+        }
+    }
+
+    void release(Buffer& b) {
+        if (b.kind == Pooled && b.stream >= 0) CHECK(cudaFreeAsync(b.at, streams_[b.stream]));
+        else finish(b);
+        switch (b.kind) {
+            case RegisteredHeap:
+            case RegisteredPages:
+                CHECK(cudaHostUnregister(b.at));
+                if (memcmp(b.at, b.shadow, b.bytes)) die("cudaHostUnregister of %zu bytes changed them", b.bytes);
+                if (b.kind == RegisteredHeap) free(b.at);
+                else munmap(b.at, b.bytes);
+                break;
+            case Malloced: free(b.at); break;
+            case Anonymous:
+            case SharedFile:
+            case PrivateFile: munmap(b.at, b.bytes); break;
+            case Pinned:
+            case WriteCombined: CHECK(cudaFreeHost(b.at)); break;
+            case Pooled:
+                if (b.stream == idle) CHECK(cudaFreeAsync(b.at, streams_[any_stream()]));
+                break;
+            case Managed:
+            case Device: CHECK(cudaFree(b.at)); break;
+            default: break;
+        }
+        munmap(b.shadow, b.bytes);
+    }
+
+    // Waits until nothing works on a buffer, in one of the ways there are.
+    void finish(Buffer& b) {
+        if (b.stream == idle) return;
+        const cudaStream_t s = b.stream == gone ? nullptr : streams_[b.stream];
+        switch (b.stream == gone ? 3 : random_.below(4)) {
+            case 0: CHECK(cudaStreamSynchronize(s)); break;
+            case 1:
+                CHECK(cudaEventRecord(event_, s));
+                CHECK(cudaEventSynchronize(event_));
+                break;
+            case 2:
+                for (cudaError_t e; (e = cudaStreamQuery(s));)
+                    if (e != cudaErrorNotReady) CHECK(e);
+                break;
+            case 3: CHECK(cudaDeviceSynchronize()); break;
+        }
+        const int done = b.stream;
+        for (Buffer& other : buffers_)
+            if (other.stream == done) other.stream = idle;
+    }
+    // What is given to stream `next` now comes behind what is at work on the buffer.
+    void order(Buffer& b, int next) {
+        if (b.stream == idle || b.stream == next) return;
+        if (b.stream == gone || random_.one_in(3)) return finish(b);
+        CHECK(cudaEventRecord(event_, streams_[b.stream]));
+        CHECK(cudaStreamWaitEvent(streams_[next], event_, 0));
+    }
+
+    void random_bytes(unsigned char* to, size_t n) {
+        for (; n >= 8; n -= 8, to += 8) {
+            const uint64_t word = random_();
+            memcpy(to, &word, 8);
+        }
+        const uint64_t word = random_();
+        memcpy(to, &word, n);
+    }
+    // By the CPU; device memory by a copy from memory that is gone when the call is over.
+    void fill(Buffer& b, Range r) {
+        random_bytes(b.shadow + r.at, r.bytes);
+        finish(b);
+        if (!on_device(b.kind)) {
+            memcpy(b.at + r.at, b.shadow + r.at, r.bytes);
+            return;
+        }
+        auto* source = static_cast<unsigned char*>(malloc(r.bytes + 1));
+        memcpy(source, b.shadow + r.at, r.bytes);
+        b.stream = any_stream();
+        CHECK(cudaMemcpyAsync(b.at + r.at, source, r.bytes, cudaMemcpyDefault, streams_[b.stream]));
+        memset(source, 0xee, r.bytes);
+        free(source);
+    }
+
+    void verify(Buffer& b, size_t at, size_t n) {
+        const unsigned char* have = b.at + at;
+        unsigned char* fetched = nullptr;
+        size_t room = n + 1;
+        if (on_device(b.kind)) {
+            const bool heap = random_.one_in(2);
+            fetched = heap ? static_cast<unsigned char*>(malloc(room)) : map(room);
+            order(b, 0);
+            CHECK(cudaMemcpy(fetched, have, n, cudaMemcpyDeviceToHost));
+            have = fetched;
+            room = heap ? 0 : room;
+        } else {
+            finish(b);
+        }
+        if (memcmp(have, b.shadow + at, n)) {
+            size_t i = 0, wrong = 0;
+            while (have[i] == b.shadow[at + i]) ++i;
+            for (size_t k = i; k < n; ++k) wrong += have[k] != b.shadow[at + k];
+            die("%s, %p, %zu bytes: byte %zu is %02x, not %02x; %zu of [%zu, %zu) differ", names[b.kind], b.at, b.bytes,
+                at + i, have[i], b.shadow[at + i], wrong, at, at + n);
+        }
+        if (room && fetched) munmap(fetched, room);
+        else free(fetched);
+    }
+
+    void set(Buffer& b) {
+        if (!on_device(b.kind)) return fill(b, range(b));
+        const Range r = range(b);
+        const int value = static_cast<int>(random_.below(256)), s = random_.one_in(3) ? 0 : any_stream();
+        order(b, s);
+        if (s || random_.one_in(2)) CHECK(cudaMemsetAsync(b.at + r.at, value, r.bytes, streams_[s]));
+        else CHECK(cudaMemset(b.at + r.at, value, r.bytes));
+        memset(b.shadow + r.at, value, r.bytes);
+        b.stream = s;
+    }
+
+    // By a kernel, wherever the device can reach.
+    void change(Buffer& b) {
+        const Range r = range(b);
+        if (pageable(b.kind) || !r.bytes || r.bytes > (1 << 20)) return verify(b, r.at, r.bytes);
+        unsigned char* device = b.at;
+        if (!on_device(b.kind) && b.kind != Managed) {
+            // Not every registration can be seen by kernels everywhere: one that shares its page with another, say.
+            if (cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), b.at, 0)) return (void)cudaGetLastError();
+        }
+        const int s = any_stream();
+        const unsigned char key = static_cast<unsigned char>(random_());
+        order(b, s);
+        exclusive_or<<<8, 64, 0, streams_[s]>>>(device + r.at, r.bytes, key);
+        CHECK(cudaGetLastError());
+        for (size_t i = 0; i < r.bytes; ++i) b.shadow[r.at + i] ^= key;
+        b.stream = s;
+    }
+
+    void copy(Buffer& to, Buffer& from) {
+        Range t = range(to), f = range(from);
+        size_t rows = 1, width = std::min(t.bytes, f.bytes), to_pitch = width, from_pitch = width;
+        if (random_.one_in(4) && width) {  // a box, within both ranges
+            rows = 1 + random_.below(std::min<size_t>(width, 200));
+            to_pitch = t.bytes / rows, from_pitch = f.bytes / rows;
+            width = std::min(to_pitch, from_pitch);
+            width -= random_.below(width);
+            if (!width) rows = 1;
+        }
+        const size_t to_end = t.at + (rows - 1) * to_pitch + width, from_end = f.at + (rows - 1) * from_pitch + width;
+        if (&to == &from && t.at < from_end && f.at < to_end) return;
+        const bool boxed = rows > 1, host_only = !on_device(to.kind) && !on_device(from.kind);
+        const bool managed = to.kind == Managed || from.kind == Managed;
+        const int s = random_.one_in(3) ? 0 : any_stream();
+        const bool synchronous = s == 0 && random_.one_in(2);
+
+        if (host_only && !managed) finish(to), finish(from);  // runs at once, whatever the stream
+        else order(to, s), order(from, s);
+        cudaMemcpyKind kind = cudaMemcpyDefault;
+        if (!managed && random_.one_in(2))
+            kind = on_device(to.kind)     ? on_device(from.kind) ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice
+                   : on_device(from.kind) ? cudaMemcpyDeviceToHost
+                                          : cudaMemcpyHostToHost;
+        unsigned char* a = to.at + t.at;
+        const unsigned char* b = from.at + f.at;
+        if (boxed) {
+            if (synchronous) CHECK(cudaMemcpy2D(a, to_pitch, b, from_pitch, width, rows, kind));
+            else CHECK(cudaMemcpy2DAsync(a, to_pitch, b, from_pitch, width, rows, kind, streams_[s]));
+        } else if (to.kind == Symbol && from.kind != Symbol && !managed && random_.one_in(2)) {
+            if (synchronous) CHECK(cudaMemcpyToSymbol(device_arrays, b, width, lane_ * symbol_bytes + t.at, kind));
+            else
+                CHECK(cudaMemcpyToSymbolAsync(device_arrays, b, width, lane_ * symbol_bytes + t.at, kind, streams_[s]));
+        } else if (synchronous) {
+            CHECK(cudaMemcpy(a, b, width, kind));
+        } else {
+            CHECK(cudaMemcpyAsync(a, b, width, kind, streams_[s]));
+        }
+        for (size_t row = 0; row < rows; ++row)
+            memcpy(to.shadow + t.at + row * to_pitch, from.shadow + f.at + row * from_pitch, width);
+        copied += rows * width, ++copies;
+
+        // CUDA Runtime API, "API synchronization behavior".
+        const bool to_device = on_device(to.kind), from_device = on_device(from.kind);
+        to.stream = from.stream = s;
+        if (managed) return;
+        if (!to_device && !from_device) to.stream = from.stream = idle;
+        if (to_device && !from_device && (synchronous || pageable(from.kind))) from.stream = idle;
+        if (to_device && !from_device && synchronous && !pageable(from.kind)) to.stream = idle;
+        if (!to_device && from_device && synchronous) to.stream = from.stream = idle;
+        if (from.stream == idle && !from_device && &to != &from && random_.one_in(2))
+            fill(from, {f.at, from_end - f.at});
+    }
+
+    Random random_;
+    const int lane_;
+    unsigned char* const stack_;
+    const size_t stack_bytes_;
+    std::vector<cudaStream_t> streams_;
+    cudaEvent_t event_{};
+    std::vector<Buffer> buffers_;
+};
+
+void run(int number) {
+    lane = number;
+    unsigned char stack[200000];
+    Program program(number, stack, sizeof stack);
+    const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    for (step = 0; options.seconds ? seconds() < options.seconds : step < options.steps; ++step) program.act();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    for (int i = 1; i < argc; ++i) {
+        const std::string word = argv[i];
+        const std::string name = word.substr(0, word.find('='));
+        const double value = name.size() < word.size() ? atof(word.c_str() + name.size() + 1) : -1;
+        if (name == "seconds" && value > 0) options.seconds = value;
+        else if (name == "steps" && value > 0) options.steps = static_cast<uint64_t>(value);
+        else if (name == "seed" && value >= 0) options.seed = static_cast<uint64_t>(value);
+        else if (name == "max" && value > 0) options.max = static_cast<size_t>(value);
+        else if (name == "threads" && value > 0 && value <= lanes) options.threads = static_cast<int>(value);
+        else {
+            fprintf(stderr, "usage: copy_model [seconds=N | steps=N] [seed=N] [max=BYTES] [threads=1..%zu]\n", lanes);
+            return 2;
+        }
+    }
+    std::vector<std::thread> others;
+    for (int t = 1; t < options.threads; ++t) others.emplace_back(run, t);
+    run(0);
+    for (std::thread& t : others) t.join();
+    CHECK(cudaDeviceSynchronize());
+    printf("seed %lu: %lu copies of %.3f GB in all, every byte as the model says\nPASSED\n", options.seed,
+           copies.load(), copied.load() * 1e-9);
+    return 0;
+}
