@@ -60,6 +60,8 @@ bool ask(std::size_t bytes, Extent& out) noexcept {
 
 Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden = false) noexcept {
     Pages& pages = pool(use);
+    if (alignment <= page)
+        if (const Pages::Block block = pages.take_rested(bytes, flags, hidden); block.p) return block;
     if (window.bytes.load(std::memory_order_acquire))
         if (const Pages::Block block = pages.take(bytes, alignment, flags, hidden); block.p) return block;
     // Slower by far, and with a time limit: the source waits for a host, and whoever waits here may hold a lock of the

@@ -109,23 +109,17 @@ Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flag
                          const Extent* joins) noexcept {
     const std::size_t all = window.bytes.load(std::memory_order_relaxed);
     if (bytes > all || alignment > all) return {};  // also keeps the sums below from overflowing
-    const std::size_t wanted = (bytes + page - 1) / page, spare = alignment > page ? alignment / page - 1 : 0;
-    if (wanted + spare > all / page) return {};
-    const auto pages = static_cast<std::uint32_t>(wanted ? wanted : 1);
-    Block block;
-    if (const Resting rested = spare || joins ? Resting{} : shelves_.take(pages); rested.pages) {
-        books[rested.at].become(State::used);
-        block = {address_of(rested.at), std::size_t{pages} * page};
-    } else {
-        Locked locked(lock_);
-        if (joins) join(*joins);
-        block = take_locked(pages, static_cast<std::uint32_t>(spare), alignment);
-        if (!block.p) return {};
-    }
-    Run& run = books[page_of(block.p)];
-    run.flags = flags;
-    run.hidden = hidden;
-    run.slack = static_cast<std::uint32_t>(std::size_t{pages} * page - bytes);
+    const std::size_t pages = pages_for(bytes), spare = alignment > page ? alignment / page - 1 : 0;
+    if (pages + spare > all / page) return {};
+    Locked locked(lock_);
+    if (joins) join(*joins);
+    const auto needed = static_cast<std::uint32_t>(pages + spare);
+    std::uint32_t at = find(needed);
+    if (at == none) settle(), at = find(needed);
+    if (at == none) return {};
+    unlink(at);
+    const Block block = carve(at, static_cast<std::uint32_t>(pages), alignment);
+    note(page_of(block.p), bytes, flags, hidden);
     return block;
 }
 
@@ -230,15 +224,6 @@ void Pages::forget_all() noexcept {
 // What rests becomes free: before the pool says that it has no room, and before anybody asks which extents are empty.
 void Pages::settle() noexcept {
     shelves_.clear([this](Resting block) { release(block.at, block.pages, 0); });
-}
-
-[[gnu::noinline]] Pages::Block Pages::take_locked(std::uint32_t pages, std::uint32_t spare,
-                                                  std::size_t alignment) noexcept {
-    std::uint32_t at = find(pages + spare);
-    if (at == none) settle(), at = find(pages + spare);
-    if (at == none) return {};
-    unlink(at);
-    return carve(at, pages, alignment);
 }
 
 void Pages::join(Extent extent) noexcept {

@@ -59,6 +59,19 @@ class Heads {
 bool open_books(Extent window) noexcept;
 bool commit_books(Extent extent) noexcept;
 
+extern Run* books;  // one Run a page of the window
+
+inline std::uint32_t page_of(const void* p) noexcept {
+    return static_cast<std::uint32_t>(
+        (reinterpret_cast<std::uintptr_t>(p) - window.base.load(std::memory_order_relaxed)) / page);
+}
+inline std::byte* address_of(std::uint32_t at) noexcept {
+    return reinterpret_cast<std::byte*>(window.base.load(std::memory_order_relaxed) + std::size_t{at} * page);
+}
+inline std::size_t pages_for(std::size_t bytes) noexcept {  // at least one
+    return bytes > page ? (bytes - 1) / page + 1 : 1;
+}
+
 class Pages {
   public:
     explicit Pages(Use use) : use_(use) {}
@@ -67,8 +80,17 @@ class Pages {
         std::byte* p = nullptr;
         std::size_t stale = 0;  // bytes [0, stale) may hold old data; the rest of the run is zeros
     };
-    // A block; null: no free run is long enough. `alignment` is a power of two. An extent that `joins` is added in the
-    // same step, so that no other thread gets between.
+    // A block of that length that rests on this thread's shelf, without the lock; null: none does.
+    Block take_rested(std::size_t bytes, unsigned flags = 0, bool hidden = false) noexcept {
+        const std::size_t pages = pages_for(bytes);
+        const Resting rested = pages >> 32 ? Resting{} : shelves_.take(static_cast<std::uint32_t>(pages));
+        if (!rested.pages) return {};
+        books[rested.at].become(State::used);
+        note(rested.at, bytes, flags, hidden);
+        return {address_of(rested.at), pages * page};
+    }
+    // A block from the free runs; null: none is long enough. `alignment` is a power of two. An extent that `joins` is
+    // added in the same step, so that no other thread gets between.
     Block take(std::size_t bytes, std::size_t alignment, unsigned flags = 0, bool hidden = false,
                const Extent* joins = nullptr) noexcept;
     // False: no block begins at p.
@@ -111,7 +133,13 @@ class Pages {
     void unlink(std::uint32_t at) noexcept;
     void release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) noexcept;
     Block carve(std::uint32_t at, std::uint32_t pages, std::size_t alignment) noexcept;
-    Block take_locked(std::uint32_t pages, std::uint32_t spare, std::size_t alignment) noexcept;
+    // What is known of a used run. Its length has been set when it was carved.
+    void note(std::uint32_t at, std::size_t bytes, unsigned flags, bool hidden) noexcept {
+        Run& run = books[at];
+        run.flags = flags;
+        run.hidden = hidden;
+        run.slack = static_cast<std::uint32_t>(std::size_t{run.pages} * page - bytes);
+    }
     void join(Extent extent) noexcept;
     void make_room_for(Resting block) noexcept;
     void settle() noexcept;
@@ -124,16 +152,6 @@ class Pages {
     std::uint64_t filled_[(bins + 63) / 64] = {};
     std::uint32_t first_[bins] = {};
 };
-
-extern Run* books;  // one Run a page of the window
-
-inline std::uint32_t page_of(const void* p) noexcept {
-    return static_cast<std::uint32_t>(
-        (reinterpret_cast<std::uintptr_t>(p) - window.base.load(std::memory_order_relaxed)) / page);
-}
-inline std::byte* address_of(std::uint32_t at) noexcept {
-    return reinterpret_cast<std::byte*>(window.base.load(std::memory_order_relaxed) + std::size_t{at} * page);
-}
 
 template <class F> void Pages::each_block(Extent extent, F visit) noexcept {
     const std::uint32_t end = page_of(extent.address) + static_cast<std::uint32_t>(extent.bytes / page);

@@ -21,5 +21,9 @@ all_given_back || fail "a fresh region is not free"
 client env BARCUDA_HEAP=always bash -c 'big=$(head -c 300000 /dev/zero | tr "\0" x); '"$(declare -f in_use); build=$build scratch=$scratch"'; in_use' > "$scratch/held"
 read -r channels extents < "$scratch/held"
 [ "$channels" -gt 0 ] && [ "$extents" -gt 0 ] || fail "a block of 300 kB in the region does not show: $(cat "$scratch/held")"
+for threshold in 0 64K; do
+    client env BARCUDA_HEAP=always BARCUDA_THRESHOLD=$threshold "$build/heap/stress" 2 || fail "stress, threshold $threshold"
+    all_given_back || fail "stress, threshold $threshold, left something behind"
+done
 export BARCUDA_REGION="$scratch/region" AFTER="$0 --books $scratch"
 tests/heap/programs.sh "$build/lib/libbarcuda.so" ${@:-bash perl python_data gxx make git}
