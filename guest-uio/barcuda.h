@@ -60,7 +60,7 @@ struct region {
 	struct client *clients[BARCUDA_MAX_CHANNELS];
 	struct list_head nodes;	/* struct node: inodes it was mapped through */
 
-	void __iomem *registers; /* BAR0 of ivshmem-doorbell, or NULL */
+	void __iomem *registers; /* BAR0 of ivshmem-doorbell, or NULL; lock */
 };
 
 /* A process that holds a channel, from its mmap to its last unmap. */
@@ -79,6 +79,9 @@ struct client {
 
 extern struct srcu_struct region_faults;
 extern struct workqueue_struct *barcuda_workqueue;
+
+/* main.c */
+void region_ring(struct region *r);
 
 /* region.c */
 struct region *region_new(struct device *dev);

@@ -85,6 +85,7 @@ struct client *client_open(struct region *r, struct file *file)
 	WRITE_ONCE(s->pid, 0);
 	WRITE_ONCE(s->start_time, 0);
 	smp_store_release(&s->opened, READ_ONCE(s->opened) + 1);
+	region_ring(r);
 	return c;
 }
 
@@ -99,6 +100,7 @@ void client_close(struct client *c)
 		return;
 	r->clients[c->slot] = NULL;
 	smp_store_release(&s->closed, READ_ONCE(s->opened));
+	region_ring(r);
 }
 
 static void client_free(struct kref *ref)

@@ -26,7 +26,8 @@
  * Slots that an earlier boot of the guest left open are closed at the start.
  *
  * With ivshmem-doorbell, read() waits for the host's next interrupt, and
- * write() of a 32-bit vector rings the host (peer 0).
+ * write() of a 32-bit vector rings the host (peer 0). The module itself rings
+ * vector 0 whenever it has opened or closed a slot.
  *
  * memory=BYTES makes a device without hardware beside the others. It has a
  * map 3, the whole region: through it root formats it and plays the host.
@@ -67,6 +68,14 @@ static void describe(struct region *r)
 static irqreturn_t rung(int irq, struct uio_info *info)
 {
 	return IRQ_HANDLED;
+}
+
+/* The host, peer 0, is to look: a slot has changed. */
+void region_ring(struct region *r)
+{
+	lockdep_assert_held(&r->lock);
+	if (r->registers)
+		writel(0, r->registers + DOORBELL);
 }
 
 static int ring(struct uio_info *info, s32 vector)

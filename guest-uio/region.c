@@ -293,6 +293,7 @@ void region_unplug(struct region *r)
 	for (i = 0; i < r->header.channel_count; i++)
 		if (r->clients[i])
 			client_close(r->clients[i]);
+	r->registers = NULL; /* unmapped once the driver has let go */
 	mutex_unlock(&r->lock);
 	region_put(r);
 }

@@ -78,7 +78,9 @@ bool Doorbell::answer(const pollfd* fds) {
     }
     if (fds[0].revents) greet();
     std::uint64_t rings;
-    return fds[2].revents && read(host_, &rings, sizeof rings) == sizeof rings;
+    if (!fds[2].revents || read(host_, &rings, sizeof rings) != sizeof rings) return false;
+    spdlog::debug("the guest rang");
+    return true;
 }
 
 void Doorbell::greet() {
