@@ -46,7 +46,7 @@ std::string describe_end(int status) {
 // How long to wait for something to be heard, in milliseconds.
 int Bridge::patience() const {
     if (quiet_looks_ <= idle_after_looks) return look_every_ms;
-    return (doorbell_ || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
+    return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
 Bridge::~Bridge() {
@@ -160,8 +160,8 @@ bool Bridge::start_worker(Worker& worker) {
     return true;
 }
 
-// The extents that a client asks for first: as large as the heap grows at least (guest-allocator/heap/heap.cc). They are
-// taken only where there is plenty.
+// The extents that a client asks for first: as large as the heap grows at least (guest-allocator/heap/heap.cc). They
+// are taken only where there is plenty.
 void Bridge::prepare(Worker& worker) {
     constexpr std::uint64_t first_extent = 2 * BARCUDA_GRANULE, plenty = 8;
     Preparation prepared{region_.header().base, {}};
@@ -216,7 +216,7 @@ void Bridge::admit(std::uint32_t slot) {
     client->bell = Bell(client->channel, doorbell_.guest());
     for (const Grants::Run& run : client->worker.reserved) grants_->hand_over(run, slot);
     client->worker.reserved.clear();
-    const Assignment job{client->channel.offset, slot, client->opening, bool(doorbell_)};
+    const Assignment job{client->channel.offset, slot, client->opening, doorbell_.connected()};
     send(client->worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client->opening);

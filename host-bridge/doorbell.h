@@ -23,6 +23,7 @@ class Doorbell {
     std::string open(const std::string& path, int region);
     explicit operator bool() const { return listener_ >= 0; }
 
+    bool connected() const { return qemu_ >= 0; }
     int guest() const { return guest_; }  // -1, or an eventfd that interrupts the guest
 
     // What to poll for, and what to do then. True: the guest has rung.

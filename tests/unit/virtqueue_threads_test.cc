@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "shm-device/futex.h"
 #include "shm-device/virtqueue.h"
 #include "tests/unit/support/ring.h"
 
@@ -68,6 +69,43 @@ TEST(TwoThreads, AMillionChainsArriveInOrderWithTheirBytes) {
         drive(*t, 1'000'000);
         device.join();
     }
+}
+
+// The device sleeps whenever it has nothing to do; the driver posts when it likes. A kick that was lost would let the
+// device sleep to the end of a time that no machine needs.
+void sleep_and_be_kicked(bool fenced) {
+    constexpr std::uint64_t chains = 20'000;
+    Pair<16> q;
+    alignas(64) std::uint32_t kicks = 0;
+    std::uint64_t sleeps = 0;
+    std::thread device([&] {
+        for (std::uint64_t done = 0;;) {
+            q.device.disable_kick();
+            while (auto c = q.device.next()) q.device.complete(*c, 0), ++done;
+            q.device.flush();
+            if (done == chains) return;
+            const std::uint32_t seen = observe(kicks);
+            if (q.device.enable_kick()) continue;
+            ++sleeps;
+            ASSERT_TRUE(futex_wait(kicks, seen, 60'000'000'000, Among::threads)) << "a kick was lost";
+        }
+    });
+    for (std::uint64_t n = 1; n <= chains; ++n) {
+        while (!q.driver.can_post(1)) q.driver.reap(), std::this_thread::yield();
+        q.driver.post(kPost);
+        if (q.driver.should_kick(fenced)) {
+            std::atomic_ref(kicks).fetch_add(1);
+            futex_wake(kicks, Among::threads);
+        }
+        while (n % 4 == 0 && q.driver.reap() != n) std::this_thread::yield();  // let it sleep again
+    }
+    device.join();
+    EXPECT_GT(sleeps, 10u);  // else nothing was shown
+}
+TEST(TwoThreads, NoKickIsLost) { sleep_and_be_kicked(false); }
+TEST(TwoThreads, NoKickIsLostWhereTheDeviceFencesForBoth) {
+    if (!Smp::take_part() || !Smp::fence_all()) GTEST_SKIP() << "the kernel has no expedited membarrier";
+    sleep_and_be_kicked(true);
 }
 
 }  // namespace

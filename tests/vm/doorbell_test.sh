@@ -23,7 +23,7 @@ switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' "/proc/$1/status"; }
 
 mkfifo "$scratch/in"
 exec 8<> "$scratch/in"
-TMPDIR=$scratch BARCUDA_LOG=debug BARCUDA_BUILD=$build tests/vm/run --keep-log --doorbell --device "${DEVICE:-soft}" --timeout 240 -- bash -c '
+TMPDIR=$scratch BARCUDA_LOG=debug BARCUDA_BUILD=$build tests/vm/run --keep-log --device "${DEVICE:-soft}" --timeout 240 -- bash -c '
     interrupts() { awk "/barcuda/ { for (i = 2; i <= NF && \$i ~ /^[0-9]+\$/; ++i) n += \$i } END { print n + 0 }" /proc/interrupts; }
     await() { until grep -q "$1" "$2"; do sleep 0.05; done; }
     mkfifo /tmp/line; exec 9<> /tmp/line
