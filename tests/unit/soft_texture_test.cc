@@ -1,6 +1,7 @@
 // Textures and surfaces of the software GPU: arrays, and what a fetch between, at and beyond texels gives.
 #include "host-bridge/soft-gpu/texture.h"
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -230,6 +231,55 @@ TEST_F(SoftArray, ATextureReadsWhatWasCopiedIntoItsArray) {
     EXPECT_EQ(a, asked.res.array.hArray);
     OK(cuTexObjectDestroy(texture));
     SAYS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(texture));
+    OK(cuArrayDestroy(a));
+}
+
+TEST_F(SoftArray, ATextureDestroyedWhileItsWorkIsQueuedServesThatWork) {
+    const CUarray a = array(4, 1, 0);
+    put(a, {5, 6, 7, 8}, 4, 1, 1);
+    const CUDA_TEXTURE_DESC reading{};
+    const CUDA_RESOURCE_DESC resource = of(a);
+    CUtexObject texture = 0, next = 0;
+    OK(cuTexObjectCreate(&texture, &resource, &reading, nullptr));
+    CUmodule module;
+    CUfunction read;
+    OK(cuModuleLoadData(&module, R"(
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry read(.param .u64 texture, .param .u64 to)
+{
+    .reg .b64 %rd<3>;
+    .reg .f32 %f<5>;
+    ld.param.u64 %rd1, [texture];
+    ld.param.u64 %rd2, [to];
+    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {2}];
+    st.global.f32 [%rd2], %f1;
+    ret;
+}
+)"));
+    OK(cuModuleGetFunction(&read, module, "read"));
+    CUdeviceptr to = device_memory(4);
+    void *go, *parameters[] = {&texture, &to};
+    OK(cuMemAllocHost(&go, 4));
+    const auto gate = reinterpret_cast<CUdeviceptr>(go);
+    OK(cuMemsetD32(gate, 0, 1));
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamWaitValue32(stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(cuLaunchKernel(read, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+    OK(cuTexObjectDestroy(texture));
+    SAYS(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(texture));
+    std::atomic_ref(*static_cast<int*>(go)) = 1;
+    OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(7, read_back<float>(to, 1)[0]);
+    OK(cuTexObjectCreate(&next, &resource, &reading, nullptr));
+    EXPECT_EQ(nullptr, find(texture)) << "and then it is gone";
+    OK(cuTexObjectDestroy(next));
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFreeHost(go));
+    OK(cuMemFree(to));
+    OK(cuModuleUnload(module));
     OK(cuArrayDestroy(a));
 }
 

@@ -24,9 +24,23 @@ struct Made {
     std::shared_ptr<Array> array;
     std::shared_ptr<Mipmap> mipmap;
 };
+// Destroyed while work was queued that may read it: kernels keep it until that work is done.
+struct Leaving {
+    std::uint64_t handle;
+    Made of;  // its arrays stay with it
+    std::vector<Mark> until;
+};
 struct MadeObjects {
     std::mutex mutex;
     std::map<std::uint64_t, Made> all;
+    std::vector<Leaving> leaving;
+
+    void let_go() {
+        std::erase_if(leaving, [](const Leaving& each) {
+            return std::all_of(each.until.begin(), each.until.end(), [](const Mark& mark) { return mark.done(); }) &&
+                   destroy(each.handle);
+        });
+    }
 };
 MadeObjects& made_objects() {
     static auto* const objects = new MadeObjects;
@@ -182,20 +196,21 @@ void set_view(TextureObject& object, const CUDA_RESOURCE_VIEW_DESC& view) {
 }
 
 std::uint64_t enter(const TextureObject& object, Made of) {
-    const std::uint64_t handle = create(object);
-    if (handle == 0) fail(CUDA_ERROR_OUT_OF_MEMORY);
     MadeObjects& objects = made_objects();
     std::lock_guard lock(objects.mutex);
+    objects.let_go();
+    const std::uint64_t handle = create(object);
+    if (handle == 0) fail(CUDA_ERROR_OUT_OF_MEMORY);
     objects.all.emplace(handle, std::move(of));
     return handle;
 }
 
 void leave(std::uint64_t handle, bool surface) {
-    made(handle, surface);
+    Leaving object{handle, made(handle, surface), current_context()->marks()};
     MadeObjects& objects = made_objects();
     std::lock_guard lock(objects.mutex);
-    destroy(handle);
-    objects.all.erase(handle);
+    if (objects.all.erase(handle) != 0) objects.leaving.push_back(std::move(object));
+    objects.let_go();
 }
 
 }  // namespace
