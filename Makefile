@@ -197,18 +197,31 @@ check-gpu: deps
 
 fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_SECONDS ?= 60
-# What each fuzzer is made of beside itself; the whole of it is instrumented.
+ptx_tests := $(filter $(B)/tests/ptx_%,$(unit_tests))
+# What each fuzzer is made of beside itself; the whole of it is instrumented, and stops at the first thing that is undefined.
 fuzz_sources_region := shm-device/error.cc shm-device/validate.cc
 fuzz_sources_fatbin := host-bridge/soft-gpu/fatbin.cc
 fuzz_sources_ptx := $(sources_soft-engine)
 fuzz_sources_channel := $(filter-out %/main.cc,$(sources_host-bridge)) $(sources_shm-device) host-bridge/soft-gpu/fatbin.cc
-$(B)/fuzz/%: tests/fuzz/%.cc $(call archive_files,$(archives))
+fuzz_objects = $(patsubst %.cc,$(B)/fuzz/%.o,$(fuzz_sources_$(1)))
+$(B)/fuzz/%.o: %.cc
 	@mkdir -p $(@D)
-	@echo "  FUZZ $@"
-	@clang++ $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer,address,undefined -o $@ $< $(fuzz_sources_$(*:_fuzz=)) -lspdlog -lfmt -lzstd -llz4 -ldl
+	@echo "  FUZZ $<"
+	@clang++ $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -MMD -MP -c -o $@ $<
+$(B)/fuzz/%_fuzz: $(B)/fuzz/tests/fuzz/%_fuzz.o $$(call fuzz_objects,$$*)
+	@echo "  LINK $@"
+	@clang++ -pthread -fsanitize=fuzzer,address,undefined -o $@ $^ -lspdlog -lfmt -lzstd -llz4 -ldl
+# What they begin with: the PTX of the tests, and what nvcc writes.
+$(B)/fuzz/seeds: tests/fuzz/seeds $(ptx_tests) $(B)/soft/random_kernels $(wildcard tests/programs/*.cu)
+	@echo "  SEED $@"
+	@tests/fuzz/seeds $@ $(NVCC) $(B)/soft/random_kernels $(ptx_tests)
+# A corpus stays, and grows; what made a fuzzer stop is in its .found folder.
 fuzz: deps
-	@$(MAKE) --no-print-directory -j$(jobs) $(fuzzers)
-	@for f in $(fuzzers); do mkdir -p $$f.corpus && $$f -max_total_time=$(FUZZ_SECONDS) $$f.corpus || exit 1; done
+	@$(MAKE) --no-print-directory -j$(jobs) $(fuzzers) $(B)/fuzz/seeds
+	@for f in $(fuzzers); do echo "  RUN  $$f"; mkdir -p $$f.corpus $$f.found $(B)/fuzz/seeds/$${f##*/}; \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=32768 -print_final_stats=1 -artifact_prefix=$$f.found/ \
+	        $$f.corpus $(B)/fuzz/seeds/$${f##*/} > $$f.log 2>&1 || { tail -60 $$f.log; exit 1; }; \
+	    grep -E 'DONE|executed_units|peak_rss' $$f.log; done
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)

@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -39,18 +41,31 @@ template <class T> Buffer bytes_of_vector(std::vector<T>& v) {
 class Machine {
   public:
     virtual ~Machine() = default;
-    virtual void run(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
-                     std::vector<unsigned> numbers = {}) = 0;
+    void run(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
+             std::vector<unsigned> numbers = {}) {
+        keep(ptx);
+        run_on_it(ptx, kernel, shape, buffers, numbers);
+    }
     virtual bool is_hardware() const = 0;
     std::string printed;
 
     static Machine& get();
+
+  private:
+    virtual void run_on_it(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
+                           std::vector<unsigned> numbers) = 0;
+    // With BARCUDA_TEST_PTX=FOLDER the texts stay there: what the fuzzer begins with.
+    static void keep(std::string_view ptx) {
+        if (const char* folder = std::getenv("BARCUDA_TEST_PTX"))
+            std::ofstream(std::string(folder) + "/" + std::to_string(std::hash<std::string_view>{}(ptx)) + ".ptx")
+                << ptx;
+    }
 };
 
 class Engine final : public Machine {
   public:
-    void run(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
-             std::vector<unsigned> numbers) override {
+    void run_on_it(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
+                   std::vector<unsigned> numbers) override {
         AddressSpace space;
         Limits limits;
         limits.compute_capability = 100;
@@ -92,8 +107,8 @@ class Driver final : public Machine {
               "cuDevicePrimaryCtxRetain");
         check(call<CUresult (*)(CUcontext)>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
     }
-    void run(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
-             std::vector<unsigned> numbers) override {
+    void run_on_it(std::string_view ptx, const char* kernel, Shape shape, std::vector<Buffer> buffers,
+                   std::vector<unsigned> numbers) override {
         CUmodule module = nullptr;
         CUfunction function = nullptr;
         check(call<CUresult (*)(CUmodule*, const void*)>("cuModuleLoadData")(&module, std::string(ptx).c_str()),
