@@ -36,7 +36,6 @@ class Lock {
     void unlock() noexcept {
         if (!self.forking) pthread_mutex_unlock(&mutex_);
     }
-    void reset() noexcept { mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP; }  // in a child: its holder is gone
 
   private:
     pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;

@@ -153,6 +153,16 @@ void prepare() noexcept {
         die("fork: no file descriptors left to wait for the child's copy of the heap");
 }
 
+// The thread that forks holds them, in its parent and in the child.
+void open_again() noexcept {
+    self.forking = false;
+    unlock_registrations();
+    pinned.thaw();
+    pageable.thaw();
+    growth.unlock();
+    unlock_loans();
+}
+
 void parent() noexcept {
     if (copied[1] >= 0) {
         const int before = errno;
@@ -165,12 +175,7 @@ void parent() noexcept {
         statistics.forks.add();
     }
     note_fork();
-    self.forking = false;
-    unlock_registrations();
-    pinned.thaw();
-    pageable.thaw();
-    growth.unlock();
-    unlock_loans();
+    open_again();
 }
 
 void child() noexcept {
@@ -200,12 +205,7 @@ void child() noexcept {
         close(copied[1]);  // lets the parent go
         copied[0] = copied[1] = -1;
     }
-    self.forking = false;
-    pageable.reset();
-    pinned.reset();
-    unlock_registrations();
-    growth.reset();
-    unlock_loans();
+    open_again();
 }
 
 }  // namespace

@@ -211,11 +211,6 @@ void Pages::thaw() noexcept {
     lock_.unlock();
 }
 
-void Pages::reset() noexcept {
-    shelves_.open();
-    lock_.reset();
-}
-
 void Pages::forget_all() noexcept {
     idle_ = 0;
     std::memset(filled_, 0, sizeof filled_);

@@ -119,8 +119,6 @@ class Pages {
     // Around a fork: nothing is taken or given but by the thread that forks.
     void freeze() noexcept;
     void thaw() noexcept;
-    // In a forked child: the lock's holder is gone.
-    void reset() noexcept;
     // In a forked child: the pool begins anew, what it had stays on the books.
     void forget_all() noexcept;
 

@@ -198,7 +198,6 @@ TEST_F(Fork, WhatAnotherThreadFreesMeanwhileIsNotUsedAgainBeforeTheChildHasIt) {
     }
     stop = true;
     other.join();
-    printf("%d %d %d %p %p\n", children[0], children[1], children[2], long_to_copy, (void*)shown.load());
     EXPECT_EQ(children[wrong], 0);
     EXPECT_GT(children[right], 0) << "no child was forked while the block was shown: this test has lost its point";
     free(long_to_copy);
