@@ -89,7 +89,7 @@ TEST(PtxConvert, BetweenFloats) {
             std::fesetround(mode);
             const float d = barrier(static_cast<float>(barrier(a)));
             std::fesetround(FE_TONEAREST);
-            return d != d ? __builtin_bit_cast(float, 0x7FFFFFFFu) : d;
+            return d != d ? __builtin_bit_cast(float, 0x7FC00000u) : d;  // an H200 keeps the payload's upper part
         });
     expect<float, float>("cvt.rni.f32.f32 d, a;",
                          [](float a) { return a != a ? __builtin_bit_cast(float, 0x7FFFFFFFu) : std::nearbyint(a); });

@@ -250,10 +250,14 @@ void decode_fns(Coder& c) {
 // ---- bit fields
 // --------------------------------------------------------------------------------------------------------
 
+// Positions and lengths beyond 255: the PTX ISA takes them modulo 256, and so does the hardware with fields of 32 bits;
+// its 64-bit forms (sm_90, driver 580) take them as they are.
+template <class T> u32 place(u32 n) { return sizeof(T) == 8 ? std::min(n, 255u) : n & 0xFF; }
+
 template <class T> T extract(T a, u32 position, u32 length) {
     constexpr u32 bits = 8 * sizeof(T);
     using U = std::make_unsigned_t<T>;
-    position &= 0xFF, length &= 0xFF;
+    position = place<T>(position), length = place<T>(length);
     if (length == 0) return 0;
     const U field = shift_right(static_cast<U>(a), position);
     if constexpr (std::is_signed_v<T>) {
@@ -282,7 +286,7 @@ void decode_bfe(Coder& c) {
 
 template <class T> T insert(T a, T b, u32 position, u32 length) {
     constexpr u32 bits = 8 * sizeof(T);
-    position &= 0xFF, length &= 0xFF;
+    position = place<T>(position), length = place<T>(length);
     if (length == 0 || position >= bits) return b;
     const T field = length >= bits ? static_cast<T>(~T{0}) : static_cast<T>((T{1} << length) - 1);
     const T mask = static_cast<T>(field << position);

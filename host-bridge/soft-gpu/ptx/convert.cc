@@ -78,12 +78,18 @@ u64 real_to_integer(double x, const Conversion& c) {
     return static_cast<u64>(n);
 }
 
+// What becomes of a NaN the PTX ISA leaves open. As on hardware, one of f64 keeps its sign and the upper part of its
+// payload in f32 and f16, one of bf16 is the same bits in f32; every other conversion gives the canonical one.
 u64 real_to_real(double x, const Conversion& c) {
     if (c.integral) x = to_integral(x, c.rounding);
     if (c.saturate == 1) x = std::isnan(x) ? 0 : saturated(x);
     if (c.saturate == 2 && !std::isnan(x)) x = x > 0 ? x : 0;
     switch (c.to) {
-        case Type::f16: return to_half(x, c.rounding);
+        case Type::f16:
+            if (std::isnan(x) && c.from == Type::f64)
+                return (__builtin_bit_cast(u64, x) >> 48 & 0x8000) | 0x7E00 |
+                       (__builtin_bit_cast(u64, x) >> 42 & 0x1FF);
+            return to_half(x, c.rounding);
         case Type::bf16: return to_bfloat(x, c.rounding);
         case Type::f32: {
             float f;
@@ -93,7 +99,8 @@ u64 real_to_real(double x, const Conversion& c) {
                 const Rounded mode(c.rounding);
                 f = opaque(static_cast<float>(opaque(x)));
             }
-            return __builtin_bit_cast(u32, canonical(c.flush ? flushed(f) : f));
+            f = c.flush ? flushed(f) : f;
+            return __builtin_bit_cast(u32, c.from == Type::f64 ? f : canonical(f));
         }
         default: return __builtin_bit_cast(u64, x);
     }
@@ -172,7 +179,6 @@ template <class A> Handler widths_to(unsigned d) {
     return d == 2 ? widths<A, std::uint16_t> : d == 4 ? widths<A, u32> : widths<A, u64>;
 }
 
-float to_f32_canonical(double x) { return canonical(static_cast<float>(x)); }
 template <class D> D truncated(float x) {  // .rzi with saturation; NaN is 0
     constexpr float low = static_cast<float>(std::numeric_limits<D>::min()),
                     high = static_cast<float>(std::numeric_limits<D>::max());
@@ -198,7 +204,7 @@ Handler vector_form(const Conversion& c) {
     if (c.from == Type::f32 && c.to == Type::f64)
         return lanes<double, float>([](float x) { return static_cast<double>(x); });
     if (c.from == Type::f64 && c.to == Type::f32)
-        return lanes<float, double>([](double x) { return to_f32_canonical(x); });
+        return lanes<float, double>([](double x) { return static_cast<float>(x); });
     if (c.from == Type::f32 && c.to == Type::f16)
         return lanes<std::uint16_t, float>([](float x) { return half_from_float(x); });
     if (c.from == Type::f32 && c.to == Type::bf16)
@@ -206,7 +212,7 @@ Handler vector_form(const Conversion& c) {
     if (c.from == Type::f16 && c.to == Type::f32)
         return lanes<float, std::uint16_t>([](std::uint16_t x) { return canonical(half_to_float(x)); });
     if (c.from == Type::bf16 && c.to == Type::f32)
-        return lanes<float, std::uint16_t>([](std::uint16_t x) { return canonical(bfloat_to_float(x)); });
+        return lanes<u32, std::uint16_t>([](std::uint16_t x) { return u32{x} << 16; });
     return nullptr;
 }
 

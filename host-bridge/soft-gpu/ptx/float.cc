@@ -218,6 +218,7 @@ template <bool maximum> void decode_extreme(Coder& c) {
                d, to, a, b);
 }
 
+// Of a NaN in f32: a NaN that the PTX ISA leaves open, and that the hardware makes the canonical one.
 template <bool negate> void decode_sign(Coder& c) {
     const bool flush = c.take("ftz");
     const Type type = c.take_type();
@@ -228,12 +229,12 @@ template <bool negate> void decode_sign(Coder& c) {
                       : lanes<double, double>([](double x) { return std::fabs(x); }),
                d, a);
     else if (flush)
-        c.emit(negate ? lanes<float, float>([](float x) { return -flushed(x); })
-                      : lanes<float, float>([](float x) { return std::fabs(flushed(x)); }),
+        c.emit(negate ? lanes<float, float>([](float x) { return canonical(-flushed(x)); })
+                      : lanes<float, float>([](float x) { return canonical(std::fabs(flushed(x))); }),
                d, a);
     else
-        c.emit(negate ? lanes<float, float>([](float x) { return -x; })
-                      : lanes<float, float>([](float x) { return std::fabs(x); }),
+        c.emit(negate ? lanes<float, float>([](float x) { return canonical(-x); })
+                      : lanes<float, float>([](float x) { return canonical(std::fabs(x)); }),
                d, a);
 }
 

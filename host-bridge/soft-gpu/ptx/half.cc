@@ -57,13 +57,13 @@ struct Fma {
         return F::store(fma_odd(F::load(a), F::load(b), F::load(c)));
     }
 };
-struct Neg {
+struct Neg {  // of a NaN: a NaN that the PTX ISA leaves open, and that the hardware makes the canonical one
     static constexpr int sources = 1;
-    template <class F> static u16 f(u16 a) { return a ^ 0x8000; }
+    template <class F> static u16 f(u16 a) { return F::is_nan(a) ? 0x7FFF : a ^ 0x8000; }
 };
 struct Abs {
     static constexpr int sources = 1;
-    template <class F> static u16 f(u16 a) { return a & 0x7FFF; }
+    template <class F> static u16 f(u16 a) { return F::is_nan(a) ? 0x7FFF : a & 0x7FFF; }
 };
 struct Exp2 {
     static constexpr int sources = 1;
