@@ -5,6 +5,8 @@
 serve --no-vm
 mkfifo "$scratch/line"
 exec 8<> "$scratch/line" # both ends, so that no open waits
+client=
+trap '[ -n "$client" ] && kill -9 "$client" 2> /dev/null; finish' EXIT
 word() { od -A n -t u4 -j $((0x100000 + $1)) -N 4 "$scratch/region" | tr -d ' '; } # of channel 0
 used() { cut -d " " -f 1 "/proc/$1/schedstat"; } # nanoseconds on a processor
 switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' "/proc/$1/status"; }
