@@ -24,7 +24,7 @@ class Input {
     }
     void fill(void* to, std::size_t n) {
         n = std::min(n, left_);
-        std::memcpy(to, at_, n);
+        if (n != 0) std::memcpy(to, at_, n);
         at_ += n, left_ -= n;
     }
 
