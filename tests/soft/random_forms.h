@@ -77,7 +77,7 @@ inline const std::vector<Type> types = {
       "(u32)words[$u & 7]",
       "(u32)$b",
       "(u32)$q",
-      "__half_as_ushort(__int2half_rn($i & 1023))",
+      "(u32)__half_as_ushort(__int2half_rn($i & 1023)) + 1u",
       "__hlt($h, $h) ? $u : $U"}},
     {'i',
      2,
