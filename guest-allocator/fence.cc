@@ -79,18 +79,21 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept {
     if (auto* seen = idle.of(context)) seen->store(work + 1, std::memory_order_release);
 }
 
-Fence* take_fence() noexcept {
+Fence* take_fence(std::uint64_t order) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
-    if (!p.left.empty() && !p.left.front()->pending()) {
+    // Not one that was left just now: another thread may have found it where it was.
+    if (p.left.size() > 64 && !p.left.front()->pending()) {
         Fence* f = p.left.front();
         p.left.pop_front();
+        f->order = order;
         return f;
     }
     if (!p.page) p.page = static_cast<unsigned long long*>(heap::staging_alloc(512 * sizeof *p.page));
     if (!p.page) return nullptr;
     p.page[p.used] = 0;
     Fence& f = p.all.emplace_back(&p.page[p.used]);
+    f.order = order;
     if (++p.used == 512) p.page = nullptr, p.used = 0;
     return &f;
 }

@@ -21,11 +21,12 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value) n
 struct Fence {
     unsigned long long* word;             // in the region: the GPU writes it
     std::atomic<std::uint64_t> asked{0};  // the value to come last; grows for ever, whoever has the fence
+    std::uint64_t order = 0;              // the queue that its values come by: streams.h, order_of()
     explicit Fence(unsigned long long* w) noexcept : word(w) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
-Fence* take_fence() noexcept;       // nothing is pending on it; null: the region is full
-void leave_fence(Fence*) noexcept;  // to be taken again when nothing is
+Fence* take_fence(std::uint64_t order) noexcept;  // nothing is pending on it; null: the region is full
+void leave_fence(Fence*) noexcept;                // to be taken again when nothing is
 
 // Whether anything has been posted since all of the current context's work was last done; and that it was, when so
 // many commands were work (Queue::work).

@@ -7,6 +7,7 @@
 #include "guest-allocator/driver/copy.h"
 
 #include <dlfcn.h>
+#include <emmintrin.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
@@ -61,8 +62,7 @@ const void* program_counter() {
 // Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it.
 class Stage {
   public:
-    static constexpr std::size_t piece =
-        2 << 20;  // about 40 us of DMA: enough to hide a wake-up, small enough for the cache
+    static constexpr std::size_t piece = 1 << 20;  // about 20 us of DMA: enough to hide a wake-up, small for a cache
     explicit Stage(std::size_t bytes)
         : piece_(std::min(piece, bytes)),
           memory_(static_cast<std::byte*>(heap::staging_alloc(2 * padded(piece_) + 64))) {
@@ -87,6 +87,23 @@ class Stage {
     std::byte* memory_;
     unsigned long long asked_[2] = {0, 0};
 };
+
+// memcpy past the caches: what is written is not read here soon, and need not be fetched before it is overwritten.
+void write_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+    const std::size_t head = std::min(bytes, -reinterpret_cast<std::uintptr_t>(to) % 16);
+    memcpy(to, from, head);
+    to += head, from += head, bytes -= head;
+    for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
+        const auto* source = reinterpret_cast<const __m128i*>(from);
+        auto* target = reinterpret_cast<__m128i*>(to);
+        const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1), c = _mm_loadu_si128(source + 2),
+                      d = _mm_loadu_si128(source + 3);
+        _mm_stream_si128(target, a), _mm_stream_si128(target + 1, b);
+        _mm_stream_si128(target + 2, c), _mm_stream_si128(target + 3, d);
+    }
+    _mm_sfence();
+    memcpy(to, from, bytes);
+}
 
 CUresult finished(CUresult r) {
     const CUresult posted = Client::current()->take_error();
@@ -148,7 +165,9 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
             break;
         if ((r = stage.wait(static_cast<int>(i))) != CUDA_SUCCESS) break;
         if ((r = finished(r)) != CUDA_SUCCESS) break;  // never hand out bytes that the GPU has not written
-        memcpy(at + start, stage.buffer(static_cast<int>(i)), std::min(bytes - start, stage.size()));
+        const std::size_t n = std::min(bytes - start, stage.size());
+        if (bytes > n) write_past_caches(at + start, stage.buffer(static_cast<int>(i)), n);
+        else memcpy(at, stage.buffer(static_cast<int>(i)), n);
     }
     return r;
 }
@@ -190,7 +209,9 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     const bool zero_copy = heap::reach(from, bytes);
     if (capturing(stream)) return capture_copy(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
-    if (bytes <= inline_bytes && !asynchronous) return send_inline(to, from, bytes, stream);
+    // Pinned memory may still be written by what the GPU was given before: then it is read in its turn.
+    const bool settled = !pinned(from, bytes) || !gpu_busy();
+    if (bytes <= inline_bytes && !asynchronous && settled) return send_inline(to, from, bytes, stream);
     if (!zero_copy)
         return bytes <= most_inline_bytes ? send_inline(to, from, bytes, stream) : send_staged(to, from, bytes, stream);
     heap::statistics.zero_copy.add(bytes);

@@ -1,12 +1,12 @@
 // event.cc: events. A record is posted as the driver's own record (for its time) and a fence that the GPU writes behind
-// it: query and synchronize look at the fence. An event that is recorded again while its last record is under way takes
-// another fence: on two streams the later record can be done first, and the older one's value must not come over its
-// own.
+// it: query and synchronize look at the fence. An event that is recorded again in another queue takes another fence: on
+// two streams the later record can be done first, and the older one's value must not come over its own.
 #include <thread>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/id_table.h"
 #include "shm-device/sync.h"
@@ -20,21 +20,18 @@ struct Event {
 };
 IdTable<Event> events;
 
-// Another fence instead of one that is still to be written, or none.
-void renew(Event& e, Fence* old) {
-    Fence* f = take_fence();
+// Another fence instead of one whose values come by another queue, or are still to come.
+void renew(Event& e, Fence* old, std::uint64_t order) {
+    Fence* f = take_fence(order);
     if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
     leave_fence(f);
 }
 
 // The event's fence, and the value that its next record writes. Null: no room.
-Fence* ask(Event& e, std::uint64_t& value) {
-    while (Fence* f = e.fence.load(std::memory_order_acquire)) {
-        std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
-        if (observe(*f->word) < asked) renew(e, f);
-        else if (f->asked.compare_exchange_weak(asked, asked + 1, std::memory_order_relaxed))
-            return value = asked + 1, f;
-    }
+Fence* ask(Event& e, CUstream stream, std::uint64_t& value) {
+    const std::uint64_t order = order_of(stream);
+    for (Fence* f; (f = e.fence.load(std::memory_order_acquire)); renew(e, f, order))
+        if (f->order == order) return value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1, f;
     return nullptr;
 }
 
@@ -47,7 +44,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
     }
     e->in_graph.store(false, std::memory_order_relaxed);
     std::uint64_t value = 0;
-    const Fence* f = ask(*e, value);
+    const Fence* f = ask(*e, stream, value);
     return command<Op::record_event>(event, stream, flags, f ? Client::current()->offset_of(f->word) : 0, value);
 }
 
@@ -68,7 +65,7 @@ CU cuEventCreate(CUevent* event, unsigned flags) {
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->in_graph.store(false, std::memory_order_relaxed);
     // What an earlier event of this id recorded is not this one's business.
-    if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f);
+    if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
     return CUDA_SUCCESS;
 }
 

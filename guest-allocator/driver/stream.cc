@@ -1,6 +1,7 @@
 // stream.cc: streams. Work is posted; a wait is a look at a fence. The guest keeps a list of each context's streams, so
 // that cuCtxSynchronize can wait for all of them, and gives each thread a default stream of its own where a program
 // asks for that.
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -18,12 +19,14 @@ struct Known {
     bool blocking;  // waits for, and is waited for by, the legacy default stream
 };
 std::mutex mutex;
+std::atomic<std::uint32_t> destroyed{0};  // how many streams were
 std::vector<Known>& known() {
     static auto* list = new std::vector<Known>;  // never destroyed: programs use streams in static destructors
     return *list;
 }
 
-// Work of streams that are gone: it goes on, and who waits for its context waits for it.
+// Fences behind the work of streams, those that are gone above all: it goes on, and who waits for the context waits
+// for it.
 struct Leaving {
     Fence* fence;
     CUcontext context;
@@ -33,31 +36,37 @@ std::vector<Leaving>& leaving() {
     return *list;
 }
 
-// Behind all that a stream was given: a fence, until whose writing the work is not forgotten.
-CUresult watch_the_last_of(CUstream stream, CUcontext context) {
-    Fence* f = capturing(stream) ? nullptr : take_fence();
-    if (!f) return wait_for(stream);
-    const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
-    const CUresult r = command<Op::write_fence>(stream, Client::current()->offset_of(f->word), value);
-    std::lock_guard lock(mutex);
+// Behind all that a stream was given so far: a fence, in `leaving` until it is written. Under the lock, so that the
+// stream is not destroyed before. False: there is no room, or the stream is capturing.
+bool watch(CUstream stream, CUcontext context) {
+    Fence* f = capturing(stream) ? nullptr : take_fence(0);
+    if (!f) return false;
     std::erase_if(leaving(),
                   [](const Leaving& l) { return l.fence->pending() ? false : (leave_fence(l.fence), true); });
+    const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     leaving().push_back({f, context});
-    return r;
+    if (command<Op::write_fence>(stream, Client::current()->offset_of(f->word), value) != CUDA_SUCCESS)
+        publish(*f->word, value);  // the session is over: nothing is to come
+    return true;
 }
 
 CUresult destroy(CUstream stream) {
-    CUcontext context = nullptr;
-    bool found = false;
+    bool watched = false;
     {
         std::lock_guard lock(mutex);
-        found =
-            std::erase_if(known(), [&](const Known& k) { return k.stream == stream && (context = k.context, true); });
+        const auto k = std::ranges::find(known(), stream, &Known::stream);
+        if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
+        watched = watch(stream, k->context);
     }
-    if (!found) return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult r = watch_the_last_of(stream, context);
-    const CUresult destroyed = command<Op::cuStreamDestroy_v2>(stream);
-    return r == CUDA_SUCCESS ? destroyed : r;
+    const CUresult r = watched ? CUDA_SUCCESS : wait_for(stream);
+    {
+        std::lock_guard lock(mutex);
+        if (std::erase_if(known(), [&](const Known& k) { return k.stream == stream; }) == 0)
+            return CUDA_ERROR_INVALID_HANDLE;
+    }
+    destroyed.fetch_add(1, std::memory_order_relaxed);
+    const CUresult end = command<Op::cuStreamDestroy_v2>(stream);
+    return r == CUDA_SUCCESS ? end : r;
 }
 
 // This thread's default stream in the context where it was last used.
@@ -94,23 +103,33 @@ CUstream real(CUstream stream) noexcept {
     return per_thread.stream;
 }
 
+std::uint64_t order_of(CUstream stream) noexcept {
+    static std::atomic<std::uint64_t> threads{0};
+    static thread_local const std::uint64_t thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+    constexpr unsigned bits = 21;
+    constexpr std::uint64_t mask = (1ull << bits) - 1;
+    return thread << 2 * bits | (destroyed.load(std::memory_order_relaxed) & mask) << bits |
+           (reinterpret_cast<std::uint64_t>(real(stream)) & mask);
+}
+
 CUresult wait_for_streams(CUcontext context) noexcept {
-    // Read before the lists: a stream that is missing in them was given nothing yet.
-    const std::uint64_t work = Client::current()->queue().work();
-    std::vector<CUstream> streams{CU_STREAM_LEGACY};  // it waits for every blocking one
-    std::vector<std::pair<Fence*, std::uint64_t>> gone;
+    const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
+    std::vector<CUstream> others;
+    std::vector<std::pair<Fence*, std::uint64_t>> fences;
     {
         std::lock_guard lock(mutex);
         for (const Known& k : known())
-            if (k.context == context && !k.blocking) streams.push_back(k.stream);
+            if (k.context == context && !k.blocking && !watch(k.stream, context)) others.push_back(k.stream);
         for (const Leaving& l : leaving())
-            if (l.context == context) gone.emplace_back(l.fence, l.fence->asked.load());
+            if (l.context == context) fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
     }
     CUresult result = CUDA_SUCCESS;
-    for (const auto& [fence, value] : gone)
+    for (const auto& [fence, value] : fences)
         if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
-    for (CUstream s : streams)
+    for (CUstream s : others)
         if (CUresult r = wait_for(s); r != CUDA_SUCCESS) result = r;
+    // The legacy stream waits for every blocking one; last, since it shows what kernels have printed.
+    if (CUresult r = wait_for(CU_STREAM_LEGACY); r != CUDA_SUCCESS) result = r;
     if (result == CUDA_SUCCESS) note_idle(context, work);
     return result;
 }

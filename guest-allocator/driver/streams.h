@@ -3,6 +3,8 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstdint>
+
 namespace barcuda {
 
 CUresult wait_for_streams(CUcontext context) noexcept;
@@ -13,5 +15,9 @@ extern thread_local constinit bool no_stream_is_mine;
 
 // The stream that a handle means: each thread's default stream becomes a real one of its own.
 CUstream real(CUstream stream) noexcept;
+
+// A name for what this thread gives to this stream: things of one name happen in the order in which they are given.
+// (Ids of streams that were destroyed are used again: a name is not, not soon.) Never 0.
+std::uint64_t order_of(CUstream stream) noexcept;
 
 }  // namespace barcuda
