@@ -129,7 +129,7 @@ CUresult send_staged(CUdeviceptr to, const void* from, std::size_t bytes, CUstre
     for (int i = 0; bytes && r == CUDA_SUCCESS; i ^= 1) {
         const std::size_t n = std::min(bytes, stage.size());
         if ((r = stage.wait(i)) != CUDA_SUCCESS) break;
-        memcpy(stage.buffer(i), at, n);
+        write_past_caches(stage.buffer(i), at, n);
         r = command<Op::cuMemcpyHtoDAsync_v2>(to, static_cast<const void*>(stage.buffer(i)), n, stream);
         if (r == CUDA_SUCCESS) r = stage.fence(i, stream);
         at += n, to += n, bytes -= n;

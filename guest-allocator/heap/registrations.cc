@@ -52,8 +52,9 @@ Registration unregister_host(void* p) noexcept {
     {
         Locked locked(lock);
         const std::size_t at = ranges.behind(reinterpret_cast<std::uintptr_t>(p));
-        if (at == ranges.count() || ranges[at].begin != reinterpret_cast<std::uintptr_t>(p))
-            return Registration::not_registered;
+        const auto begin = reinterpret_cast<std::uintptr_t>(p);
+        if (at == ranges.count() || begin < ranges[at].begin) return Registration::not_registered;
+        if (begin != ranges[at].begin) return Registration::invalid;  // within one: as the driver has it
         was = ranges[at].found();
         ranges.remove(at);
     }

@@ -168,6 +168,12 @@ class Program {
             if (b.stream == static_cast<int>(index)) b.stream = gone;
     }
 
+    template <class F> void allocate(Buffer& b, F take) {
+        cudaError_t e;
+        while ((e = take()) == cudaErrorMemoryAllocation && (b.bytes /= 2)) (void)cudaGetLastError();
+        CHECK(e);
+    }
+
     void make(Buffer& b) {
         size_t most = options.max;
         if (b.kind == WriteCombined || b.kind == Managed)
@@ -194,12 +200,12 @@ class Program {
                 break;
             }
             case Pinned:
-                CHECK(cudaHostAlloc(
-                    &b.at, b.bytes,
-                    random_.one_in(2) ? cudaHostAllocDefault : cudaHostAllocMapped | cudaHostAllocPortable));
+                allocate(b, [&] { return cudaHostAlloc(&b.at, b.bytes, random_.one_in(2) ? 0 : cudaHostAllocMapped); });
                 break;
-            case WriteCombined: CHECK(cudaHostAlloc(&b.at, b.bytes, cudaHostAllocWriteCombined)); break;
-            case Managed: CHECK(cudaMallocManaged(&b.at, b.bytes)); break;
+            case WriteCombined:
+                allocate(b, [&] { return cudaHostAlloc(&b.at, b.bytes, cudaHostAllocWriteCombined); });
+                break;
+            case Managed: allocate(b, [&] { return cudaMallocManaged(&b.at, b.bytes); }); break;
             case Device: CHECK(cudaMalloc(&b.at, b.bytes)); break;
             case Pooled: CHECK(cudaMallocAsync(&b.at, b.bytes, streams_[b.stream = any_stream()])); break;
             case Symbol: {
