@@ -13,6 +13,7 @@
 //
 // `weaken` takes one ordering away from one thread: a scenario that still passes does not test that ordering.
 #pragma once
+#include <sanitizer/asan_interface.h>
 #include <ucontext.h>
 
 #include <array>
@@ -240,6 +241,7 @@ class World {
             f.seen = f.tried = 0;
             f.polling = f.fresh = f.done = false;
             if (!f.stack) f.stack = std::make_unique<char[]>(kStack);
+            ASAN_UNPOISON_MEMORY_REGION(f.stack.get(), kStack);  // the last path may have been left in the middle
             getcontext(&f.context);
             f.context.uc_stack.ss_sp = f.stack.get();
             f.context.uc_stack.ss_size = kStack;
