@@ -266,7 +266,7 @@ inline const Forms warp_forms = {
     "__reduce_[[add|min|max|xor]]_sync(~m, $u); __syncwarp(); }",
     "{ const u32 m = __match_any_sync(~0u, $u & [[1|3]]); $u += __reduce_add_sync(m, $u); $u ^= __shfl_sync(m, $u, 31 "
     "- "
-    "__clz(m)); }",
+    "__clz(m)); __syncwarp(); }",
     "{ const bool p = $?; const u32 m = __ballot_sync(~0u, p); if (p) { if (__[[any|all]]_sync(m, $?)) $u += "
     "__popc(__ballot_sync(m, $?)); } __syncwarp(); }",
     "__syncwarp(); s[t] = $u; __syncwarp(); $u += s[t ^ [[1..31]]]; __syncwarp();",

@@ -12,6 +12,9 @@
 // whole numbers, results of atomics are used only where no other thread writes; and what the hardware may round as it
 // likes (approximations, payloads of NaN) stays out. So does the low byte of what cvt made a half: ptxas 13.0 makes of
 // a st.u8 of that register a conversion to an integer, where the PTX ISA lets it store the low bits.
+// And after an exchange within a part of a warp, __syncwarp() joins the parts: where the result of a redux.sync is not
+// used, ptxas 13.0 removes the instruction, but not the one before it that runs the parts one after the other, and a
+// bar.sync that follows does not join them.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -122,6 +122,18 @@ TEST(PtxWarp, ReduxCombinesAGroup) {
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(bits[i], parity);
 }
 
+// Even and odd lanes are parts of their own up to the barrier, after which all lanes exchange.
+TEST(PtxWarp, PartsOfAWarpMeetAfterAReduxThatNobodyReads) {
+    if (Machine::get().is_hardware()) GTEST_SKIP() << "ptxas 13.0 leaves the parts of the warp apart";
+    const auto d = warp(
+        ".shared .b32 cell; setp.ne.u32 p, lane, 0; @!p st.shared.u32 [cell], 0; bar.sync 0; and.b32 x, lane, 1; "
+        "match.any.sync.b32 y, x, -1; redux.sync.add.u32 z, a, y; setp.eq.u32 q, a, 0; @q bra ALL; "
+        "atom.shared.cas.b32 z, [cell], 0, 77; ALL: bar.sync 0; @!p st.shared.u32 [cell], 0; bar.sync 0; "
+        "shfl.sync.down.b32 d, a, 7, 31, -1; ld.shared.u32 z, [cell]; add.u32 d, d, z;",
+        triple);
+    for (u32 i = 0; i < 32; ++i) EXPECT_EQ(d[i], triple(i + 7 < 32 ? i + 7 : i));
+}
+
 TEST(PtxWarp, ElectChoosesOneLane) {
     const auto d = warp("elect.sync x|p, -1; selp.u32 y, 100, 0, p; add.u32 d, x, y;", triple);
     u32 leaders = 0;
