@@ -53,7 +53,7 @@ struct Loopback : testing::Test {
         return g;
     }
     static std::uint64_t id(auto handle) { return reinterpret_cast<std::uint64_t>(handle); }
-    CUdeviceptr region(std::uint64_t offset) const { return BARCUDA_DEFAULT_BASE + offset; }
+    CUdeviceptr region(std::uint64_t offset) const { return fake::ground_base + offset; }
 };
 
 TEST_F(Loopback, WhatTheProgramHoldsIsAnIdNotTheDriversHandle) {

@@ -105,6 +105,13 @@ inline Driver driver() {
     return d;
 }
 
+// Where the region lies: under TSan somewhere else, it keeps the usual place for itself.
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t ground_base = std::uint64_t{64} << 30;
+#else
+constexpr std::uint64_t ground_base = BARCUDA_DEFAULT_BASE;
+#endif
+
 // A session over it, with a region of 64 MiB, of which the client has the first half.
 struct Ground : Granter {
     static constexpr std::uint64_t bytes = 64 << 20, granted = 32 << 20;
@@ -114,7 +121,7 @@ struct Ground : Granter {
     const Driver table = driver();
     Session session;
 
-    explicit Ground(std::uint64_t base = BARCUDA_DEFAULT_BASE);
+    explicit Ground(std::uint64_t base = ground_base);
     ~Ground() override;
     CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
     void give_back(std::uint64_t, std::uint64_t) override {}
