@@ -13,13 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string>
+#include <vector>
 
+#include "host-bridge/doorbell.h"
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
 #include "tests/vm/stub_bridge.h"
-#include "tests/vm/stub_doorbell.h"
 
 using namespace barcuda;
 
@@ -118,12 +118,19 @@ int main(int argc, char** argv) {
     }
     const Stub stub{static_cast<char*>(memory), bytes, file, fd};
     stub.format();
-    std::optional<vm::Doorbell> doorbell;
-    if (const char* socket = value_of(argc, argv, "--doorbell")) doorbell.emplace(socket, fd);
+    Doorbell doorbell;
+    if (const char* socket = value_of(argc, argv, "--doorbell"))
+        if (const std::string wrong = doorbell.open(socket, fd); !wrong.empty())
+            return std::fprintf(stderr, "stub_bridge: %s\n", wrong.c_str()), 1;
     std::signal(SIGTERM, [](int) { stopped = 1; });
     if (ready && write(std::atoi(ready), "\n", 1) != 1) return 1;
     while (!stopped) {
         for (unsigned i = 0; i < stub.header().channel_count; ++i) stub.serve(i);
-        usleep(1000);
+        std::vector<pollfd> fds;
+        doorbell.watch(fds);
+        constexpr std::uint64_t once = 1;  // each ring is answered with a ring
+        if (poll(fds.data(), fds.size(), 1) > 0 && doorbell.answer(fds.data()) &&
+            write(doorbell.guest(), &once, sizeof once) != sizeof once)
+            return 1;
     }
 }
