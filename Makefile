@@ -220,6 +220,7 @@ $(B)/fuzz/seeds: tests/fuzz/seeds $(ptx_tests) $(B)/soft/random_kernels $(wildca
 	@echo "  SEED $@"
 	@tests/fuzz/seeds $@ $(NVCC) $(B)/soft/random_kernels $(ptx_tests)
 # A corpus stays, and grows; what made a fuzzer stop is in its .found folder.
+fuzz: packages += clang  # and its libFuzzer
 fuzz: deps
 	@$(MAKE) --no-print-directory -j$(jobs) $(fuzzers) $(B)/fuzz/seeds
 	@for f in $(fuzzers); do echo "  RUN  $$f"; mkdir -p $$f.corpus $$f.found $(B)/fuzz/seeds/$${f##*/}; \
