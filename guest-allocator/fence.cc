@@ -117,16 +117,16 @@ CUresult wait_for(CUstream stream) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     stream = real(stream);  // what is remembered of a stream is not every thread's own
-    // A driver shows what kernels printed when *it* synchronizes; and with a thousand threads waiting the worker waits
-    // for us.
     if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
-    const int i = may_print() ? -1 : own.index();
-    if (i < 0) {
-        CUresult r = command<Op::cuStreamSynchronize>(stream);
+    // A driver shows what kernels printed when *it* synchronizes.
+    const auto synchronize = [&] {
+        const CUresult r = command<Op::cuStreamSynchronize>(stream);
         if (may_print()) show_output();
-        if (CUresult posted = client->take_error(); r == CUDA_SUCCESS) r = posted;
-        return r;
-    }
+        const CUresult posted = client->take_error();
+        return r == CUDA_SUCCESS ? posted : r;
+    };
+    const int i = own.index();
+    if (i < 0) return synchronize();  // with a thousand threads waiting the worker waits for us
     // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
     const std::uint64_t work = client->queue().work();
     auto* seen = waited.at(reinterpret_cast<std::uint64_t>(stream));
@@ -136,7 +136,7 @@ CUresult wait_for(CUstream stream) noexcept {
     if (CUresult r = command<Op::write_fence>(stream, offset, value); r != CUDA_SUCCESS) return r;
     const auto& fence = *reinterpret_cast<const unsigned long long*>(&client->channel().fences()[i]);
     if (CUresult r = wait_until(fence, value); r != CUDA_SUCCESS) return r;
-    const CUresult error = client->take_error();
+    const CUresult error = may_print() ? synchronize() : client->take_error();
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
     return error;
 }

@@ -35,7 +35,7 @@ void Queue::reap() noexcept {
 
 char* Queue::reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept {
     if (bytes > BARCUDA_COMMANDS_SIZE / 2) return failed_ = CUDA_ERROR_INVALID_VALUE, nullptr;
-    for (Patience patience;;) {
+    for (;;) {
         std::uint64_t start = head_;
         const std::uint64_t left = BARCUDA_COMMANDS_SIZE - start % BARCUDA_COMMANDS_SIZE;
         if (left < bytes) start += left;  // a command does not wrap
@@ -50,11 +50,19 @@ char* Queue::reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsi
         if (freed_ != before) continue;
         if ((failed_ = client_.ended()) != CUDA_SUCCESS) return nullptr;
         lock.unlock();
-        {
-            const trace::Slice slice("wait for room");
-            patience.wait(client_);
-        }
+        wait_for_room(before);
         lock.lock();
+    }
+}
+
+// Without the lock: who has slept takes it to say so, when the patience ends.
+void Queue::wait_for_room(std::uint64_t freed) noexcept {
+    const trace::Slice slice("wait for room");
+    for (Patience patience;;) {
+        patience.wait(client_);
+        std::lock_guard lock(mutex_);
+        reap();
+        if (freed_ != freed || client_.ended() != CUDA_SUCCESS) return;
     }
 }
 

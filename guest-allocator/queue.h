@@ -57,6 +57,7 @@ class Queue {
 
   private:
     char* reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept;
+    void wait_for_room(std::uint64_t freed) noexcept;  // until more chains than these have been freed, or the end
     Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
     void reap() noexcept;  // under the lock
     void kick() noexcept;

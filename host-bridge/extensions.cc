@@ -100,6 +100,31 @@ CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stre
     return driver().cuStreamSynchronize(stream);
 }
 
+namespace {
+bool packed(const CUDA_MEMCPY3D& c, std::size_t size) {
+    if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0 || c.WidthInBytes > size) return false;
+    if (c.Height > size / c.WidthInBytes || c.Depth > size / c.WidthInBytes / c.Height) return false;
+    return c.WidthInBytes * c.Height * c.Depth == size;
+}
+}  // namespace
+
+CUresult box_in(const CUDA_MEMCPY3D* box, const void* bytes, std::size_t size, CUstream stream) {
+    if (!packed(*box, size)) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMCPY3D c = *box;
+    c.srcMemoryType = CU_MEMORYTYPE_HOST, c.srcHost = bytes, c.srcDevice = 0, c.srcArray = nullptr;
+    c.srcPitch = c.WidthInBytes, c.srcHeight = c.Height, c.srcXInBytes = c.srcY = c.srcZ = 0;
+    return driver().cuMemcpy3DAsync_v2(&c, stream);  // staged before the call returns, as in copy_in
+}
+
+CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstream stream) {
+    if (!packed(*box, size)) return CUDA_ERROR_INVALID_VALUE;
+    CUDA_MEMCPY3D c = *box;
+    c.dstMemoryType = CU_MEMORYTYPE_HOST, c.dstHost = bytes, c.dstDevice = 0, c.dstArray = nullptr;
+    c.dstPitch = c.WidthInBytes, c.dstHeight = c.Height, c.dstXInBytes = c.dstY = c.dstZ = 0;
+    if (CUresult r = driver().cuMemcpy3DAsync_v2(&c, stream); r != CUDA_SUCCESS) return r;
+    return driver().cuStreamSynchronize(stream);
+}
+
 CUresult create_context(CUcontext* context, unsigned flags, CUdevice device) {
     if (!driver().cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;  // a driver before CUDA 12.5
     CUresult r = driver().cuCtxCreate_v4(context, nullptr, flags, device);
@@ -119,6 +144,10 @@ CUresult reset_primary(CUdevice device) {
 }
 
 CUresult free_idle(CUdeviceptr address) { return driver().cuMemFree_v2(address); }
+
+CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
+    return session().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
 
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes) {
     return load(module, image, bytes, driver().cuModuleLoadData);

@@ -32,6 +32,14 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
     if (driver_.cuThreadExchangeStreamCaptureMode) driver_.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
+bool Session::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
+    constexpr std::size_t most = 1 << 30;  // of the worker's own memory
+    if (place == 0) parts_.clear();
+    if (place != parts_.size() || size > most - place) return parts_.clear(), false;
+    parts_.append(static_cast<const char*>(bytes), size);
+    return true;
+}
+
 void* Session::scratch(std::size_t bytes) {
     if (bytes > scratch_bytes - scratch_used_) return nullptr;
     void* at = scratch_.get() + scratch_used_;

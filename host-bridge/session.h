@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "host-bridge/bell.h"
@@ -44,6 +45,12 @@ class Session {
     template <class T> Verdict locate(std::uint64_t offset, std::uint64_t bytes, T& value) {
         value = reinterpret_cast<T>(extents_.locate(offset, bytes));
         return honest(value != nullptr);
+    }
+    // An image that came in parts.
+    bool add_part(std::uint64_t place, const void* bytes, std::size_t size);
+    template <class T> Verdict take_parts(std::uint64_t bytes, T& value) const {
+        value = parts_.data();
+        return bytes && bytes == parts_.size() ? fine : bad_value;
     }
     // [address, address + bytes) is memory that the GPU may touch on this client's behalf: device memory of this
     // process or the client's extents, never the worker's own memory.
@@ -129,6 +136,7 @@ class Session {
     std::set<std::uint64_t> objects_;
     std::map<CUlinkState, std::pair<void*, std::size_t>> linked_;
     CUcontext current_ = nullptr;
+    std::string parts_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;
     std::uint64_t posted_failures_ = 0;

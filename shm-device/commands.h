@@ -217,8 +217,11 @@
     X(free_idle,                                      post, freed)                                     \
     X(copy_in,                                        post, device<2>, blob<2>, in, use)               \
     X(copy_out,                                       call, fill<2>, device<2>, in, use)               \
-    X(load_module,                                    call, make, region<2>, in)                       \
-    X(load_library,                                   call, make, region<2>, in)                       \
+    X(box_in,                                         post, desc, blob<2>, in, use)                    \
+    X(box_out,                                        call, desc, fill<2>, in, use)                    \
+    X(image_part,                                     call, in, blob<2>, in)                           \
+    X(load_module,                                    call, make, image<2>, in)                        \
+    X(load_library,                                   call, make, image<2>, in)                        \
     X(describe_function,                              call, use, out)                                  \
     X(describe_kernel,                                call, use, out)                                  \
     X(function_name,                                  call, use, fill<2>, in)                          \
@@ -248,7 +251,7 @@
     X(graph_memory_attribute,                       call, in, in, out) \
     X(set_graph_memory_attribute,                   call, in, in, in) \
     X(link_create,                                  call, make) \
-    X(link_add,                                     call, use, in, region<3>, in, text) \
+    X(link_add,                                     call, use, in, image<3>, in, text) \
     X(link_complete,                                call, use, out) \
     X(link_fetch,                                   call, use, region<2>, in) \
     X(take_output,                                    call, fill<1>, in, out)

@@ -37,6 +37,9 @@ CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* p
 // Copies whose host side is not in the region: the bytes ride in the command or in its reply.
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream);
 CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stream);
+// The same of boxes, packed without gaps. Of the description only the device's side counts; it stands on both.
+CUresult box_in(const CUDA_MEMCPY3D* box, const void* bytes, std::size_t size, CUstream stream);
+CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstream stream);
 
 CUresult create_context(CUcontext* context, unsigned flags,
                         CUdevice device);  // cuCtxCreate without its parameter block
@@ -48,7 +51,9 @@ CUresult reset_primary(CUdevice device);
 // cuMemFree while the GPU has nothing to do: then nobody has to wait for it.
 CUresult free_idle(CUdeviceptr address);
 
-// The image lies in the region; the worker copies it out before the driver parses it.
+// The image lies in the region; the worker copies it out before the driver parses it. Where the region is full, `image`
+// is null, and the image was sent in parts before, each at its place, the one at 0 first.
+CUresult image_part(std::size_t place, const void* bytes, std::size_t size);
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes);
 CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes);
 CUresult describe_function(CUfunction function, FunctionInfo* info);

@@ -281,6 +281,18 @@ template <std::size_t N> struct region {  // memory in the region; parameter N c
     };
 };
 
+template <std::size_t N> struct image {  // the same, or null: what image_part brought
+    template <class T, std::size_t I> struct As : region<N>::template As<T, I> {
+        static void send(Writer& w, const auto& args, auto& guest) {
+            w.put(std::uint64_t{std::get<I>(args) ? guest.offset_of(std::get<I>(args)) : 0});
+        }
+        Verdict check(auto& params, auto& host) {  // (no client's memory lies at 0)
+            return this->offset ? region<N>::template As<T, I>::check(params, host)
+                                : host.take_parts(std::get<N>(params).value, this->value);
+        }
+    };
+};
+
 // Memory named by the address at which the device finds it; of registered memory the program may know another.
 template <std::size_t N, std::size_t Unit = 1> struct device {  // parameter N counts its units
     template <class T, std::size_t I> struct As : in::As<T, I> {

@@ -1,9 +1,11 @@
 // box.cc: copies of rows and boxes, and to and from arrays. Every form of the API becomes one description,
 // CUDA_MEMCPY3D, and crosses as one command. Host memory in the region is named in place (zero-copy); host memory
-// elsewhere is packed into, or unpacked from, a buffer in the region, piece by piece.
+// elsewhere is packed into, or unpacked from, a buffer in the region or a command, piece by piece.
 #include <string.h>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
@@ -11,6 +13,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
+#include "guest-allocator/heap/statistics.h"
 
 namespace barcuda {
 namespace {
@@ -82,37 +85,66 @@ bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
 }
 
-// A host side outside the region: the box is cut into pieces of whole planes, or of rows of one plane, and each piece
-// goes by way of a packed buffer. It blocks: the copy has happened when it returns.
+// A box is cut into pieces of at most so many bytes: of whole planes, of rows of one plane, or of a part of one row.
+struct Cut {
+    std::size_t width, rows, planes;
+    Cut(const CUDA_MEMCPY3D& c, std::size_t most)
+        : width(std::min(c.WidthInBytes, most)),
+          rows(width < c.WidthInBytes ? 1 : std::clamp<std::size_t>(most / width, 1, c.Height)),
+          planes(rows < c.Height ? 1 : std::clamp<std::size_t>(most / (width * rows), 1, c.Depth)) {}
+    std::size_t bytes() const { return width * rows * planes; }
+    bool whole(const CUDA_MEMCPY3D& c) const { return width == c.WidthInBytes && rows == c.Height && planes == c.Depth; }
+};
+
+// A host side outside the region: each piece is packed into a buffer in the region, or unpacked from it, and has been
+// copied when this returns. What is small on its way to the device rides in a command, and so does everything where the
+// region is full.
 CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool from_host, CUstream stream) {
-    const Side& host = from_host ? source : target;
-    const std::size_t width = c.WidthInBytes;
-    const std::size_t rows = std::clamp<std::size_t>(most_piece / width, 1, c.Height);
-    const std::size_t planes = rows < c.Height ? 1 : std::clamp<std::size_t>(most_piece / (width * rows), 1, c.Depth);
-    auto* buffer = static_cast<std::byte*>(heap::staging_alloc(width * rows * planes));
-    if (!buffer) return CUDA_ERROR_OUT_OF_MEMORY;
-    const std::size_t height = c.Height, depth = c.Depth;
-    CUresult r = CUDA_SUCCESS;
-    for (std::size_t z = 0; z < depth && r == CUDA_SUCCESS; z += planes)
-        for (std::size_t y = 0; y < height && r == CUDA_SUCCESS; y += rows) {
-            c.Height = std::min(rows, height - y), c.Depth = std::min(planes, depth - z);
-            const auto each_row = [&](auto copy) {
-                for (std::size_t p = 0; p < c.Depth; ++p)
-                    for (std::size_t i = 0; i < c.Height; ++i)
-                        copy(host.row(y + i, z + p), buffer + (p * c.Height + i) * width);
-            };
-            Side far = from_host ? target : source;
-            far.y += y, far.z += z;
-            const Side near{CU_MEMORYTYPE_HOST, buffer, width, c.Height, 0, 0, 0};
-            put_source(c, from_host ? near : far);
-            put_target(c, from_host ? far : near);
-            if (from_host) each_row([&](const std::byte* row, std::byte* packed) { memcpy(packed, row, width); });
+    const Side &host = from_host ? source : target, &device = from_host ? target : source;
+    const std::size_t width = c.WidthInBytes, height = c.Height, depth = c.Depth;
+    const Cut small(c, most_inline_bytes), large(c, most_piece);
+    void* const buffer = from_host && small.whole(c) ? nullptr : heap::staging_alloc(large.bytes());
+    const Cut& cut = buffer ? large : small;
+    const std::unique_ptr<std::byte[]> own(buffer ? nullptr : new (std::nothrow) std::byte[cut.bytes()]);
+    auto* const packed = buffer ? static_cast<std::byte*>(buffer) : own.get();
+    if (!packed) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!buffer) c.srcArray = c.dstArray = from_host ? c.dstArray : c.srcArray;  // the device's side stands on both
+    if (buffer) heap::count_staged(program_counter(), width * height * depth);
+    else heap::statistics.inlined.add(width * height * depth);
+
+    const auto move = [&](std::size_t x, std::size_t y, std::size_t z) {
+        c.WidthInBytes = std::min(cut.width, width - x);
+        c.Height = std::min(cut.rows, height - y), c.Depth = std::min(cut.planes, depth - z);
+        const std::size_t bytes = c.WidthInBytes * c.Height * c.Depth;
+        const auto each_row = [&](auto copy) {
+            for (std::size_t p = 0; p < c.Depth; ++p)
+                for (std::size_t i = 0; i < c.Height; ++i)
+                    copy(host.row(y + i, z + p) + x, packed + (p * c.Height + i) * c.WidthInBytes);
+        };
+        Side far = device;
+        far.x += x, far.y += y, far.z += z;
+        const Side near = buffer ? Side{CU_MEMORYTYPE_HOST, packed, c.WidthInBytes, c.Height, 0, 0, 0} : far;
+        put_source(c, from_host ? near : far);
+        put_target(c, from_host ? far : near);
+        if (from_host) each_row([&](const std::byte* row, std::byte* p) { memcpy(p, row, c.WidthInBytes); });
+        CUresult r = CUDA_SUCCESS;
+        if (buffer) {
             r = command<Op::cuMemcpy3DAsync_v2>(&c, stream);
             if (const CUresult w = wait_for(stream); r == CUDA_SUCCESS) r = w;
-            if (!from_host && r == CUDA_SUCCESS)
-                each_row([&](std::byte* row, const std::byte* packed) { memcpy(row, packed, width); });
+        } else if (from_host) {
+            r = command<Op::box_in>(&c, static_cast<const void*>(packed), bytes, stream);
+        } else {
+            r = finished(command<Op::box_out>(&c, static_cast<void*>(packed), bytes, stream));
         }
-    heap::staging_free(buffer);
+        if (!from_host && r == CUDA_SUCCESS)
+            each_row([&](std::byte* row, const std::byte* p) { memcpy(row, p, c.WidthInBytes); });
+        return r;
+    };
+    CUresult r = CUDA_SUCCESS;
+    for (std::size_t z = 0; z < depth && r == CUDA_SUCCESS; z += cut.planes)
+        for (std::size_t y = 0; y < height && r == CUDA_SUCCESS; y += cut.rows)
+            for (std::size_t x = 0; x < width && r == CUDA_SUCCESS; x += cut.width) r = move(x, y, z);
+    if (buffer) heap::staging_free(buffer);
     return r;
 }
 
@@ -153,6 +185,7 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     if (!near_source || !near_target) return staged(c, source, target, from_host, stream);
     put_source(c, from);
     put_target(c, to);
+    if (from_host || to_host) heap::statistics.zero_copy.add(c.WidthInBytes * c.Height * c.Depth);
     if (to_host) {
         const Bounds b(to, c);
         heap::keep(b.first, b.bytes);

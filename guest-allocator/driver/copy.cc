@@ -28,35 +28,10 @@ namespace {
 // Up to here the bytes ride in the command, even of memory in the region: posting 4 KiB is cheaper than waiting for a
 // DMA of it.
 constexpr std::size_t inline_bytes = 16 * 1024;
-// Up to here the driver stages a pageable source before its call returns, so the command's own bytes may be the source.
-constexpr std::size_t most_inline_bytes = 64 * 1024;
 
 bool pinned(const void* p, std::size_t bytes) {
     const heap::Kind kind = heap::kind_of(p, bytes);
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
-}
-
-// Where the program called us from: the first return address that is not this library's. Null unless statistics are
-// kept.
-const void* program_counter() {
-    static const bool wanted = getenv("BARCUDA_STATS") != nullptr;
-    if (!wanted) return nullptr;
-    struct Walk {
-        void* own;
-        const void* found;
-    } walk{nullptr, nullptr};
-    Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&program_counter), &info)) walk.own = info.dli_fbase;
-    const auto step = [](_Unwind_Context* frame, void* data) {
-        auto* w = static_cast<Walk*>(data);
-        auto* ip = reinterpret_cast<void*>(_Unwind_GetIP(frame));
-        Dl_info where;
-        if (dladdr(ip, &where) && where.dli_fbase == w->own) return _URC_NO_REASON;
-        w->found = ip;
-        return _URC_END_OF_STACK;
-    };
-    _Unwind_Backtrace(step, &walk);
-    return walk.found;
 }
 
 // Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it.
@@ -103,11 +78,6 @@ void write_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) 
     }
     _mm_sfence();
     memcpy(to, from, bytes);
-}
-
-CUresult finished(CUresult r) {
-    const CUresult posted = Client::current()->take_error();
-    return r == CUDA_SUCCESS ? posted : r;
 }
 
 CUresult send_inline(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
@@ -201,6 +171,32 @@ CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstr
 }
 
 }  // namespace
+
+const void* program_counter() noexcept {
+    static const bool wanted = getenv("BARCUDA_STATS") != nullptr;
+    if (!wanted) return nullptr;
+    struct Walk {
+        void* own;
+        const void* found;
+    } walk{nullptr, nullptr};
+    Dl_info info;
+    if (dladdr(reinterpret_cast<void*>(&program_counter), &info)) walk.own = info.dli_fbase;
+    const auto step = [](_Unwind_Context* frame, void* data) {
+        auto* w = static_cast<Walk*>(data);
+        auto* ip = reinterpret_cast<void*>(_Unwind_GetIP(frame));
+        Dl_info where;
+        if (dladdr(ip, &where) && where.dli_fbase == w->own) return _URC_NO_REASON;
+        w->found = ip;
+        return _URC_END_OF_STACK;
+    };
+    _Unwind_Backtrace(step, &walk);
+    return walk.found;
+}
+
+CUresult finished(CUresult r) noexcept {
+    const CUresult posted = Client::current()->take_error();
+    return r == CUDA_SUCCESS ? posted : r;
+}
 
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;

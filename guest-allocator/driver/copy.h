@@ -27,6 +27,14 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
 CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept;
 CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept;
 
+// Up to here the driver stages a pageable source before its call returns, so the command's own bytes may be the source.
+constexpr std::size_t most_inline_bytes = 64 * 1024;
+// Where the program called us from: the first return address that is not this library's. Null unless statistics are
+// kept.
+const void* program_counter() noexcept;
+// What posted work before has come to, if the call itself succeeded.
+CUresult finished(CUresult r) noexcept;
+
 // Rows and boxes, arrays included (box.cc). For a node: made explicit, and refused where a side lies outside the
 // region.
 CUresult copy_box(const CUDA_MEMCPY3D& box, CUstream stream, Until until) noexcept;

@@ -31,12 +31,9 @@ CU cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkS
 CU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t bytes, const char* name, unsigned,
                     CUjit_option*, void**) {
     if (!data || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    void* staged = heap::staging_alloc(bytes);
-    if (!staged) return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(staged, data, bytes);
-    const CUresult r = command<Op::link_add>(state, type, static_cast<const void*>(staged), bytes, name ? name : "");
-    heap::staging_free(staged);
-    return r;
+    const SentImage sent(data, bytes);
+    if (sent.error != CUDA_SUCCESS) return sent.error;
+    return command<Op::link_add>(state, type, sent.where(), bytes, name ? name : "");
 }
 
 CU cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count, CUjit_option* options,

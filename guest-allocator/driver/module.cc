@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/image.h"
@@ -25,12 +27,8 @@ IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the hos
 
 template <Op load, class Handle> CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes) {
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
-    void* staged = heap::staging_alloc(bytes);
-    if (!staged) return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(staged, image, bytes);
-    const CUresult r = command<load>(handle, static_cast<const void*>(staged), bytes);
-    heap::staging_free(staged);
-    return r;
+    const SentImage sent(image, bytes);
+    return sent.error == CUDA_SUCCESS ? command<load>(handle, sent.where(), bytes) : sent.error;
 }
 
 template <Op load, class Handle> CUresult load_image(Handle* handle, const void* image) {
@@ -90,7 +88,29 @@ CUresult parameter_info(const FunctionFacts* f, CUresult error, std::size_t inde
     return CUDA_SUCCESS;
 }
 
+std::mutex& parts() {
+    static std::mutex mutex;
+    return mutex;
+}
+
 }  // namespace
+
+SentImage::SentImage(const void* image, std::size_t bytes) noexcept : staged_(heap::staging_alloc(bytes)) {
+    if (staged_) {
+        memcpy(staged_, image, bytes);
+        return;
+    }
+    lock_ = std::unique_lock(parts());
+    const auto* at = static_cast<const std::byte*>(image);
+    for (std::size_t sent = 0, n; sent < bytes && error == CUDA_SUCCESS; sent += n) {
+        n = std::min<std::size_t>(bytes - sent, 64 << 10);
+        error = command<Op::image_part>(sent, static_cast<const void*>(at + sent), n);
+    }
+}
+
+SentImage::~SentImage() {
+    if (staged_) heap::staging_free(staged_);
+}
 
 char* read_file(const char* path, std::size_t& size) noexcept {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,9 +1,10 @@
-// module.h: what a launch needs to know about a function.
+// module.h: what a launch needs to know about a function, and how an image reaches the worker.
 #pragma once
 #include <cuda.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 namespace barcuda {
 
@@ -21,6 +22,23 @@ struct FunctionFacts {
 
 // Null: `error` says why. The first question about a function goes to the worker.
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept;
+
+// An image on its way to the worker: by way of the region or, where that is full, in parts that ride in commands. The
+// command that loads it gets `where`.
+class SentImage {
+  public:
+    SentImage(const void* image, std::size_t bytes) noexcept;
+    ~SentImage();
+    SentImage(const SentImage&) = delete;
+    SentImage& operator=(const SentImage&) = delete;
+
+    CUresult error = CUDA_SUCCESS;
+    const void* where() const noexcept { return staged_; }
+
+  private:
+    void* staged_;                       // null: sent in parts
+    std::unique_lock<std::mutex> lock_;  // the worker collects the parts of one image at a time
+};
 
 // The file, ended by a NUL behind its `size` bytes; to be freed. Null: it cannot be read.
 char* read_file(const char* path, std::size_t& size) noexcept;

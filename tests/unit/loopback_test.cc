@@ -194,6 +194,63 @@ TEST_F(Boxes, OfAKindThatTheLibraryNeverSendsAreALie) {
     EXPECT_TRUE(copy(c).lie);
 }
 
+TEST_F(Boxes, MayRideInTheCommandPackedWithoutGaps) {
+    CUDA_MEMCPY3D c = box();
+    c.srcMemoryType = CU_MEMORYTYPE_DEVICE, c.srcDevice = world.memory;  // the device's side stands on both
+    std::vector<std::byte> packed(100 * 8 * 4);
+    const void* bytes = packed.data();
+    EXPECT_TRUE((call<Op::box_in>(&c, bytes, packed.size(), CUstream{}).ok()));
+    EXPECT_TRUE((call<Op::box_out>(&c, static_cast<void*>(packed.data()), packed.size(), CUstream{}).ok()));
+}
+TEST_F(Boxes, ThatRideInACommandOfAnotherSizeAreRefused) {
+    std::vector<std::byte> packed(100 * 8 * 4);
+    const void* bytes = packed.data();
+    const auto refused = [&](const CUDA_MEMCPY3D& c, std::size_t n) {
+        const auto before = world.calls;
+        const CUresult in = ext::box_in(&c, bytes, n, nullptr), out = ext::box_out(&c, packed.data(), n, nullptr);
+        EXPECT_EQ(world.calls, before);
+        return in == CUDA_ERROR_INVALID_VALUE && out == CUDA_ERROR_INVALID_VALUE;
+    };
+    CUDA_MEMCPY3D c = box();
+    c.srcMemoryType = CU_MEMORYTYPE_DEVICE, c.srcDevice = world.memory;
+    EXPECT_TRUE(refused(c, packed.size() - 1));
+    EXPECT_TRUE(refused(c, 0));
+    c.Height = std::size_t{1} << 63;  // times 100 times 4: 0 in 64 bits
+    EXPECT_TRUE(refused(c, 0));
+    c.Depth = 0;
+    EXPECT_TRUE(refused(c, 0));
+}
+
+// ---- images in parts ------------------------------------------------------------------------------------------------
+struct Parts : Loopback {
+    Verdict part(std::size_t place, const std::string& text) {
+        return call<Op::image_part>(place, static_cast<const void*>(text.data()), text.size());
+    }
+    Verdict load(std::size_t bytes) {
+        CUmodule module = nullptr;
+        guest.offset = 0;  // null, for the kind
+        return call<Op::load_module>(&module, static_cast<const void*>(nullptr), bytes);
+    }
+};
+TEST_F(Parts, AreLoadedWhenTheyAreWhole) {
+    EXPECT_TRUE(part(0, "for").ok());
+    EXPECT_TRUE(part(3, "ty-two").ok());
+    EXPECT_TRUE(load(9).ok());
+}
+TEST_F(Parts, ThatAreNotAllThereAreTheProgramsMistake) {
+    EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(part(0, "for").ok());
+    EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(load(0).result, CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Parts, OutOfTheirOrderAreRefused) {
+    EXPECT_TRUE(part(0, "for").ok());
+    EXPECT_EQ(part(4, "y").result, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(load(3).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(part(0, "six").ok());  // a new image begins
+    EXPECT_TRUE(load(3).ok());
+}
+
 // ---- lies -----------------------------------------------------------------------------------------------------------
 TEST_F(Loopback, ACommandThatDoesNotExistIsALie) {
     EXPECT_TRUE(send(Op::count, {}).lie);
