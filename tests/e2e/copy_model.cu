@@ -168,10 +168,12 @@ class Program {
             if (b.stream == static_cast<int>(index)) b.stream = gone;
     }
 
+    // Pinned memory, as much as there is; where there is none at all, a malloc takes its place.
     template <class F> void allocate(Buffer& b, F take) {
         cudaError_t e;
-        while ((e = take()) == cudaErrorMemoryAllocation && (b.bytes /= 2)) (void)cudaGetLastError();
-        CHECK(e);
+        while ((e = take()) == cudaErrorMemoryAllocation && b.bytes > 1) (void)cudaGetLastError(), b.bytes /= 2;
+        if (e != cudaErrorMemoryAllocation) CHECK(e);
+        else (void)cudaGetLastError(), b.kind = Malloced, b.at = static_cast<unsigned char*>(malloc(b.bytes));
     }
 
     void make(Buffer& b) {
