@@ -116,6 +116,15 @@ CU cuMemFree_v2(CUdeviceptr p) {
 
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;  // another device's: not the host's
+    if (flags & CU_MEMHOSTREGISTER_READ_ONLY) {
+        CUdevice device;
+        int can = 0;
+        if (CUresult r = cuCtxGetDevice(&device); r != CUDA_SUCCESS) return r;
+        cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, device);
+        if (!can) return CUDA_ERROR_NOT_SUPPORTED;
+    }
     return static_cast<CUresult>(heap::register_host(p, bytes, flags));
 }
 CU cuMemHostUnregister(void* p) {

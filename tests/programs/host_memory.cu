@@ -98,6 +98,21 @@ static void registration() {
     CHECK(cudaHostUnregister(data + 4096));
     REFUSES(cudaErrorInvalidValue, cudaHostRegister(nullptr, 4096, 0));
     REFUSES(cudaErrorInvalidValue, cudaHostRegister(data, 0, 0));
+    REFUSES(cudaErrorInvalidValue, cudaHostRegister(data, bytes, 64));
+    int read_only = 0;
+    CHECK(cudaDeviceGetAttribute(&read_only, cudaDevAttrHostRegisterReadOnlySupported, 0));
+    if (read_only) {
+        int first = 0;
+        CHECK(cudaHostRegister(data, bytes, cudaHostRegisterReadOnly));
+        CHECK(cudaMalloc(&device, bytes));
+        CHECK(cudaMemcpyAsync(device, data, bytes, cudaMemcpyHostToDevice, 0));
+        CHECK(cudaMemcpy(&first, device + 12, sizeof first, cudaMemcpyDeviceToHost));
+        REQUIRE(first == 80);
+        CHECK(cudaFree(device));
+        CHECK(cudaHostUnregister(data));
+    } else {
+        REFUSES(cudaErrorNotSupported, cudaHostRegister(data, bytes, cudaHostRegisterReadOnly));
+    }
     free(data);
     printf("registration: right\n");
 }
