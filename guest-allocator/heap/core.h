@@ -22,7 +22,7 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 
 // Blocks of at least `limit` bytes go to the region. No block does until there is a reason: the constructor in
 // settings.cc (BARCUDA_HEAP=always) or activate() lowers it.
-extern std::atomic<std::size_t> limit;
+[[gnu::visibility("hidden")]] extern std::atomic<std::size_t> limit;
 
 // A mutex. The thread that forks takes them all, and handlers of other libraries that run in between may come back in:
 // for that thread they are open. Adaptive: what it guards takes tens of nanoseconds.

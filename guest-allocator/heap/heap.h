@@ -43,7 +43,7 @@ struct alignas(64) Window {  // read by every free(): a cache line that nobody w
     std::atomic<std::uintptr_t> base{0};
     std::atomic<std::size_t> bytes{0};
 };
-extern Window window;
+[[gnu::visibility("hidden")]] extern Window window;
 
 // The range lies in the region's addresses. That is not yet "the device reaches it": see kind_of().
 inline bool in_region(const void* p, std::size_t bytes) noexcept {
