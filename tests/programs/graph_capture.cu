@@ -11,6 +11,48 @@ __global__ void add(const int* a, int* b, int what) {
     if (i < n) b[i] = a[i] + what;
 }
 
+__global__ void late(volatile int* word) {
+    for (long long start = clock64(); clock64() - start < 100000000;) {}
+    *word = 1;
+}
+
+// A stream that has joined a capture may be destroyed before the capture ends; what it was given before goes on, and is
+// waited for.
+static void helper_gone_in_a_capture(cudaStream_t stream, int* a, int* b, int* result) {
+    cudaStream_t helper;
+    cudaEvent_t fork, join;
+    int* word;
+    CHECK(cudaMallocHost(&word, sizeof *word));
+    *word = 0;
+    CHECK(cudaStreamCreateWithFlags(&helper, cudaStreamNonBlocking));
+    CHECK(cudaEventCreate(&fork));
+    CHECK(cudaEventCreate(&join));
+    late<<<1, 1, 0, helper>>>(word);
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK(cudaMemsetAsync(a, 0, n * sizeof(int), stream));
+    CHECK(cudaEventRecord(fork, stream));
+    CHECK(cudaStreamWaitEvent(helper, fork, 0));
+    add<<<(n + 255) / 256, 256, 0, helper>>>(a, b, 5);
+    CHECK(cudaEventRecord(join, helper));
+    CHECK(cudaStreamWaitEvent(stream, join, 0));
+    CHECK(cudaStreamDestroy(helper));
+    CHECK(cudaEventDestroy(fork));
+    CHECK(cudaEventDestroy(join));
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaDeviceSynchronize());
+    REQUIRE(*static_cast<volatile int*>(word) == 1);
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpy(result, b, n * sizeof(int), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < n; ++i) REQUIRE(result[i] == 5);
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaFreeHost(word));
+}
+
 struct Log {
     int calls = 0;
     const int* result;
@@ -78,6 +120,7 @@ int main() {
     REQUIRE(cudaStreamEndCapture(stream, &spoilt) == cudaErrorStreamCaptureInvalidated);
     cudaGetLastError();
     CHECK(cudaStreamSynchronize(stream));
+    helper_gone_in_a_capture(stream, a, b, result);
     std::printf("three launches of a captured graph, %d calls back\nPASSED\n", log.calls);
     return 0;
 }
