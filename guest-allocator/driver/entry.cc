@@ -1,8 +1,10 @@
 // entry.cc: how programs find driver functions (cuGetProcAddress), and the names of errors.
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <atomic>
 #include <initializer_list>
 
 #include "guest-allocator/driver/export.h"
@@ -61,7 +63,15 @@ CU cuGetErrorString(CUresult error, const char** text) {
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CU cuGetExportTable(const void** table, const CUuuid*) {  // private interfaces of NVIDIA's own libraries
+// Private interfaces between NVIDIA's runtime and NVIDIA's driver. Only a copy of that runtime asks, and it cannot do
+// without; what it reports then (cudaErrorSymbolNotFound) would help nobody.
+CU cuGetExportTable(const void** table, const CUuuid*) {
+    static std::atomic_flag told;
+    if (!told.test_and_set())
+        fprintf(stderr,
+                "barcuda: %s has a CUDA runtime of its own inside (nvcc's default, -cudart=static, or a library such as "
+                "cuBLAS), which works with NVIDIA's driver alone: link with -cudart=shared\n",
+                program_invocation_short_name);
     if (table) *table = nullptr;
     return CUDA_ERROR_NOT_FOUND;
 }
