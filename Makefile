@@ -5,6 +5,7 @@
 #
 #   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, at -O1)
 #   CXX=g++ | clang++                      either builds without warnings
+#   KERNELS=all                            make check with the suite of kernels in each form for each target
 
 SANITIZE ?=
 CXX ?= g++
@@ -111,6 +112,29 @@ $(B)/e2e/%: tests/e2e/%.cu
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
 
+# Kernels of every instruction class, each as nvcc optimizes it, as it does not, and as a debugger wants it; for the oldest and
+# the newest target, and those between. KERNELS=all: each of the three for each target.
+KERNELS ?=
+export KERNELS
+kernel_targets_O2 := 75 100
+kernel_targets_O0 := 80
+kernel_targets_G := 90
+kernel_options_O0 := -Xcicc -O0
+kernel_options_G := -G
+kernel_targets = $(if $(filter all,$(KERNELS)),75 80 90 100,$(kernel_targets_$(1)))
+kernels_folder := $(B)/soft/kernels$(if $(KERNELS),-$(KERNELS))
+kernels := $(foreach form,O2 O0 G,$(patsubst tests/soft/kernels/%.cu,$(kernels_folder)/%.$(form),$(wildcard tests/soft/kernels/*.cu)))
+define kernel
+$(kernels_folder)/%.$(1): tests/soft/kernels/%.cu tests/soft/kernels/suite.h tests/programs/check.h
+	@mkdir -p $$(@D)
+	@echo "  NVCC $$< ($(1))"
+	@$$(NVCC) -std=c++17 --extended-lambda -cudart=shared -Itests/programs -Wno-deprecated-gpu-targets $(kernel_options_$(1)) \
+	    $(foreach t,$(call kernel_targets,$(1)),-gencode arch=compute_$(t),code=compute_$(t)) -o $$@ $$<
+endef
+$(foreach form,O2 O0 G,$(eval $(call kernel,$(form))))
+kernels: $(kernels)
+.PHONY: kernels
+
 # ---- tests: every tests/unit/NAME_test.cc -----------------------------------------------------------------------------
 # The folder that a test's name begins with says which archives it is linked with.
 unit_tests := $(patsubst tests/unit/%.cc,$(B)/tests/%,$(wildcard tests/unit/*_test.cc))
@@ -148,7 +172,7 @@ $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
@@ -196,7 +220,7 @@ bench-gpu: deps
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
 	@$(MAKE) --no-print-directory -j$(jobs) tests
-	@tests/check --build $(B) --device cuda tests/e2e/*_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
+	@tests/check --build $(B) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
 fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_SECONDS ?= 60

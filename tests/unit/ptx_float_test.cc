@@ -124,6 +124,8 @@ TEST(PtxFloat, ApproximationsStayWithinTheirDocumentedError) {
             return __builtin_bit_cast(double, __builtin_bit_cast(u64, flushed(1 / flushed(a))) & ~u64{0xFFFFFFFF});
         },
         0x1p33);
+    expect<double, double>(
+        "rsqrt.approx.f64 d, a;", [](double a) { return 1 / std::sqrt(a); }, 1);  // not like .ftz's
 }
 
 TEST(PtxFloat, TestpSortsNumbersIntoClasses) {

@@ -109,6 +109,28 @@ TEST(PtxInteger, ACarryChainAddsWideNumbers) {
     expect<u32, u32, u32>("add.cc.u32 x, a, b; addc.u32 d, 0, 0;", [](u32 a, u32 b) { return a + b < a ? 1u : 0u; });
 }
 
+// nvcc's 128-bit division rests on it.
+TEST(PtxInteger, TheCarryOfADifferenceSaysThatNothingWasBorrowed) {
+    expect<u32, u32, u32>("sub.cc.u32 x, a, b; addc.u32 d, 0, 0;", [](u32 a, u32 b) { return a < b ? 0u : 1u; });
+    expect<u32, u32, u32>("sub.cc.u32 x, a, b; subc.u32 d, 0, 0;", [](u32 a, u32 b) { return a < b ? ~0u : 0u; });
+    expect<u32, u32, u32>("add.cc.u32 x, a, b; subc.u32 d, 0, 0;", [](u32 a, u32 b) { return a + b < a ? 0u : ~0u; });
+}
+
+TEST(PtxInteger, ReluMakesWhatIsBelowZeroZero) {
+    const auto each = [](u32 a, u32 b, auto f) {
+        const auto half = [&](u32 x, u32 y) {
+            return static_cast<u16>(std::max(0, static_cast<int>(f(static_cast<s16>(x), static_cast<s16>(y)))));
+        };
+        return static_cast<u32>(half(a >> 16, b >> 16)) << 16 | half(a, b);
+    };
+    expect<s32, s32, s32>("min.relu.s32 d, a, b;", [](s32 a, s32 b) { return std::max(0, std::min(a, b)); });
+    expect<s32, s32, s32>("max.relu.s32 d, a, b;", [](s32 a, s32 b) { return std::max(0, std::max(a, b)); });
+    expect<u32, u32, u32>("min.s16x2.relu d, a, b;",
+                          [&](u32 a, u32 b) { return each(a, b, [](s16 x, s16 y) { return std::min(x, y); }); });
+    expect<u32, u32, u32>("max.s16x2.relu d, a, b;",
+                          [&](u32 a, u32 b) { return each(a, b, [](s16 x, s16 y) { return std::max(x, y); }); });
+}
+
 TEST(PtxInteger, TheTwentyFourBitProduct) {
     expect<u32, u32, u32>("mul24.lo.u32 d, a, b;",
                           [](u64 a, u64 b) { return static_cast<u32>((a & 0xFFFFFF) * (b & 0xFFFFFF)); });

@@ -158,8 +158,10 @@ void decode_rcp(Coder& c) {
 }
 void decode_sqrt(Coder& c) { c.has("approx") ? approximate<sqrt_approx>(c) : arithmetic<Sqrt>(c); }
 void decode_rsqrt(Coder& c) {
-    if (is_f64(c)) return approximate_f64(c, lanes<double, double>([](double x) { return rsqrt_approx(x); }));
-    approximate<rsqrt_approx>(c);
+    if (!is_f64(c)) return approximate<rsqrt_approx>(c);
+    // Only .ftz is the quick one; without it, this is CUDA's rsqrt(), which is off by one unit at most.
+    approximate_f64(c, c.has("ftz") ? lanes<double, double>([](double x) { return rsqrt_approx(x); })
+                                    : lanes<double, double>([](double x) { return 1.0 / std::sqrt(x); }));
 }
 
 // ---- min, max, signs

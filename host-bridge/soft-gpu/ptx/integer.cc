@@ -61,35 +61,28 @@ void unary(Coder& c, Type type, Handler run) {
 // ---- packed halves: add.u16x2, min.s16x2
 // -------------------------------------------------------------------------------
 
-template <class T, class F> std::uint32_t halves(std::uint32_t a, std::uint32_t b, F f) {
-    const auto low = static_cast<std::uint16_t>(f(static_cast<T>(a), static_cast<T>(b)));
-    const auto high = static_cast<std::uint16_t>(f(static_cast<T>(a >> 16), static_cast<T>(b >> 16)));
-    return static_cast<std::uint32_t>(high) << 16 | low;
+template <class T, bool relu, class F> Handler halves(F) {
+    return lanes<std::uint32_t, std::uint32_t, std::uint32_t>([](std::uint32_t a, std::uint32_t b) {
+        const auto half = [](auto x, auto y) -> std::uint32_t {
+            const int r = F{}(static_cast<T>(x), static_cast<T>(y));
+            return static_cast<std::uint16_t>(relu && r < 0 ? 0 : r);
+        };
+        return half(a >> 16, b >> 16) << 16 | half(a, b);
+    });
 }
 
 void packed(Coder& c) {
+    const bool relu = c.take("relu");
     const Type type = c.take_type();
-    const bool s = type == Type::s16x2;
+    const auto pick = [&](auto f) {
+        if (type == Type::u16x2) return relu ? nullptr : halves<std::uint16_t, false>(f);
+        return relu ? halves<std::int16_t, true>(f) : halves<std::int16_t, false>(f);
+    };
     const auto name = c.in().name;
-    Handler run = nullptr;
-    if (name == "add")
-        run = lanes<std::uint32_t, std::uint32_t, std::uint32_t>(
-            [](auto a, auto b) { return halves<std::uint16_t>(a, b, [](auto x, auto y) { return x + y; }); });
-    else if (name == "min")
-        run = s ? lanes<std::uint32_t, std::uint32_t, std::uint32_t>([](auto a, auto b) {
-            return halves<std::int16_t>(a, b, [](auto x, auto y) { return std::min(x, y); });
-        })
-                : lanes<std::uint32_t, std::uint32_t, std::uint32_t>([](auto a, auto b) {
-                      return halves<std::uint16_t>(a, b, [](auto x, auto y) { return std::min(x, y); });
-                  });
-    else if (name == "max")
-        run = s ? lanes<std::uint32_t, std::uint32_t, std::uint32_t>([](auto a, auto b) {
-            return halves<std::int16_t>(a, b, [](auto x, auto y) { return std::max(x, y); });
-        })
-                : lanes<std::uint32_t, std::uint32_t, std::uint32_t>([](auto a, auto b) {
-                      return halves<std::uint16_t>(a, b, [](auto x, auto y) { return std::max(x, y); });
-                  });
-    else c.refuse();
+    const Handler run = name == "add"   ? pick([](int x, int y) { return x + y; })
+                        : name == "min" ? pick([](int x, int y) { return std::min(x, y); })
+                                        : pick([](int x, int y) { return std::max(x, y); });
+    if (run == nullptr || (relu && name == "add")) c.refuse();
     binary(c, type, run);
 }
 
@@ -233,16 +226,20 @@ void decode_div(Coder& c) {
 void decode_rem(Coder& c) {
     plain_binary(c, []<class T>() { return lanes<T, T, T>([](T a, T b) { return remainder(a, b); }); });
 }
+// The smaller or the larger; with .relu, never less than 0.
+template <class F> void extreme(Coder& c, F) {
+    const bool relu = c.take("relu");
+    if (relu && !c.has("s32")) c.refuse();
+    plain_binary(c, [relu]<class T>() {
+        return relu ? lanes<T, T, T>([](T a, T b) { return std::max(F{}(a, b), T{0}); })
+                    : lanes<T, T, T>([](T a, T b) { return F{}(a, b); });
+    });
+}
 void decode_min(Coder& c) {
-    if (c.take("relu")) c.refuse();
-    plain_binary(c, []<class T>() { return lanes<T, T, T>([](T a, T b) { return std::min(a, b); }); });
+    extreme(c, [](auto a, auto b) { return std::min(a, b); });
 }
 void decode_max(Coder& c) {
-    const bool relu = c.take("relu");
-    plain_binary(c, [relu]<class T>() {
-        return relu ? lanes<T, T, T>([](T a, T b) { return std::max(std::max(a, b), T{0}); })
-                    : lanes<T, T, T>([](T a, T b) { return std::max(a, b); });
-    });
+    extreme(c, [](auto a, auto b) { return std::max(a, b); });
 }
 void decode_neg(Coder& c) {
     const Type type = c.take_type();
@@ -269,6 +266,9 @@ void decode_sad(Coder& c) {
 // ---- the carry chain: the condition code is a predicate register that the coder keeps
 // --------------------------------------
 
+// a - b is a + ~b + 1, and the code is the carry of that sum: after a subtraction it says that nothing was borrowed.
+// The PTX ISA calls it the borrow, which is the same as long as subc follows sub; but nvcc's own 128-bit division reads
+// it with addc.
 template <class T, bool subtracts, bool reads, bool writes> Step carry(Warp& w, const Instr& in, Mask mask) {
     T* const d = w.at<T>(in.d);
     const T *const a = w.at<T>(in.a), *const b = w.at<T>(in.b);
@@ -276,14 +276,10 @@ template <class T, bool subtracts, bool reads, bool writes> Step carry(Warp& w, 
     Mask out = 0;
     for (Mask m = mask; m != 0; m &= m - 1) {
         const int i = __builtin_ctz(m);
-        const T x = a[i], y = subtracts ? static_cast<T>(~b[i]) : b[i];
-        // a - b is a + ~b + 1; the code holds the borrow's complement as hardware does for additions, so a borrow is
-        // its negation
-        const T in_bit = reads ? static_cast<T>((code >> i & 1) ^ (subtracts ? 1 : 0)) : static_cast<T>(subtracts);
-        const u128 sum = static_cast<u128>(x) + y + in_bit;
+        const T y = subtracts ? static_cast<T>(~b[i]) : b[i];
+        const u128 sum = static_cast<u128>(a[i]) + y + (reads ? code >> i & 1 : subtracts);
         d[i] = static_cast<T>(sum);
-        const bool carried = (sum >> (8 * sizeof(T)) & 1) != 0;
-        out |= static_cast<Mask>(carried != subtracts) << i;
+        out |= static_cast<Mask>(sum >> (8 * sizeof(T)) & 1) << i;
     }
     if (writes) code = (code & ~mask) | out;
     return Step::go;
