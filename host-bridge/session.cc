@@ -148,6 +148,18 @@ Verdict Session::admit(CUDA_MEMSET_NODE_PARAMS& f) {
     return reachable_rows(f.dst, f.pitch, f.width * f.elementSize, f.height);
 }
 
+Verdict Session::admit(CUstreamBatchMemOpParams& operation) {
+    switch (operation.operation) {
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32: return reachable(operation.waitValue.address, 4);
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64: return reachable(operation.waitValue.address, 8);
+        case CU_STREAM_MEM_OP_BARRIER:
+        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return fine;
+        default: return bad_value;
+    }
+}
+
 Verdict Session::admit(CUDA_MEM_ALLOC_NODE_PARAMS& node) {
     if (node.accessDescCount) return {CUDA_ERROR_NOT_SUPPORTED};
     node.accessDescs = nullptr;

@@ -65,6 +65,7 @@ class Session {
     Verdict admit(CUDA_MEMCPY3D& copy);
     Verdict admit(CUDA_MEMSET_NODE_PARAMS& fill);
     Verdict admit(CUDA_MEM_ALLOC_NODE_PARAMS& node);
+    Verdict admit(CUstreamBatchMemOpParams& operation);
     Verdict admit(CUgraphNode& node) { return find(reinterpret_cast<std::uint64_t>(node), node); }
 
     // What the driver tells about an object, before the guest may see it: ids for handles, nothing of this process.

@@ -149,6 +149,11 @@
     X(cuGraphKernelNodeCopyAttributes,              call, use, use) \
     X(cuStreamCopyAttributes,                       call, use, use) \
     X(cuGraphUpload,                                  post, use, use)                                  \
+    X(cuStreamWaitValue32_v2,                         post, use, device_word<4>, in, in)               \
+    X(cuStreamWaitValue64_v2,                         post, use, device_word<8>, in, in)               \
+    X(cuStreamWriteValue32_v2,                        post, use, device_word<4>, in, in)               \
+    X(cuStreamWriteValue64_v2,                        post, use, device_word<8>, in, in)               \
+    X(cuStreamBatchMemOp_v2,                          post, use, in, memory_operations<1>, in)         \
     X(cuProfilerStart,                                call)                                            \
     X(cuProfilerStop,                                 call)
 

@@ -306,6 +306,16 @@ template <std::size_t N, std::size_t Unit = 1> struct device {  // parameter N c
     };
 };
 
+// The same, of so many bytes.
+template <std::size_t Bytes> struct device_word {
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        static void send(Writer& w, const auto& args, auto& guest) {
+            w.put(T{guest.on_device(std::get<I>(args), Bytes)});
+        }
+        Verdict check(auto&, auto& host) { return host.reachable(this->value, Bytes); }
+    };
+};
+
 // The same of rows: parameter Pitch bytes apart, parameter Width units long, parameter Height of them.
 template <std::size_t Pitch, std::size_t Width, std::size_t Height, std::size_t Unit = 1> struct pitched {
     template <class T, std::size_t I> struct As : in::As<T, I> {
@@ -439,6 +449,7 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
 };
 
 template <std::size_t N> using access = list<CUmemAccessDesc, N>;
+template <std::size_t N> using memory_operations = list<CUstreamBatchMemOpParams, N>;
 template <std::size_t N> using nodes = list<CUgraphNode, N>;
 template <std::size_t N> using edges = list<CUgraphEdgeData, N, true>;
 using heads = several<5, 3>;  // of a capture: nodes of the graph that is being made

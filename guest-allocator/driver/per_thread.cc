@@ -27,7 +27,9 @@
     X(cuLaunchCooperativeKernel, ptsz) X(cuGraphInstantiateWithParams, ptsz) X(cuGraphUpload, ptsz)            \
     X(cuGraphLaunch, ptsz) X(cuStreamCopyAttributes, ptsz) X(cuStreamGetAttribute, ptsz)                       \
     X(cuStreamSetAttribute, ptsz) X(cuMemFreeAsync, ptsz) X(cuMemAllocAsync, ptsz)                             \
-    X(cuMemAllocFromPoolAsync, ptsz) X(cuStreamBeginCaptureToGraph, ptsz)
+    X(cuMemAllocFromPoolAsync, ptsz) X(cuStreamBeginCaptureToGraph, ptsz) X(cuStreamWaitValue32_v2, ptsz)      \
+    X(cuStreamWaitValue64_v2, ptsz) X(cuStreamWriteValue32_v2, ptsz) X(cuStreamWriteValue64_v2, ptsz)          \
+    X(cuStreamBatchMemOp_v2, ptsz)
 // clang-format on
 
 namespace barcuda {

@@ -134,6 +134,22 @@ TEST_F(Loopback, TheWorkersOwnMemoryIsNeverReached) {
     EXPECT_EQ((call<Op::cuMemsetD8Async>(own, static_cast<unsigned char>(0), std::size_t{16}, CUstream{}).result),
               CUDA_ERROR_INVALID_VALUE);
 }
+TEST_F(Loopback, AWordThatAStreamWritesIsTheClients) {
+    const auto own = reinterpret_cast<CUdeviceptr>(&ground);
+    EXPECT_TRUE((call<Op::cuStreamWriteValue64_v2>(CUstream{}, world.memory, cuuint64_t{1}, 0u).ok()));
+    EXPECT_TRUE((call<Op::cuStreamWriteValue64_v2>(CUstream{}, region(0x1000), cuuint64_t{1}, 0u).ok()));
+    EXPECT_FALSE((call<Op::cuStreamWriteValue64_v2>(CUstream{}, own, cuuint64_t{1}, 0u).ok()));
+    EXPECT_FALSE(
+        (call<Op::cuStreamWriteValue64_v2>(CUstream{}, world.memory + world.memory_bytes - 4, cuuint64_t{1}, 0u).ok()));
+    CUstreamBatchMemOpParams batch[2] = {};
+    batch[0].operation = batch[1].operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    batch[0].writeValue.address = batch[1].writeValue.address = world.memory;
+    EXPECT_TRUE((call<Op::cuStreamBatchMemOp_v2>(CUstream{}, 2u, &batch[0], 0u).ok()));
+    batch[1].writeValue.address = own;
+    EXPECT_FALSE((call<Op::cuStreamBatchMemOp_v2>(CUstream{}, 2u, &batch[0], 0u).ok()));
+    batch[1].operation = static_cast<CUstreamBatchMemOpType>(99);
+    EXPECT_FALSE((call<Op::cuStreamBatchMemOp_v2>(CUstream{}, 2u, &batch[0], 0u).ok()));
+}
 TEST_F(Loopback, AUnitCountThatOverflowsIsRefused) {
     EXPECT_EQ((call<Op::cuMemsetD32Async>(world.memory, 0u, (~std::size_t{0} >> 2) + 2, CUstream{}).result),
               CUDA_ERROR_INVALID_VALUE);
