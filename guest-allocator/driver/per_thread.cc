@@ -35,12 +35,6 @@
 namespace barcuda {
 namespace {
 
-struct NoStreamIsMine {
-    const bool before = no_stream_is_mine;
-    NoStreamIsMine() { no_stream_is_mine = true; }
-    ~NoStreamIsMine() { no_stream_is_mine = before; }
-};
-
 template <auto function, class Prototype> struct Twin;
 template <auto function, class... P> struct Twin<function, CUresult(P...)> {
     static CUresult call(P... arguments) {

@@ -20,7 +20,12 @@ CU cuCtxCreate_v2(CUcontext*, unsigned, CUdevice);  // cuda.h declares the newes
     X("cuLinkCreate", cuLinkCreate_v2)                             \
     X("cuLinkAddData", cuLinkAddData_v2)                           \
     X("cuLinkAddFile", cuLinkAddFile_v2)                           \
-    X("cuIpcOpenMemHandle", cuIpcOpenMemHandle_v2)
+    X("cuIpcOpenMemHandle", cuIpcOpenMemHandle_v2)                 \
+    X("cuStreamWaitValue32", cuStreamWaitValue32_v2)               \
+    X("cuStreamWaitValue64", cuStreamWaitValue64_v2)               \
+    X("cuStreamWriteValue32", cuStreamWriteValue32_v2)             \
+    X("cuStreamWriteValue64", cuStreamWriteValue64_v2)             \
+    X("cuStreamBatchMemOp", cuStreamBatchMemOp_v2)
 
 #define X(plain, name)                                                               \
     CU_RESOLVER decltype(&::name) barcuda_resolve_plain_##name() { return &::name; } \

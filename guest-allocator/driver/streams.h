@@ -12,6 +12,11 @@ void forget_streams(CUcontext context) noexcept;  // the context is going away
 
 // While true, no stream means the calling thread's own default stream (per_thread.cc).
 extern thread_local constinit bool no_stream_is_mine;
+struct NoStreamIsMine {
+    const bool before = no_stream_is_mine;
+    NoStreamIsMine() { no_stream_is_mine = true; }
+    ~NoStreamIsMine() { no_stream_is_mine = before; }
+};
 
 // The stream that a handle means: each thread's default stream becomes a real one of its own.
 CUstream real(CUstream stream) noexcept;

@@ -1,0 +1,152 @@
+// older.cc: driver functions as programs of CUDA 12 and older know them, under the names that they link to. cuda.h
+// declares the newest form of each; the older prototypes are in cudaTypedefs.h (PFN_cuMemAdvise_v8000, ...). Those that
+// differ in their name alone are in plain_names.cc.
+#include <string.h>
+
+#include <cstddef>
+
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/streams.h"
+
+// A function that programs find under `symbol`; cuda.h makes its plain name mean another one.
+#define OLDER(name, symbol, parameters)                                                                         \
+    extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI barcuda_older_##name parameters __asm__(symbol); \
+    CUresult CUDAAPI barcuda_older_##name parameters
+// One with a stream, and its twin for per-thread default streams.
+#define OLDER_STREAM(name, symbol, parameters, ...)           \
+    OLDER(name##_ptsz, symbol "_ptsz", parameters);           \
+    OLDER(name, symbol, parameters);                          \
+    CUresult CUDAAPI barcuda_older_##name##_ptsz parameters { \
+        const barcuda::NoStreamIsMine here;                   \
+        return barcuda_older_##name(__VA_ARGS__);             \
+    }                                                         \
+    CUresult CUDAAPI barcuda_older_##name parameters
+
+// ---- contexts
+OLDER(create_context, "cuCtxCreate_v3",
+      (CUcontext * context, CUexecAffinityParam*, int count, unsigned flags, CUdevice device)) {
+    if (count) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return cuCtxCreate_v4(context, nullptr, flags, device);
+}
+// Banks of shared memory have had one width since Maxwell.
+OLDER(get_banks, "cuCtxGetSharedMemConfig", (CUsharedconfig * width)) {
+    return width ? (*width = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE, CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE;
+}
+OLDER(set_banks, "cuCtxSetSharedMemConfig", (CUsharedconfig)) { return CUDA_SUCCESS; }
+OLDER(set_function_banks, "cuFuncSetSharedMemConfig", (CUfunction function, CUsharedconfig)) {
+    return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+// ---- memory
+static CUmemLocation place_of(CUdevice device) {
+    if (device == CU_DEVICE_CPU) return {CU_MEM_LOCATION_TYPE_HOST, 0};
+    return {CU_MEM_LOCATION_TYPE_DEVICE, device};
+}
+OLDER(advise, "cuMemAdvise", (CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice device)) {
+    return cuMemAdvise(p, bytes, advice, place_of(device));
+}
+OLDER_STREAM(prefetch, "cuMemPrefetchAsync", (CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream), p, bytes,
+             device, stream) {
+    return cuMemPrefetchAsync(p, bytes, place_of(device), 0, stream);
+}
+OLDER_STREAM(copy_batch, "cuMemcpyBatchAsync",
+             (CUdeviceptr * to, CUdeviceptr* from, size_t* bytes, size_t count, CUmemcpyAttributes* attributes,
+              size_t* indices, size_t attribute_count, size_t* failed, CUstream stream),
+             to, from, bytes, count, attributes, indices, attribute_count, failed, stream) {
+    const CUresult r = cuMemcpyBatchAsync(to, from, bytes, count, attributes, indices, attribute_count, stream);
+    if (failed && r != CUDA_SUCCESS) *failed = SIZE_MAX;  // "not due to a specific copy"
+    return r;
+}
+
+// ---- capture
+OLDER_STREAM(begin_capture, "cuStreamBeginCapture", (CUstream stream), stream) {
+    return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+OLDER_STREAM(capture_info, "cuStreamGetCaptureInfo", (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
+             stream, status, id) {
+    return cuStreamGetCaptureInfo(stream, status, id, nullptr, nullptr, nullptr, nullptr);
+}
+OLDER_STREAM(capture_info_2, "cuStreamGetCaptureInfo_v2",
+             (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
+              size_t* count),
+             stream, status, id, graph, nodes, count) {
+    return cuStreamGetCaptureInfo(stream, status, id, graph, nodes, nullptr, count);
+}
+OLDER_STREAM(update_dependencies, "cuStreamUpdateCaptureDependencies",
+             (CUstream stream, CUgraphNode* nodes, size_t count, unsigned flags), stream, nodes, count, flags) {
+    return cuStreamUpdateCaptureDependencies(stream, nodes, nullptr, count, flags);
+}
+
+// ---- graphs: edges had no data
+OLDER(edges, "cuGraphGetEdges", (CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* count)) {
+    return cuGraphGetEdges(graph, from, to, nullptr, count);
+}
+OLDER(dependencies, "cuGraphNodeGetDependencies", (CUgraphNode node, CUgraphNode* nodes, size_t* count)) {
+    return cuGraphNodeGetDependencies(node, nodes, nullptr, count);
+}
+OLDER(dependents, "cuGraphNodeGetDependentNodes", (CUgraphNode node, CUgraphNode* nodes, size_t* count)) {
+    return cuGraphNodeGetDependentNodes(node, nodes, nullptr, count);
+}
+OLDER(add_dependencies, "cuGraphAddDependencies",
+      (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count)) {
+    return cuGraphAddDependencies(graph, from, to, nullptr, count);
+}
+OLDER(remove_dependencies, "cuGraphRemoveDependencies",
+      (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count)) {
+    return cuGraphRemoveDependencies(graph, from, to, nullptr, count);
+}
+OLDER(add_node, "cuGraphAddNode",
+      (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraphNodeParams* parameters)) {
+    return cuGraphAddNode(node, graph, after, nullptr, count, parameters);
+}
+
+// The node's parameters had neither `kern` nor `ctx`.
+static CUDA_KERNEL_NODE_PARAMS newer(const CUDA_KERNEL_NODE_PARAMS_v1& old) {
+    CUDA_KERNEL_NODE_PARAMS p{};
+    memcpy(static_cast<void*>(&p), &old, sizeof old);
+    return p;
+}
+static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS, kern) == sizeof(CUDA_KERNEL_NODE_PARAMS_v1));
+OLDER(add_kernel, "cuGraphAddKernelNode",
+      (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t count,
+       const CUDA_KERNEL_NODE_PARAMS_v1* old)) {
+    if (!old) return CUDA_ERROR_INVALID_VALUE;
+    const CUDA_KERNEL_NODE_PARAMS p = newer(*old);
+    return cuGraphAddKernelNode(node, graph, after, count, &p);
+}
+OLDER(get_kernel, "cuGraphKernelNodeGetParams", (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1* old)) {
+    CUDA_KERNEL_NODE_PARAMS p{};
+    if (!old) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult r = cuGraphKernelNodeGetParams(node, &p);
+    if (r == CUDA_SUCCESS) memcpy(static_cast<void*>(old), &p, sizeof *old);
+    return r;
+}
+OLDER(set_kernel, "cuGraphKernelNodeSetParams", (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* old)) {
+    if (!old) return CUDA_ERROR_INVALID_VALUE;
+    const CUDA_KERNEL_NODE_PARAMS p = newer(*old);
+    return cuGraphKernelNodeSetParams(node, &p);
+}
+OLDER(exec_set_kernel, "cuGraphExecKernelNodeSetParams",
+      (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* old)) {
+    if (!old) return CUDA_ERROR_INVALID_VALUE;
+    const CUDA_KERNEL_NODE_PARAMS p = newer(*old);
+    return cuGraphExecKernelNodeSetParams(exec, node, &p);
+}
+
+// Two names of one function, which had a log that is empty here.
+#define INSTANTIATE(name, symbol)                                                                            \
+    OLDER(name, symbol, (CUgraphExec * exec, CUgraph graph, CUgraphNode * failed, char* log, size_t room)) { \
+        if (failed) *failed = nullptr;                                                                       \
+        if (log && room) *log = 0;                                                                           \
+        return cuGraphInstantiateWithFlags(exec, graph, 0);                                                  \
+    }
+INSTANTIATE(instantiate, "cuGraphInstantiate")
+INSTANTIATE(instantiate_2, "cuGraphInstantiate_v2")
+OLDER(update, "cuGraphExecUpdate",
+      (CUgraphExec exec, CUgraph graph, CUgraphNode* failed, CUgraphExecUpdateResult* result)) {
+    CUgraphExecUpdateResultInfo info{};
+    const CUresult r = cuGraphExecUpdate(exec, graph, &info);
+    if (failed) *failed = info.errorNode;
+    if (result) *result = info.result;
+    return r;
+}
