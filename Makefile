@@ -61,6 +61,12 @@ $(B)/unsupported.o: $(CUDA_HOME)/include/cuda.h guest-allocator/unsupported.sh
 	@sh guest-allocator/unsupported.sh $< > $(B)/unsupported.c
 	@$(CC) -O2 -fPIC -c -o $@ $(B)/unsupported.c
 
+# The runtime's functions under the versions of CUDA 12 and 11.
+$(B)/older_names.o: $(B)/guest-runtime.a guest-allocator/older_names.sh
+	@echo "  GEN  $@"
+	@sh guest-allocator/older_names.sh $< > $(B)/older_names.s
+	@$(CC) -c -o $@ $(B)/older_names.s
+
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin
 lib := $(B)/lib
@@ -68,12 +74,12 @@ links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 l
 
 all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(links)
 
-$(lib)/libbarcuda.so: $(call archive_files,guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o guest-allocator/libbarcuda.map
+$(lib)/libbarcuda.so: $(call archive_files,guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o guest-allocator/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
 	    -Wl,--whole-archive $(call archive_files,guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
-	    $(B)/shm-device.a $(B)/unsupported.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
+	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
