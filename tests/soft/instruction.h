@@ -86,7 +86,7 @@ template <class T> std::string load(const char* name, int parameter) {
            ", %base;\n    ld.global." + (sizeof(T) == 1 ? "u" : "b") + bits + " " + name + ", [%at];\n";
 }
 
-inline const std::string header = ".version 8.0\n.target sm_90\n.address_size 64\n";
+inline const std::string header = ".version 8.4\n.target sm_90\n.address_size 64\n";
 
 template <class D, class... S> std::string kernel_of(const std::string& text) {
     static constexpr const char* names[] = {"a", "b", "c"};

@@ -82,6 +82,21 @@ TEST(PtxBarrier, AnMbarrierEndsItsPhaseWithTheLastArrival) {
     for (u32 i = 0; i < 96; ++i) EXPECT_EQ(d[i], 95 - i);
 }
 
+TEST(PtxBarrier, ABulkCopyCountsItsBytesForAnMbarrier) {
+    // One thread brings 128 bytes, doubled by all, back where they came from.
+    const auto d =
+        run("st.global.u32 [%rd3], %r1; bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra READY; mbarrier.init.shared.b64 "
+            "[%r5+2048], 1; fence.proxy.async; mbarrier.arrive.expect_tx.shared.b64 %rd4, [%r5+2048], 128; mov.u32 "
+            "%r9, 128; "
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%rd1], %r9, [%r5+2048]; READY: "
+            "bar.sync 0; WAIT: mbarrier.test_wait.parity.shared.b64 %p2, [%r5+2048], 0; @!%p2 bra WAIT;"
+            "ld.shared.u32 %r8, [%r6]; add.u32 %r8, %r8, %r8; st.shared.u32 [%r6], %r8; fence.proxy.async; bar.sync 0; "
+            "@%p1 exit; cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r5], 128; cp.async.bulk.commit_group; "
+            "cp.async.bulk.wait_group 0;",
+            {1, 32});
+    for (u32 i = 0; i < 32; ++i) EXPECT_EQ(d[i], 2 * i);
+}
+
 TEST(PtxBarrier, ADeadlockIsAnErrorNotAHang) {
     if (Machine::get().is_hardware()) GTEST_SKIP() << "hardware hangs";
     try {

@@ -115,6 +115,14 @@ TEST(PtxMemory, AsynchronousCopiesArriveAndFillWithZeros) {
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(data[i], i % 2 == 1 ? i : 0);
 }
 
+TEST(PtxMemory, AConstantsAddressIsKnownAsOne) {
+    const auto data = run(
+        kernel("mov.u64 %rd4, c; cvta.const.u64 %rd4, %rd4; isspacep.const %p1, %rd4; selp.u32 %r5, 1, 0, %p1; "
+               "isspacep.const %p2, %rd3; selp.u32 %r6, 2, 0, %p2; add.u32 %r5, %r5, %r6; st.global.u32 [%rd3], %r5;",
+               ".const .align 4 .b32 c[4];\n"));
+    for (u32 i = 0; i < 32; ++i) EXPECT_EQ(data[i], 1u);
+}
+
 TEST(PtxMemory, AnIllegalAddressIsToldWithKernelThreadInstructionAndAddress) {
     if (Machine::get().is_hardware()) GTEST_SKIP() << "a fault ends a context of hardware";
     const auto text = failure_of(kernel("setp.ne.u32 %p1, %r4, 37; @%p1 exit;\nst.global.u32 [%rd1+4096], %r1;"),

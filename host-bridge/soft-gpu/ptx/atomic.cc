@@ -92,9 +92,35 @@ struct BfloatValue {
     static float value(u16 x) { return bfloat_to_float(x); }
 };
 
+struct alignas(8) Wide {  // .b128: a lane's place is not aligned to 16 bytes, an atomic's is
+    u64 low, high;
+};
+__extension__ using u128 = unsigned __int128;
+u128 compare_and_swap(u128* at, u128 expected, u128 wanted) {
+#if defined(__x86_64__)  // by hand: compilers make a call into a library of it
+    u64 low = static_cast<u64>(expected), high = static_cast<u64>(expected >> 64);
+    asm volatile("lock cmpxchg16b %0"
+                 : "+m"(*at), "+a"(low), "+d"(high)
+                 : "b"(static_cast<u64>(wanted)), "c"(static_cast<u64>(wanted >> 64))
+                 : "cc", "memory");
+    return static_cast<u128>(high) << 64 | low;
+#else
+    return __sync_val_compare_and_swap(at, expected, wanted);
+#endif
+}
+template <class Op> u128 update_wide(u128* at, u128 b, u128 c) {
+    u128 old = 0, seen = 0;  // a guess: where it is wrong, the comparison fails, and tells what is there
+    do old = seen;
+    while ((seen = compare_and_swap(at, old, std::is_same_v<Op, Exchange> ? b : old == b ? c : old)) != old);
+    return old;
+}
+
 template <class T, class Op> T update(std::byte* at, T b, T c) {
     T* const p = reinterpret_cast<T*>(at);
-    if constexpr (std::is_same_v<Op, Add>) return __atomic_fetch_add(p, b, __ATOMIC_SEQ_CST);
+    if constexpr (std::is_same_v<T, Wide>) {
+        const auto whole = [](Wide x) { return __builtin_bit_cast(u128, x); };
+        return __builtin_bit_cast(Wide, update_wide<Op>(reinterpret_cast<u128*>(at), whole(b), whole(c)));
+    } else if constexpr (std::is_same_v<Op, Add>) return __atomic_fetch_add(p, b, __ATOMIC_SEQ_CST);
     else if constexpr (std::is_same_v<Op, Exchange>) return __atomic_exchange_n(p, b, __ATOMIC_SEQ_CST);
     else {
         T old = __atomic_load_n(p, __ATOMIC_RELAXED);
@@ -172,6 +198,10 @@ Handler choose(Coder& c, std::string_view op, Type type, Space space, unsigned a
         case Type::u16: return bitwise<u16>(c, op, space, address);
         case Type::b32: return bitwise<u32>(c, op, space, address);
         case Type::b64: return bitwise<u64>(c, op, space, address);
+        case Type::b128:
+            if (op == "exch") return handler<Wide, Exchange>(space, address);
+            if (op == "cas") return handler<Wide, Compare>(space, address);
+            c.refuse();
         case Type::u32: return integer<u32>(c, op, space, address);
         case Type::s32: return integer<std::int32_t>(c, op, space, address);
         case Type::u64: return integer<u64>(c, op, space, address);

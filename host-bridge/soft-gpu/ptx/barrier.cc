@@ -10,6 +10,7 @@ namespace barcuda::soft {
 
 Step warp_barrier(Warp& w, const Instr& in, Mask mask);  // warp.cc
 void decode_copy_arrive(Coder& c);                       // mbarrier.cc
+void decode_bulk_copy(Coder& c);
 
 namespace {
 
@@ -135,10 +136,10 @@ template <class D, class S> Step copy(Warp& w, const Instr& in, Mask mask) {
 
 void decode_cp(Coder& c) {
     if (!c.take("async")) c.refuse();
+    if (c.has("bulk")) return decode_bulk_copy(c);
     if (c.take("commit_group") || c.take("wait_group") || c.take("wait_all"))
         return void(c.emit(nothing));  // the copies are done
     if (c.has("mbarrier")) return decode_copy_arrive(c);
-    if (c.has("bulk")) c.refuse();
     c.ignore({"ca", "cg"});
     take_hints(c);
     if (!(c.take("shared") || c.take("shared::cta") || c.take("shared::cluster")) || !c.take("global")) c.refuse();

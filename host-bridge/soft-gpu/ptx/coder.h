@@ -34,6 +34,7 @@ class Symbols {
     virtual Symbol find(std::string_view name) const = 0;
     virtual Slot special(std::string_view name, unsigned bytes) = 0;  // nowhere: no such special register
     virtual const ast::Function* written(std::string_view name) const = 0;
+    virtual AddressSpace::Range constants() const = 0;
 };
 
 class Coder {

@@ -130,7 +130,65 @@ void decode(Coder& c) {
     c.refuse();
 }
 
+// ---- cp.async.bulk: done at once; its bytes count for the barrier as if they had come later
+// ----------------------------
+
+// a: destination, b: source, c: bytes; their offsets are in the list. All three are multiples of 16.
+template <bool to_shared, class S> Step bulk_copy(Warp& w, const Instr& in, Mask mask) {
+    refresh_ranges(*w.block);
+    const auto* const offsets = w.frame->function->lists.data() + in.target;
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        const u32 bytes = w.at<u32>(in.c)[i];
+        const auto at = [&](Slot slot, u32 offset, bool shared) {
+            return (shared ? w.at<S>(slot)[i] : w.at<u64>(slot)[i]) +
+                   static_cast<u64>(static_cast<std::int32_t>(offset));
+        };
+        if (bytes % 16 != 0) misaligned(i, bytes, 16);
+        if (bytes == 0) continue;
+        const u64 to = at(in.a, offsets[0], to_shared), from = at(in.b, offsets[1], !to_shared);
+        constexpr Space shared = Space::shared, global = Space::global;
+        std::memcpy(resolve < to_shared ? shared : global > (w, i, to, bytes, 16, true),
+                    resolve < to_shared ? global : shared > (w, i, from, bytes, 16, false), bytes);
+    }
+    return Step::go;
+}
+
 }  // namespace
+
+void decode_bulk_copy(Coder& c) {
+    const auto nothing = [](Warp&, const Instr&, Mask) { return Step::go; };
+    c.take("bulk");
+    if (c.take("commit_group") || c.take("wait_group")) {
+        c.take("read");
+        return void(c.emit(nothing));
+    }
+    if (c.has("tensor") || c.has("prefetch") || c.has("multicast::cluster")) c.refuse();
+    take_hints(c);
+    const bool shared = c.take("shared::cluster") || c.take("shared::cta");
+    if (!c.take("global")) c.refuse();  // from one block's shared memory to another's
+    const bool counted = c.take("mbarrier::complete_tx::bytes");
+    if (!counted && !c.take("bulk_group")) c.refuse();
+    const bool to_shared = counted;
+    if (!shared) c.refuse();
+    c.count(counted ? 4 : 3, counted ? 5 : 4);  // one more: a cache policy
+    Space to_space = to_shared ? Space::shared : Space::global, from_space = to_shared ? Space::global : Space::shared;
+    const auto to = c.address(c.operand(0), to_space), from = c.address(c.operand(1), from_space);
+    const Slot bytes = c.read(c.operand(2), Type::u32);
+    const bool narrow = (to_shared ? to : from).bytes == 4;
+    if ((to_shared ? from : to).bytes != 8) c.refuse();
+    auto& in = c.emit(to_shared ? (narrow ? bulk_copy<true, u32> : bulk_copy<true, u64>)
+                                : (narrow ? bulk_copy<false, u32> : bulk_copy<false, u64>),
+                      nowhere, to.base, from.base, bytes);
+    in.target = c.list({static_cast<u32>(to.offset), static_cast<u32>(from.offset)});
+    if (!counted) return;
+    Space space = Space::shared;
+    const auto barrier = c.address(c.operand(3), space);
+    auto& complete =
+        c.emit(barrier.bytes == 4 ? run<Op::complete, u32> : run<Op::complete, u64>, nowhere, barrier.base, bytes);
+    complete.imm = barrier.offset;
+    complete.target = 0;
+}
 
 // cp.async.mbarrier.arrive{.noinc}: this thread's copies are done already. Without .noinc the arrival was not counted:
 // nothing changes.

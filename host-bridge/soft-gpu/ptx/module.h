@@ -70,6 +70,9 @@ struct Code final : Program, Symbols {
     Symbol find(std::string_view name) const override;
     Slot special(std::string_view name, unsigned bytes) override;
     const ast::Function* written(std::string_view name) const override;
+    AddressSpace::Range constants() const override {
+        return {reinterpret_cast<std::uintptr_t>(constant_.base), constant_.size, false};
+    }
 
     const Function* entry(std::string_view name) const;
     bool uses_reserved_shared = false;

@@ -169,18 +169,22 @@ void decode_cvta(Coder& c) {
 }
 
 void decode_isspacep(Coder& c) {
-    Space space = Space::generic;
     const bool parameter = c.take("param") || c.take("param::entry");
-    const bool constant = c.has("const");
-    if (!parameter) space = take_space(c);
+    const Space space = parameter ? Space::param : c.take("const") ? Space::constant : take_space(c);
     c.count(2, 2);
     const Slot d = c.write_predicate(c.operand(0)), a = c.read(c.operand(1), Type::u64);
-    if (parameter || constant) c.refuse();
-    const u64 base = space == Space::local ? window.local() : window.base;
-    const u64 size = space == Space::shared  ? Window::shared_size
-                     : space == Space::local ? Window::size - Window::shared_size
-                                             : Window::size;
-    const Slot at = c.constant(base, 8), bytes = c.constant(size, 8);
+    AddressSpace::Range range{window.base, Window::size};
+    switch (space) {
+        case Space::shared: range.size = Window::shared_size; break;
+        case Space::local: range = {window.local(), Window::size - Window::shared_size}; break;
+        case Space::constant: range = c.symbols().constants(); break;
+        case Space::param:
+            if (!c.function_out().entry) c.refuse();
+            range.size = c.parameter_bytes();
+            break;
+        default: break;
+    }
+    const Slot at = parameter ? c.parameters_base() : c.constant(range.base, 8), bytes = c.constant(range.size, 8);
     if (space == Space::global)
         c.emit(lanes_to_bits<u64, u64, u64>([](u64 x, u64 b, u64 n) { return x - b >= n; }), d, a, at, bytes);
     else c.emit(lanes_to_bits<u64, u64, u64>([](u64 x, u64 b, u64 n) { return x - b < n; }), d, a, at, bytes);

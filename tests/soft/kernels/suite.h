@@ -318,12 +318,41 @@ void form(const char* what, V agree, G gpu, H cpu) {
         [](PARAMETERS(__VA_ARGS__)) -> Exact { return cpu; })
 #define NEAR(ulp, R, gpu, cpu, ...) WITHIN((ulp + 0.5) * unit<R>(x), R, gpu, cpu, __VA_ARGS__)
 
+// ---- what is no form -----------------------------------------------------------------------------------------------
 // Something else than a form that either holds or does not.
 inline void holds(bool yes, const char* what) {
     ++forms_run;
     if (yes) return;
     ++forms_wrong;
     std::printf("FAILED: %s\n", what);
+}
+#define HOLDS(...) holds((__VA_ARGS__), #__VA_ARGS__)
+// All of n elements are what f(i) says.
+template <class T, class F> void all_are(const char* what, const T* values, unsigned n, F f) {
+    unsigned i = 0;
+    while (i < n && same(values[i], static_cast<T>(f(i)))) ++i;
+    ++forms_run;
+    if (i == n) return;
+    ++forms_wrong;
+    std::printf("FAILED: %s: number %u is %s, not %s\n", what, i, text(values[i]).c_str(),
+                text(static_cast<T>(f(i))).c_str());
+}
+// Memory of both sides, all zeros.
+template <class T> T* common(std::size_t n) {
+    T* at;
+    CHECK(cudaMallocManaged(&at, n * sizeof(T)));
+    std::memset(static_cast<void*>(at), 0, n * sizeof(T));
+    return at;
+}
+inline void finish() {
+    CHECK(cudaGetLastError());
+    CHECK(cudaDeviceSynchronize());
+}
+inline int capability() {  // of the device, as 75 for 7.5
+    int major, minor;
+    CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+    return 10 * major + minor;
 }
 
 inline int verdict() {
