@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "shm-device/extensions.h"
-#include "shm-device/kinds.h"
+#include "shm-device/array_kinds.h"
 #include "shm-device/layout.h"
 
 // clang-format off

@@ -1,0 +1,94 @@
+// array_kinds.h: the kinds (kinds.h) of parameters that are arrays: those that the driver fills, and those that it
+// reads.
+#pragma once
+#include "shm-device/kinds.h"
+
+namespace barcuda::kind {
+
+// An array that the driver fills; *parameter N is its room, then how much of it was used. Parts are named as above. A
+// null array asks for the number alone.
+template <std::size_t N, std::size_t Whole> struct several {
+    template <class T, std::size_t I> struct As : Plain {
+        using Element = std::remove_pointer_t<T>;
+        static constexpr bool names = std::is_pointer_v<Element>;
+        static constexpr std::size_t most = max_list_bytes / sizeof(Element);
+        std::uint64_t capacity = 0;
+        T value = nullptr;
+        static std::uint64_t wanted(const auto& args) {
+            const auto count = std::get<N>(args);
+            return std::get<I>(args) && count ? *count < most ? *count : most : 0;
+        }
+        static std::size_t room(const auto&) { return 8; }
+        static std::size_t room_back(const auto& args) { return 8 + padded(wanted(args) * sizeof(Element)); }
+        static void send(Writer& w, const auto& args, auto&) { w.put(wanted(args)); }
+        bool read(Reader& r, auto&) { return r.get(capacity); }
+        Verdict check(auto& params, auto& host) {
+            if (capacity > most) return a_lie;
+            if (capacity == 0) return fine;
+            if (std::get<N>(params).value < capacity) return a_lie;
+            std::get<N>(params).value = capacity;
+            return (value = static_cast<T>(host.scratch(capacity * sizeof(Element)))) ? fine : bad_value;
+        }
+        T pass() { return value; }
+        void publish(Writer& w, auto& params, auto& host) {
+            const std::uint64_t told = std::get<N>(params).value, used = told < capacity ? told : capacity;
+            if constexpr (names)
+                for (std::size_t i = 0; i < used; ++i)
+                    value[i] = std::bit_cast<Element>(std::uint64_t{host.name(value[i], std::get<Whole>(params).id)});
+            w.put(used);
+            w.put_bytes(value, used * sizeof(Element));
+        }
+        static void receive(Reader& r, const auto& args, auto&) {
+            std::uint64_t used = 0;
+            const std::uint64_t capacity = wanted(args);
+            if (!r.get(used) || used > capacity) return;
+            const std::byte* from = r.skip(used * sizeof(Element));
+            for (std::size_t i = 0; from && i < capacity; ++i) {
+                Element e{};
+                if (i < used) std::memcpy(&e, from + i * sizeof e, sizeof e);
+                std::get<I>(args)[i] = e;
+            }
+        }
+    };
+};
+
+// const Element*; parameter N counts the elements. Optional: null stands for as many defaults.
+template <class Element, std::size_t N, bool Optional = false> struct list {
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t count = 0;
+        const std::byte* bytes = nullptr;
+        Element* value = nullptr;
+        static std::uint64_t sent(const auto& args) { return std::get<I>(args) ? std::get<N>(args) : 0; }
+        static CUresult valid(const auto& args, auto&) {
+            return usable(Optional || std::get<I>(args) != nullptr || std::get<N>(args) == 0);
+        }
+        static std::size_t room(const auto& args) { return 8 + padded(sent(args) * sizeof(Element)); }
+        static void send(Writer& w, const auto& args, auto&) {
+            w.put(sent(args));
+            w.put_bytes(std::get<I>(args), sent(args) * sizeof(Element));
+        }
+        bool read(Reader& r, auto&) {
+            return r.get(count) && count <= r.left() / sizeof(Element) && (bytes = r.skip(count * sizeof(Element)));
+        }
+        Verdict check(auto& params, auto& host) {
+            if (count != std::get<N>(params).value && !(Optional && count == 0)) return a_lie;
+            value = static_cast<Element*>(host.scratch(count * sizeof(Element)));
+            if (!value) return bad_value;
+            if (count) std::memcpy(value, bytes, count * sizeof(Element));
+            for (std::size_t i = 0; i < count; ++i)
+                if (Verdict v = host.admit(value[i]); !v.ok()) return v;
+            return fine;
+        }
+        T pass() { return count ? value : nullptr; }
+    };
+};
+
+template <std::size_t N> using access = list<CUmemAccessDesc, N>;
+template <std::size_t N> using memory_operations = list<CUstreamBatchMemOpParams, N>;
+template <std::size_t N> using nodes = list<CUgraphNode, N>;
+template <std::size_t N> using edges = list<CUgraphEdgeData, N, true>;
+using heads = several<5, 3>;  // of a capture: nodes of the graph that is being made
+using functions = several<1, 2>;
+template <std::size_t N> using all = several<N, 0>;  // of parts of parameter 0
+
+}  // namespace barcuda::kind
