@@ -14,7 +14,7 @@
     X(cuDeviceGet)                                                                                                   \
     X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid_v2) X(cuDeviceGetPCIBusId) X(cuDeviceTotalMem_v2)       \
         X(cuDeviceGetAttribute) X(cuCtxCreate_v4) X(cuCtxSetCurrent) X(cuMemHostRegister_v2) X(cuMemHostUnregister)  \
-            X(cuLaunchKernel) X(cuLaunchCooperativeKernel) X(cuModuleLoadData)            \
+            X(cuLaunchKernel) X(cuLaunchCooperativeKernel) X(cuModuleLoadDataEx)          \
                 X(cuLibraryLoadData) X(cuFuncGetParamInfo) X(cuKernelGetParamInfo) X(cuPointerGetAttributes)         \
                     X(cuLaunchHostFunc) X(cuStreamAddCallback) X(cuGraphAddHostNode) X(cuGraphHostNodeSetParams)     \
                         X(cuGraphExecHostNodeSetParams) X(cuGraphHostNodeGetParams) X(cuGraphAddKernelNode_v2)       \

@@ -30,12 +30,29 @@ bool may_print(const std::string& image) {
     return false;
 }
 
-template <class Handle, class Load> CUresult load(Handle* handle, const void* image, std::size_t bytes, Load load) {
+std::unique_ptr<CompilerLog> log_of(Logs wanted) {
+    return wanted == no_logs ? nullptr : std::make_unique<CompilerLog>(wanted == verbose_logs);
+}
+CUresult tell(const CompilerLog* log, unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
+    const std::string_view said = !log ? std::string_view{} : errors ? log->errors() : log->information();
+    *used = std::min(said.size(), room);
+    std::memset(text, 0, room);
+    std::memcpy(text, said.data(), *used);
+    return CUDA_SUCCESS;
+}
+
+// `load` gets the options as well.
+template <class Handle, class Load>
+CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted, Load load) {
     // The guest could change the image while the driver parses it: the driver gets a private copy, ended by a NUL for
     // PTX text.
     const std::string copy(static_cast<const char*>(image), bytes);
     if (!session().prints()) session().prints() = may_print(copy);
-    return load(handle, copy.c_str());
+    auto log = log_of(wanted);
+    if (!log) return load(handle, copy.c_str(), 0, nullptr, nullptr);
+    const CUresult r = load(handle, copy.c_str(), CompilerLog::count, log->options(), log->values());
+    session().load_log() = std::move(log);
+    return r;
 }
 
 template <class Handle, class Info> CUresult describe(Handle handle, FunctionInfo* info, Info parameter) {
@@ -149,14 +166,19 @@ CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
     return session().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult load_module(CUmodule* module, const void* image, std::size_t bytes) {
-    return load(module, image, bytes, driver().cuModuleLoadData);
+CUresult load_module(CUmodule* module, const void* image, std::size_t bytes, Logs wanted) {
+    return load(module, image, bytes, wanted, driver().cuModuleLoadDataEx);
 }
 
-CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes) {
-    return load(library, image, bytes, [](CUlibrary* l, const void* code) {
-        return driver().cuLibraryLoadData(l, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
-    });
+CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes, Logs wanted) {
+    return load(library, image, bytes, wanted,
+                [](CUlibrary* l, const void* code, unsigned count, CUjit_option* options, void** values) {
+                    return driver().cuLibraryLoadData(l, code, options, values, count, nullptr, nullptr, 0);
+                });
+}
+
+CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
+    return tell(session().load_log().get(), errors, text, room, used);
 }
 
 CUresult describe_function(CUfunction function, FunctionInfo* info) {
@@ -244,7 +266,13 @@ CUresult set_graph_memory_attribute(CUdevice device, CUgraphMem_attribute attrib
     return driver().cuDeviceSetGraphMemAttribute(device, attribute, &value);
 }
 
-CUresult link_create(CUlinkState* state) { return driver().cuLinkCreate_v2(0, nullptr, nullptr, state); }
+CUresult link_create(CUlinkState* state, Logs wanted) {
+    auto log = log_of(wanted);
+    const CUresult r = log ? driver().cuLinkCreate_v2(CompilerLog::count, log->options(), log->values(), state)
+                           : driver().cuLinkCreate_v2(0, nullptr, nullptr, state);
+    if (r == CUDA_SUCCESS) session().links()[*state].log = std::move(log);
+    return r;
+}
 CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name) {
     std::string copy(static_cast<const char*>(image), bytes);  // as load() does
     return driver().cuLinkAddData_v2(state, type, copy.data(), bytes, name, 0, nullptr, nullptr);
@@ -252,17 +280,18 @@ CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std
 CUresult link_complete(CUlinkState state, std::size_t* bytes) {
     void* image = nullptr;
     const CUresult r = driver().cuLinkComplete(state, &image, bytes);
-    if (r == CUDA_SUCCESS) session().linked()[state] = {image, *bytes};
+    if (r == CUDA_SUCCESS) session().links()[state].image = image, session().links()[state].bytes = *bytes;
     return r;
 }
 CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes) {
-    const auto at = session().linked().find(state);
-    if (at == session().linked().end() || at->second.second != bytes) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(to, at->second.first, bytes);
-    session().linked().erase(at);
+    const Session::Link& link = session().links()[state];
+    if (!link.image || link.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(to, link.image, bytes);
     return CUDA_SUCCESS;
 }
-
+CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
+    return tell(session().links()[state].log.get(), errors, text, room, used);
+}
 // Device printf goes to the worker's standard output, which is a file in memory (worker.cc): the client collects it
 // here.
 CUresult take_output(char* text, std::size_t room, std::uint64_t* used) {

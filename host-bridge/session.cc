@@ -249,7 +249,7 @@ void Session::drop(std::uint64_t id) {
         for (Fence& f : fences_)
             if (f.stream == stream) f.stream = nullptr;
     CUlinkState link = nullptr;
-    if (handles_.find(id, link)) linked_.erase(link);
+    if (handles_.find(id, link)) links_.erase(link);
     handles_.drop(id);
 }
 

@@ -12,6 +12,7 @@
 
 #include "host-bridge/bell.h"
 #include "host-bridge/calls.h"
+#include "host-bridge/compiler_log.h"
 #include "host-bridge/extents.h"
 #include "host-bridge/handles.h"
 
@@ -109,7 +110,13 @@ class Session {
     void posted_failure(std::uint32_t op, CUresult result);
     bool capturing(CUstream stream) const;
     // What a link has come to: the driver keeps it until the link is destroyed.
-    std::map<CUlinkState, std::pair<void*, std::size_t>>& linked() { return linked_; }
+    struct Link {
+        std::unique_ptr<CompilerLog> log;
+        void* image = nullptr;
+        std::size_t bytes = 0;
+    };
+    std::map<CUlinkState, Link>& links() { return links_; }
+    std::unique_ptr<CompilerLog>& load_log() { return load_log_; }
     bool& prints() { return prints_; }
     off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
 
@@ -135,7 +142,8 @@ class Session {
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
     std::set<std::uint64_t> objects_;
-    std::map<CUlinkState, std::pair<void*, std::size_t>> linked_;
+    std::map<CUlinkState, Link> links_;
+    std::unique_ptr<CompilerLog> load_log_;
     CUcontext current_ = nullptr;
     std::string parts_;
     std::unique_ptr<std::byte[]> scratch_;

@@ -225,8 +225,9 @@
     X(box_in,                                         post, desc, blob<2>, in, use)                    \
     X(box_out,                                        call, desc, fill<2>, in, use)                    \
     X(image_part,                                     call, in, blob<2>, in)                           \
-    X(load_module,                                    call, make, image<2>, in)                        \
-    X(load_library,                                   call, make, image<2>, in)                        \
+    X(load_module,                                    call, make, image<2>, in, in)                    \
+    X(load_library,                                   call, make, image<2>, in, in)                    \
+    X(load_log,                                       call, in, fill<2>, in, out)                      \
     X(describe_function,                              call, use, out)                                  \
     X(describe_kernel,                                call, use, out)                                  \
     X(function_name,                                  call, use, fill<2>, in)                          \
@@ -255,10 +256,11 @@
     X(set_pool_attribute,                           call, use, in, in) \
     X(graph_memory_attribute,                       call, in, in, out) \
     X(set_graph_memory_attribute,                   call, in, in, in) \
-    X(link_create,                                  call, make) \
+    X(link_create,                                  call, make, in) \
     X(link_add,                                     call, use, in, image<3>, in, text) \
     X(link_complete,                                call, use, out) \
     X(link_fetch,                                   call, use, region<2>, in) \
+    X(link_log,                                     call, use, in, fill<3>, in, out) \
     X(take_output,                                    call, fill<1>, in, out)
 // clang-format on
 #define BARCUDA_DRIVER_ROWS(X) BARCUDA_REMOTE(X) BARCUDA_INNER(X)

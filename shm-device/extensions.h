@@ -54,8 +54,11 @@ CUresult free_idle(CUdeviceptr address);
 // The image lies in the region; the worker copies it out before the driver parses it. Where the region is full, `image`
 // is null, and the image was sent in parts before, each at its place, the one at 0 first.
 CUresult image_part(std::size_t place, const void* bytes, std::size_t size);
-CUresult load_module(CUmodule* module, const void* image, std::size_t bytes);
-CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes);
+enum Logs : unsigned { no_logs, logs, verbose_logs };  // what is wanted of the driver's compiler
+CUresult load_module(CUmodule* module, const void* image, std::size_t bytes, Logs wanted);
+CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes, Logs wanted);
+// What the compiler said at the last load that wanted logs: about errors or, if `errors` is 0, all else. `used` bytes.
+CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* used);
 CUresult describe_function(CUfunction function, FunctionInfo* info);
 CUresult describe_kernel(CUkernel kernel, FunctionInfo* info);
 
@@ -107,10 +110,11 @@ CUresult graph_memory_attribute(CUdevice device, CUgraphMem_attribute attribute,
 CUresult set_graph_memory_attribute(CUdevice device, CUgraphMem_attribute attribute, std::uint64_t value);
 
 // Linking: inputs and the finished image lie in the region while they cross.
-CUresult link_create(CUlinkState* state);
+CUresult link_create(CUlinkState* state, Logs wanted);
 CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name);
 CUresult link_complete(CUlinkState state, std::size_t* bytes);
 CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes);
+CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t room, std::uint64_t* used);
 
 // What kernels have printed since the last call; `used` bytes of `text` (at most `room`).
 CUresult take_output(char* text, std::size_t room, std::uint64_t* used);

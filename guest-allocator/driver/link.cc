@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <new>
+
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/compiler_log.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/heap/heap.h"
@@ -15,7 +18,18 @@
 namespace barcuda {
 namespace {
 
-IdTable<std::atomic<void*>> images;  // finished ones, by the state's id
+struct Link {
+    std::atomic<void*> image;  // finished
+    std::atomic<CompilerLogs*> logs;
+};
+IdTable<Link> links;  // by the state's id
+
+// The program's log buffers live as long as the link.
+CUresult logged(CUlinkState state, CUresult r) {
+    Link* link = links.of(state);
+    if (CompilerLogs* logs = link ? link->logs.load(std::memory_order_acquire) : nullptr) logs->fetch(state);
+    return r;
+}
 
 }  // namespace
 }  // namespace barcuda
@@ -24,8 +38,11 @@ using namespace barcuda;
 
 CU cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
     if (!state || (count && (!options || !values))) return CUDA_ERROR_INVALID_VALUE;
-    answer_options(count, options, values);
-    return command<Op::link_create>(state);
+    const CompilerLogs logs(count, options, values);
+    const CUresult r = command<Op::link_create>(state, logs.wanted());
+    if (r != CUDA_SUCCESS || logs.wanted() == ext::no_logs) return r;
+    if (Link* link = links.of(*state)) delete link->logs.exchange(new (std::nothrow) CompilerLogs(logs));
+    return r;
 }
 
 CU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t bytes, const char* name, unsigned,
@@ -33,7 +50,7 @@ CU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t b
     if (!data || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     const SentImage sent(data, bytes);
     if (sent.error != CUDA_SUCCESS) return sent.error;
-    return command<Op::link_add>(state, type, sent.where(), bytes, name ? name : "");
+    return logged(state, command<Op::link_add>(state, type, sent.where(), bytes, name ? name : ""));
 }
 
 CU cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned count, CUjit_option* options,
@@ -51,15 +68,15 @@ CU cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, un
 CU cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
     if (!image) return CUDA_ERROR_INVALID_VALUE;
     std::size_t size = 0;
-    if (CUresult r = command<Op::link_complete>(state, &size); r != CUDA_SUCCESS) return r;
+    if (CUresult r = logged(state, command<Op::link_complete>(state, &size)); r != CUDA_SUCCESS) return r;
     void* staged = heap::staging_alloc(size + 1);
     void* kept = malloc(size + 1);
-    auto* place = images.of(state);
+    Link* place = links.of(state);
     CUresult r = staged && kept && place ? command<Op::link_fetch>(state, staged, size) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r == CUDA_SUCCESS) {
         memcpy(kept, staged, size);
         static_cast<char*>(kept)[size] = 0;
-        free(place->exchange(kept));
+        free(place->image.exchange(kept));
         *image = kept;
         if (bytes) *bytes = size;
     } else {
@@ -70,6 +87,6 @@ CU cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
 }
 
 CU cuLinkDestroy(CUlinkState state) {
-    if (auto* place = images.of(state)) free(place->exchange(nullptr));
+    if (Link* link = links.of(state)) free(link->image.exchange(nullptr)), delete link->logs.exchange(nullptr);
     return command<Op::cuLinkDestroy>(state);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/driver/compiler_log.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/image.h"
 #include "guest-allocator/fence.h"
@@ -25,23 +26,36 @@ struct Known {
 };
 IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
 
-template <Op load, class Handle> CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes) {
+std::mutex& logged() {  // the worker keeps the log of one load
+    static std::mutex mutex;
+    return mutex;
+}
+
+template <Op load, class Handle>
+CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes, const CompilerLogs& logs) {
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
     const SentImage sent(image, bytes);
-    return sent.error == CUDA_SUCCESS ? command<load>(handle, sent.where(), bytes) : sent.error;
+    if (sent.error != CUDA_SUCCESS) return sent.error;
+    if (logs.wanted() == ext::no_logs) return command<load>(handle, sent.where(), bytes, ext::no_logs);
+    std::lock_guard hold(logged());
+    const CUresult r = command<load>(handle, sent.where(), bytes, logs.wanted());
+    logs.fetch();
+    return r;
 }
 
-template <Op load, class Handle> CUresult load_image(Handle* handle, const void* image) {
+template <Op load, class Handle>
+CUresult load_image(Handle* handle, const void* image, const CompilerLogs& logs = {0, nullptr, nullptr}) {
     const Image found = find_image(image);
-    return found.start ? load_bytes<load>(handle, found.start, found.bytes) : CUDA_ERROR_INVALID_IMAGE;
+    return found.start ? load_bytes<load>(handle, found.start, found.bytes, logs) : CUDA_ERROR_INVALID_IMAGE;
 }
 
-template <Op load, class Handle> CUresult load_file(Handle* handle, const char* path) {
+template <Op load, class Handle>
+CUresult load_file(Handle* handle, const char* path, const CompilerLogs& logs = {0, nullptr, nullptr}) {
     if (!path || !handle) return CUDA_ERROR_INVALID_VALUE;
     std::size_t size = 0;
     char* text = read_file(path, size);
     if (!text) return CUDA_ERROR_FILE_NOT_FOUND;
-    const CUresult r = load_bytes<load>(handle, text, size + 1);
+    const CUresult r = load_bytes<load>(handle, text, size + 1, logs);
     free(text);
     return r;
 }
@@ -127,16 +141,6 @@ char* read_file(const char* path, std::size_t& size) noexcept {
     return nullptr;
 }
 
-// The worker's driver compiles with its defaults. Log buffers are answered as empty; other options only tune.
-void answer_options(unsigned count, CUjit_option* options, void** values) noexcept {
-    for (unsigned i = 0; i < count; ++i) {
-        if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-            values[i] = nullptr;
-        if (options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER)
-            if (auto* text = static_cast<char*>(values[i])) *text = 0;
-    }
-}
-
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
     return facts_of<Op::describe_function>(function, error);
 }
@@ -151,22 +155,19 @@ CU cuModuleLoad(CUmodule* module, const char* path) { return load_file<Op::load_
 
 CU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options, void** values) {
     if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
-    answer_options(count, options, values);
-    return cuModuleLoadData(module, image);
+    return load_image<Op::load_module>(module, image, {count, options, values});
 }
 
 CU cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values, unsigned count,
                      CUlibraryOption*, void**, unsigned) {
     if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
-    answer_options(count, options, values);
-    return load_image<Op::load_library>(library, code);
+    return load_image<Op::load_library>(library, code, {count, options, values});
 }
 
 CU cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* options, void** values, unsigned count,
                          CUlibraryOption*, void**, unsigned) {
     if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
-    answer_options(count, options, values);
-    return load_file<Op::load_library>(library, path);
+    return load_file<Op::load_library>(library, path, {count, options, values});
 }
 
 CU cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {

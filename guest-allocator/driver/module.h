@@ -42,6 +42,5 @@ class SentImage {
 
 // The file, ended by a NUL behind its `size` bytes; to be freed. Null: it cannot be read.
 char* read_file(const char* path, std::size_t& size) noexcept;
-void answer_options(unsigned count, CUjit_option* options, void** values) noexcept;
 
 }  // namespace barcuda

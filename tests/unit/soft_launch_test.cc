@@ -228,6 +228,52 @@ TEST_F(SoftLaunch, WhatCannotBeLoadedIsNamedInTheErrorLog) {
     SAYS(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&bad, "/nonexistent.ptx"));
 }
 
+TEST_F(SoftLaunch, ALogThatIsTooLongForItsBufferIsCut) {
+    char text[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {text, reinterpret_cast<void*>(5)};
+    CUmodule bad;
+    SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, "nonsense", 2, options, values));
+    EXPECT_STREQ("ptx ", text);
+    EXPECT_EQ('f', text[5]);  // beyond the buffer
+    EXPECT_EQ(4u, reinterpret_cast<std::size_t>(values[1]));
+    values[1] = nullptr;  // no room at all
+    text[0] = 'z';
+    SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, "nonsense", 2, options, values));
+    EXPECT_EQ('z', text[0]);
+    EXPECT_EQ(nullptr, values[1]);
+}
+
+TEST_F(SoftLaunch, AskedToBeVerboseTheInfoLogTellsWhatEachKernelNeeds) {
+    char text[500] = "untouched";
+    CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE};
+    void* values[] = {text, reinterpret_cast<void*>(sizeof text), nullptr};
+    CUmodule quiet, verbose;
+    OK(cuModuleLoadDataEx(&quiet, ptx, 3, options, values));
+    EXPECT_STREQ("", text);
+    values[1] = reinterpret_cast<void*>(sizeof text), values[2] = reinterpret_cast<void*>(1);
+    OK(cuModuleLoadDataEx(&verbose, ptx, 3, options, values));
+    EXPECT_NE(nullptr, std::strstr(text, "kernel 'store': ")) << text;
+    EXPECT_EQ(std::strlen(text), reinterpret_cast<std::size_t>(values[1]));
+    OK(cuModuleUnload(quiet));
+    OK(cuModuleUnload(verbose));
+}
+
+TEST_F(SoftLaunch, ALinksLogIsWrittenByEachOfItsCalls) {
+    char text[300] = "untouched";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {text, reinterpret_cast<void*>(sizeof text)};
+    CUlinkState link;
+    void* image = nullptr;
+    OK(cuLinkCreate(2, options, values, &link));
+    EXPECT_STREQ("", text);
+    constexpr char broken[] = ".version 8.0\n.target sm_75\n.address_size 64\n.entry k() { ret }";
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char*>(broken), sizeof broken, "x", 0, nullptr, nullptr));
+    SAYS(CUDA_ERROR_INVALID_PTX, cuLinkComplete(link, &image, nullptr));
+    EXPECT_NE(nullptr, std::strstr(text, "line 4")) << text;
+    OK(cuLinkDestroy(link));
+}
+
 TEST_F(SoftLaunch, AnUnloadedModulesFunctionsAreInvalid) {
     OK(cuModuleUnload(module));
     SAYS(CUDA_ERROR_INVALID_HANDLE, run(0, 0, 1));

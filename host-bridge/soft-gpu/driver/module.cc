@@ -20,6 +20,7 @@ JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
             case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: error_size_ = size(i), error_filled_ = &values[i]; break;
             case CU_JIT_INFO_LOG_BUFFER: info_ = static_cast<char*>(values[i]); break;
             case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: info_size_ = size(i), info_filled_ = &values[i]; break;
+            case CU_JIT_LOG_VERBOSE: verbose_ = size(i) != 0; break;
             default: break;  // how to optimize, for which target: nothing to choose here
         }
     }
@@ -33,6 +34,18 @@ void JitLog::write(const std::string& text, char* buffer, std::size_t size, void
     std::memcpy(buffer, text.data(), length);
     buffer[length] = '\0';
     if (filled) *filled = reinterpret_cast<void*>(length);
+}
+
+// As ptxas -v does: what a thread and a block of each kernel need.
+static std::string needs(const Program& program) {
+    std::string text;
+    for (const std::string& name : program.kernel_names()) {
+        const KernelInfo& k = *program.kernel(name);
+        text += "kernel '" + name + "': " + std::to_string(k.registers) + " registers, " +
+                std::to_string(k.local_bytes) + " bytes of local memory, " + std::to_string(k.static_shared_bytes) +
+                " bytes of shared memory, " + std::to_string(k.parameter_bytes) + " bytes of parameters\n";
+    }
+    return text;
 }
 
 std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Context> context, JitLog& log) {
@@ -50,6 +63,7 @@ std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Cont
         log.error(error.message);
         throw;
     }
+    if (log.verbose()) log.info(needs(*module->program));
     module->context = std::move(context);
     for (const std::string& name : module->program->kernel_names()) {
         const auto function = std::make_shared<Function>(*module, *module->program->kernel(name));

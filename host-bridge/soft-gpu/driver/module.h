@@ -43,12 +43,14 @@ class JitLog {
     JitLog(unsigned count, CUjit_option* options, void** values);
     void error(const std::string& text) { write(text, error_, error_size_, error_filled_); }
     void info(const std::string& text) { write(text, info_, info_size_, info_filled_); }
+    bool verbose() const { return verbose_ && info_; }
 
   private:
     static void write(const std::string& text, char* buffer, std::size_t size, void** filled);
     char *error_ = nullptr, *info_ = nullptr;
     std::size_t error_size_ = 0, info_size_ = 0;
-    void **error_filled_ = nullptr, **info_filled_ = nullptr, **milliseconds_ = nullptr;
+    void **error_filled_ = nullptr, **info_filled_ = nullptr;
+    bool verbose_ = false;
 };
 
 // Loads PTX text and enters it in the driver's tables. Throws Error; `log` gets the message, too.

@@ -1,0 +1,33 @@
+// compiler_log.h: buffers that the driver's compiler writes into while it loads or links: given to it as options, read
+// by the client afterwards (extensions.cc). A client that wants no log costs none.
+#pragma once
+#include <cuda.h>
+
+#include <cstring>
+#include <string_view>
+
+namespace barcuda {
+
+class CompilerLog {
+  public:
+    explicit CompilerLog(bool verbose)
+        : values_{texts_[0], reinterpret_cast<void*>(room), texts_[1], reinterpret_cast<void*>(room),
+                  reinterpret_cast<void*>(std::size_t{verbose})} {}
+    CompilerLog(const CompilerLog&) = delete;  // the driver keeps pointers into it
+    CompilerLog& operator=(const CompilerLog&) = delete;
+
+    static constexpr unsigned count = 5;
+    CUjit_option* options() { return options_; }
+    void** values() { return values_; }
+    std::string_view errors() const { return {texts_[0], strnlen(texts_[0], room)}; }
+    std::string_view information() const { return {texts_[1], strnlen(texts_[1], room)}; }
+
+  private:
+    static constexpr std::size_t room = 32 << 10;  // bytes; the driver leaves out what is beyond
+    char texts_[2][room] = {};
+    CUjit_option options_[count] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
+                                    CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE};
+    void* values_[count];
+};
+
+}  // namespace barcuda
