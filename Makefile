@@ -45,8 +45,9 @@ endef
 $(foreach a,$(archives),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 
-# The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors.
-$(B)/host-bridge/soft-gpu/%.o: CXXFLAGS += $(if $(SANITIZE),,-O3) -ffp-contract=off
+# The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
+# which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
+$(B)/host-bridge/soft-gpu/%.o: CXXFLAGS += $(if $(SANITIZE),,-O3) -ffp-contract=off -fno-math-errno -fno-trapping-math
 
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)

@@ -118,6 +118,21 @@ struct Index {
     std::int64_t x, y, z;  // z: of a volume
 };
 
+// Of an index that has its place already.
+Texel texel_in(const TextureObject& texture, const Level& level, Index i, std::size_t slice) {
+    if (i.x < 0 || i.y < 0 || i.z < 0) return border_texel(texture);
+    const std::byte* const at = level.base + slice * level.slice + static_cast<std::size_t>(i.y) * level.row +
+                                static_cast<std::size_t>(i.x) * texture.texel_bytes();
+    Texel texel = missing_channels(texture);
+    if (texture.format == Format::f32) {  // the most common by far
+        std::memcpy(texel.channel, at, 4 * static_cast<std::size_t>(texture.channels));
+        return texel;
+    }
+    for (int c = 0; c < texture.channels; ++c)
+        texel.channel[c] = channel_at(texture, at + static_cast<std::size_t>(c) * channel_bytes(texture.format));
+    return texel;
+}
+
 Texel texel_at(const TextureObject& texture, const Level& level, Index i, std::size_t slice) {
     i.x = place(i.x, level.width, texture.borders[0], texture.normalized);
     if (texture.dimensions > 1) i.y = place(i.y, level.height, texture.borders[1], texture.normalized);
@@ -125,13 +140,13 @@ Texel texel_at(const TextureObject& texture, const Level& level, Index i, std::s
         i.z = place(i.z, level.depth, texture.borders[2], texture.normalized);
         slice = static_cast<std::size_t>(i.z);
     }
-    if (i.x < 0 || i.y < 0 || i.z < 0) return border_texel(texture);
-    const std::byte* const at = level.base + slice * level.slice + static_cast<std::size_t>(i.y) * level.row +
-                                static_cast<std::size_t>(i.x) * texture.texel_bytes();
-    Texel texel = missing_channels(texture);
-    for (int c = 0; c < texture.channels; ++c)
-        texel.channel[c] = channel_at(texture, at + static_cast<std::size_t>(c) * channel_bytes(texture.format));
-    return texel;
+    return texel_in(texture, level, i, slice);
+}
+
+// floor() of a number that fits; without SSE 4.1 the library's is a call.
+std::int64_t floor_of(double x) {
+    const auto whole = static_cast<std::int64_t>(x);
+    return whole - (x < static_cast<double>(whole));
 }
 
 // A coordinate in texels, as whole part and 256ths.
@@ -143,15 +158,24 @@ struct Position {
 double bounded(double x) { return std::isnan(x) ? 0 : std::clamp(x, -1e15, 1e15); }
 
 std::int64_t nearest(float x, std::size_t size, bool normalized) {
-    return static_cast<std::int64_t>(
-        std::floor(bounded(normalized ? static_cast<double>(x) * static_cast<double>(size) : x)));
+    return floor_of(bounded(normalized ? static_cast<double>(x) * static_cast<double>(size) : x));
 }
 Position between(float x, std::size_t size, bool normalized) {
     const double texels = bounded((normalized ? static_cast<double>(x) * static_cast<double>(size) : x) - 0.5);
-    const double fixed = std::floor(texels * 256 + 0.5);
-    const double whole = std::floor(fixed / 256);
-    return {static_cast<std::int64_t>(whole), static_cast<float>((fixed - whole * 256) / 256)};
+    const std::int64_t fixed = floor_of(texels * 256 + 0.5);
+    return {fixed >> 8, static_cast<float>(fixed & 255) / 256};
 }
+
+// The two texels that a linear filter takes in one direction. What has no weight is not looked at: it may not be a
+// number.
+struct Neighbours {
+    std::int64_t at[2] = {};  // -1: border
+    float weight[2] = {1, 0};
+    Neighbours() = default;
+    Neighbours(const Position& p, std::size_t size, Border border, bool normalized)
+        : at{place(p.whole, size, border, normalized), place(p.whole + 1, size, border, normalized)},
+          weight{1 - p.part, p.part} {}
+};
 
 // The face that a direction points to, and where on it: 0..1 each.
 struct Face {
@@ -189,17 +213,22 @@ Texel sample_level(const TextureObject& texture, const Level& level, SamplePoint
                         {nearest(at.x, level.width, normalized), has_y ? nearest(at.y, level.height, normalized) : 0,
                          has_z ? nearest(at.z, level.depth, normalized) : 0},
                         slice);
-    const Position x = between(at.x, level.width, normalized);
-    const Position y = has_y ? between(at.y, level.height, normalized) : Position{};
-    const Position z = has_z ? between(at.z, level.depth, normalized) : Position{};
+    const auto along = [&](float coordinate, std::size_t size, int k) {
+        return Neighbours(between(coordinate, size, normalized), size, texture.borders[static_cast<std::size_t>(k)],
+                          texture.normalized);
+    };
+    const Neighbours x = along(at.x, level.width, 0), y = has_y ? along(at.y, level.height, 1) : Neighbours{},
+                     z = has_z ? along(at.z, level.depth, 2) : Neighbours{};
     float sum[4] = {};
-    for (int corner = 0; corner < 8; ++corner) {
-        const bool dx = corner & 1, dy = corner & 2, dz = corner & 4;
-        const float weight = (dx ? x.part : 1 - x.part) * (dy ? y.part : 1 - y.part) * (dz ? z.part : 1 - z.part);
-        if (weight == 0) continue;  // what is outside of it may not be a number
-        const Texel texel = texel_at(texture, level, {x.whole + dx, y.whole + dy, z.whole + dz}, slice);
-        for (int c = 0; c < 4; ++c) sum[c] += weight * std::bit_cast<float>(texel.channel[c]);
-    }
+    for (int dz = 0; dz < 2; ++dz)
+        for (int dy = 0; dy < 2; ++dy)
+            for (int dx = 0; dx < 2; ++dx) {
+                const float weight = x.weight[dx] * y.weight[dy] * z.weight[dz];
+                if (weight == 0) continue;
+                const Texel texel = texel_in(texture, level, {x.at[dx], y.at[dy], z.at[dz]},
+                                             has_z ? static_cast<std::size_t>(z.at[dz]) : slice);
+                for (int c = 0; c < 4; ++c) sum[c] += weight * std::bit_cast<float>(texel.channel[c]);
+            }
     Texel result{};
     for (int c = 0; c < 4; ++c) result.channel[c] = std::bit_cast<std::uint32_t>(sum[c]);
     return result;

@@ -137,7 +137,9 @@ struct Block {
     unsigned live = 0;               // threads
     std::uint64_t instructions = 0;  // executed by warps
     std::uint64_t lane_instructions = 0;
-    AddressSpace::Range range, other_range;  // the ranges found last
+    AddressSpace::Range range, other_range;           // the ranges found last
+    std::array<AddressSpace::Range, 6> older_ranges;  // and before: of kernels with many arrays
+    unsigned oldest = 0;
     std::uint64_t generation = ~std::uint64_t{0};
     std::vector<std::vector<Frame*>> free_frames;  // by function
     std::vector<std::unique_ptr<Frame>> frames;

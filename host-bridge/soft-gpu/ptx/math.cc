@@ -1,17 +1,11 @@
-// math.cc: the approximations of f32 and f64.
+// math.cc: the approximations that are not made of vectors.
 #include "host-bridge/soft-gpu/ptx/math.h"
 
 namespace barcuda::soft {
 
-float exp2_approx(float x) { return static_cast<float>(std::exp2(static_cast<double>(x))); }
-float log2_approx(float x) { return static_cast<float>(std::log2(static_cast<double>(x))); }
 float sin_approx(float x) { return static_cast<float>(std::sin(static_cast<double>(x))); }
 float cos_approx(float x) { return static_cast<float>(std::cos(static_cast<double>(x))); }
 float tanh_approx(float x) { return static_cast<float>(std::tanh(static_cast<double>(x))); }
-float rcp_approx(float x) { return static_cast<float>(1.0 / static_cast<double>(x)); }
-float rsqrt_approx(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
-float sqrt_approx(float x) { return std::sqrt(x); }
-float div_approx(float x, float y) { return static_cast<float>(static_cast<double>(x) / static_cast<double>(y)); }
 
 // The f64 approximations give the upper 20 bits of the fraction; the lower 32 bits of the result are zero.
 static double upper_half(double x) {

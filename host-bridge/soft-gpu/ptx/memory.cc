@@ -31,6 +31,8 @@ void out_of_bounds(Warp& w, int lane, Space space, std::uint64_t address, unsign
 
 void find_range(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool write) {
     Block& b = *w.block;
+    for (auto& older : b.older_ranges)
+        if (within(older, address, bytes, write)) return std::swap(older, b.range);
     const Grid& g = *b.grid;
     AddressSpace::Range range = g.space->find(address);
     const AddressSpace::Range parameters{reinterpret_cast<std::uintptr_t>(g.parameters), g.parameter_bytes, false};
@@ -44,6 +46,7 @@ void find_range(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool w
         throw Fault{CUDA_ERROR_ILLEGAL_ADDRESS, std::to_string(bytes) + " bytes at " + hex(address) + " are " + what,
                     lane};
     }
+    b.older_ranges[b.oldest++ % b.older_ranges.size()] = b.range;
     b.range = range;
 }
 

@@ -17,6 +17,7 @@ void find_range(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool w
     if (now == b.generation) return;
     b.generation = now;
     b.range = b.other_range = {};
+    b.older_ranges = {};
 }
 
 [[gnu::always_inline]] inline bool within(const AddressSpace::Range& r, std::uint64_t address, unsigned bytes,

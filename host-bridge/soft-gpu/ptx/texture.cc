@@ -47,9 +47,11 @@ Step texture(Warp& w, const Instr& in, Mask mask) {
     const Slot* const slots = w.frame->function->lists.data() + in.target;
     const auto* handles = w.at<std::uint64_t>(in.a);
     const auto real = [&](unsigned k, int lane) { return w.at<float>(slots[k])[lane]; };
+    const TextureObject* known = nullptr;  // mostly that of the lane before
     for (Mask m = mask; m != 0; m &= m - 1) {
         const int i = __builtin_ctz(m);
-        const TextureObject& t = object(w, handles[i], i, false);
+        if (known == nullptr || known->handle != handles[i]) known = &object(w, handles[i], i, false);
+        const TextureObject& t = *known;
         const u32 layer = call.layered ? w.at<u32>(slots[4])[i] : 0;
         Texel texel;
         if (call.integer) {
