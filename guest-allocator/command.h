@@ -11,18 +11,6 @@ namespace barcuda {
 
 template <class T> T real(T argument) noexcept { return argument; }  // beside real(CUstream): streams.h
 
-// Whether a command gives the GPU something to do: all that is posted does, but for what only looks or tidies up. (What is
-// called has ended when its reply is here.)
-constexpr bool is_work(Op op) {
-    switch (op) {
-        case Op::write_fence:
-        case Op::cuStreamDestroy_v2:
-        case Op::cuEventDestroy_v2:
-        case Op::free_idle: return false;
-        default: return true;
-    }
-}
-
 template <Op op, class... Given> CUresult command(Given... given) noexcept {
     using R = RowOf<op>;
     const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
@@ -36,11 +24,12 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
         const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters).room(arguments));
         const std::size_t reply =
             R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
-        const Queue::Ticket ticket = client->queue().submit(request, reply, R::how == How::post && is_work(op), [&](std::span<std::byte> to) {
-            Writer w(to);
-            w.put(RequestHead{static_cast<std::uint32_t>(op), current_context_id()});
-            (std::get<I>(parameters).send(w, arguments, *client), ...);
-        });
+        const Queue::Ticket ticket =
+            client->queue().submit(request, reply, is_work(op, R::how), [&](std::span<std::byte> to) {
+                Writer w(to);
+                w.put(RequestHead{static_cast<std::uint32_t>(op), current_context_id()});
+                (std::get<I>(parameters).send(w, arguments, *client), ...);
+            });
         if (ticket.sequence == 0) return ticket.error;
         if constexpr (R::how == How::post) {
             Reader nothing({});

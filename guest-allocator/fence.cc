@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <thread>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
@@ -29,25 +30,57 @@ IdTable<std::atomic<std::uint64_t>> waited;
 std::atomic<std::uint64_t> taken[BARCUDA_FENCES / 64];
 std::uint64_t values[BARCUDA_FENCES];
 
-class OwnFence {  // held until the thread ends
-  public:
+// This thread's own, until it ends: its later waits (in destructors of the program) take one from the pool.
+constinit thread_local int own_index = -1;
+constinit thread_local bool ended = false;
+struct OwnFence {
     ~OwnFence() {
-        if (index_ >= 0) taken[index_ / 64].fetch_and(~(1ull << index_ % 64), std::memory_order_release);
+        ended = true;
+        if (own_index >= 0) taken[own_index / 64].fetch_and(~(1ull << own_index % 64), std::memory_order_release);
     }
-    int index() noexcept {
-        for (unsigned w = 0; index_ < 0 && w < std::size(taken); ++w)
-            for (std::uint64_t bits = taken[w].load(std::memory_order_relaxed); ~bits && index_ < 0;) {
-                const int b = __builtin_ctzll(~bits);
-                if (taken[w].compare_exchange_weak(bits, bits | 1ull << b, std::memory_order_acquire))
-                    index_ = static_cast<int>(w * 64) + b;
-            }
-        return index_;
+};
+int take_own_index() noexcept {
+    static thread_local const OwnFence until_the_end;
+    for (unsigned w = 0; own_index < 0 && w < std::size(taken); ++w)
+        for (std::uint64_t bits = taken[w].load(std::memory_order_relaxed); ~bits && own_index < 0;) {
+            const int b = __builtin_ctzll(~bits);
+            if (taken[w].compare_exchange_weak(bits, bits | 1ull << b, std::memory_order_acquire))
+                own_index = static_cast<int>(w * 64) + b;
+        }
+    return own_index;
+}
+
+// A fence for one wait.
+class OneWait {
+  public:
+    OneWait() noexcept {
+        const int i = ended ? -1 : own_index >= 0 ? own_index : take_own_index();
+        if (i >= 0) {
+            const Channel& channel = Client::current()->channel();
+            word_ = reinterpret_cast<const unsigned long long*>(&channel.fences()[i]);
+            offset_ = channel.offset + BARCUDA_FENCES_OFFSET + static_cast<std::uint64_t>(i) * 8;
+            value_ = ++values[i];
+        } else if ((pooled_ = take_fence(0))) {  // more threads wait than there are fences
+            word_ = pooled_->word;
+            offset_ = Client::current()->offset_of(word_);
+            value_ = pooled_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+        }
+    }
+    ~OneWait() {
+        if (pooled_) leave_fence(pooled_);
+    }
+    OneWait(const OneWait&) = delete;
+    explicit operator bool() const noexcept { return word_; }
+    CUresult operator()(CUstream stream) noexcept {
+        const CUresult r = command<Op::write_fence>(stream, offset_, value_);
+        return r == CUDA_SUCCESS ? wait_until(*word_, value_) : r;
     }
 
   private:
-    int index_ = -1;  // -1 as well: more threads wait than there are fences
+    const unsigned long long* word_ = nullptr;  // null: the region is full as well
+    std::uint64_t offset_ = 0, value_ = 0;
+    Fence* pooled_ = nullptr;
 };
-thread_local OwnFence own;
 
 // Fences lie in the heap's staging memory, 512 to a page. Those that were left may still be pending: the oldest is
 // asked.
@@ -117,28 +150,31 @@ CUresult wait_for(CUstream stream) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     stream = real(stream);  // what is remembered of a stream is not every thread's own
-    if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
-    // A driver shows what kernels printed when *it* synchronizes.
-    const auto synchronize = [&] {
-        const CUresult r = command<Op::cuStreamSynchronize>(stream);
-        if (may_print()) show_output();
-        const CUresult posted = client->take_error();
-        return r == CUDA_SUCCESS ? posted : r;
-    };
-    const int i = own.index();
-    if (i < 0) return synchronize();  // with a thousand threads waiting the worker waits for us
+    if (capturing(stream)) return command<Op::settle>(stream);  // an error, and the driver's to name
     // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
     const std::uint64_t work = client->queue().work();
     auto* seen = waited.at(reinterpret_cast<std::uint64_t>(stream));
     if (seen && seen->load(std::memory_order_relaxed) == work + 1) return client->take_error();
-    const std::uint64_t value = ++values[i];
-    const std::uint64_t offset = client->channel().offset + BARCUDA_FENCES_OFFSET + static_cast<std::uint64_t>(i) * 8;
-    if (CUresult r = command<Op::write_fence>(stream, offset, value); r != CUDA_SUCCESS) return r;
-    const auto& fence = *reinterpret_cast<const unsigned long long*>(&client->channel().fences()[i]);
-    if (CUresult r = wait_until(fence, value); r != CUDA_SUCCESS) return r;
-    const CUresult error = may_print() ? synchronize() : client->take_error();
+    CUresult r = CUDA_ERROR_NOT_READY;
+    if (OneWait fence; fence) r = fence(stream);
+    else
+        while (r == CUDA_ERROR_NOT_READY) r = command<Op::settle>(stream), std::this_thread::yield();
+    if (r != CUDA_SUCCESS) return r;
+    const CUresult error = show_and_tell(stream);
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
     return error;
+}
+
+// A driver shows what kernels printed when *it* synchronizes. (Not where there is more work by now: whoever waits for
+// that shows it.)
+CUresult show_and_tell(CUstream stream) noexcept {
+    CUresult r = CUDA_SUCCESS;
+    if (may_print()) {
+        if (r = command<Op::settle>(stream); r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
+        show_output();
+    }
+    const CUresult posted = Client::current()->take_error();
+    return r == CUDA_SUCCESS ? posted : r;
 }
 
 void show_output() noexcept {

@@ -35,6 +35,7 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept;
 
 // Device printf and assert text that the host has collected goes to this process's standard output. After a wait.
 void show_output() noexcept;
+CUresult show_and_tell(CUstream stream) noexcept;  // once all work of the stream is done: and what it has come to
 void module_prints() noexcept;  // a module that may print is loaded: waits look for output from now on
 bool may_print() noexcept;
 

@@ -29,7 +29,7 @@
                                                             X(cuLinkAddData_v2) X(cuLinkComplete)                    \
                                                                 X(cuDevicePrimaryCtxRetain)                          \
                                                                     X(cuDevicePrimaryCtxReset_v2) X(cuFuncGetName)   \
-                                                                        X(cuKernelGetName)
+                                                                        X(cuKernelGetName) X(cuMemFree_v2) X(cuStreamSynchronize)
 
 namespace barcuda {
 

@@ -47,4 +47,14 @@ inline Verdict dispatch(Session& host, std::uint32_t op, Reader& request, Writer
     return op < std::size(handlers) ? handlers[op](host, request, reply) : a_lie;
 }
 
+// Whether the GPU has something to do behind this command.
+inline bool works(std::uint32_t op) {
+    static constexpr bool does[] = {
+#define X(name, ...) is_work(Op::name, RowOf<Op::name>::how),
+        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+#undef X
+    };
+    return op < std::size(does) && does[op];
+}
+
 }  // namespace barcuda

@@ -113,6 +113,7 @@ CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream s
 }
 
 CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stream) {
+    if (!session().done(stream)) return CUDA_ERROR_NOT_READY;
     if (CUresult r = driver().cuMemcpyDtoHAsync_v2(bytes, from, size, stream); r != CUDA_SUCCESS) return r;
     return driver().cuStreamSynchronize(stream);
 }
@@ -135,6 +136,7 @@ CUresult box_in(const CUDA_MEMCPY3D* box, const void* bytes, std::size_t size, C
 
 CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstream stream) {
     if (!packed(*box, size)) return CUDA_ERROR_INVALID_VALUE;
+    if (!session().done(stream)) return CUDA_ERROR_NOT_READY;
     CUDA_MEMCPY3D c = *box;
     c.dstMemoryType = CU_MEMORYTYPE_HOST, c.dstHost = bytes, c.dstDevice = 0, c.dstArray = nullptr;
     c.dstPitch = c.WidthInBytes, c.dstHeight = c.Height, c.dstXInBytes = c.dstY = c.dstZ = 0;
@@ -154,13 +156,18 @@ CUresult retain_primary(CUcontext* context, CUdevice device) {
 }
 
 CUresult reset_primary(CUdevice device) {
+    session().tidy(true);
     session().extents().unregister_all(driver());
     CUresult r = driver().cuDevicePrimaryCtxReset_v2(device);
     session().context_gone();
     return r;
 }
 
-CUresult free_idle(CUdeviceptr address) { return driver().cuMemFree_v2(address); }
+CUresult settle(CUstream stream) {
+    return session().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
+}
+
+CUresult free_idle(CUdeviceptr address) { return session().free_when_idle(address); }
 
 CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
     return session().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -230,11 +237,7 @@ CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted)
     return session().register_extents();
 }
 
-CUresult give_back(std::uint64_t offset, std::uint64_t bytes) {
-    if (!session().extents().unmap(driver(), offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    session().granter().give_back(offset, bytes);
-    return CUDA_SUCCESS;
-}
+CUresult give_back(std::uint64_t offset, std::uint64_t bytes) { return session().give_back_when_idle(offset, bytes); }
 
 CUresult enumerate_functions(CUfunction* functions, std::size_t* count, CUmodule module) {
     unsigned all = 0;

@@ -18,8 +18,13 @@ class Extents {
     Extents(const Extents&) = delete;
     Extents& operator=(const Extents&) = delete;
 
-    // Maps [offset, offset + bytes) of the region, if it is not mapped so already. Returns an error text; empty: mapped.
+    // Maps [offset, offset + bytes) of the region, if it is not mapped so already. Returns an error text; empty:
+    // mapped.
     std::string map(std::uint64_t offset, std::uint64_t bytes);
+    bool holds(std::uint64_t offset, std::uint64_t bytes) const {  // mapped as a whole
+        const auto extent = extents_.find(offset);
+        return bytes && extent != extents_.end() && extent->second.bytes == bytes;
+    }
     // Unregisters and unmaps what map() mapped as a whole. False: there is no such extent.
     bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);
 

@@ -250,6 +250,8 @@ void Session::drop(std::uint64_t id) {
             if (f.stream == stream) f.stream = nullptr;
     CUlinkState link = nullptr;
     if (handles_.find(id, link)) links_.erase(link);
+    CUcontext context = nullptr;
+    if (handles_.find(id, context)) forget_memory(context);
     handles_.drop(id);
 }
 
@@ -261,14 +263,8 @@ bool Session::collect_fences() {
 void Session::watch_fences() {
     if (!collect_fences()) return;
     const Fence oldest = fences_.front();
-    if (oldest.context != current_ && driver_.cuCtxSetCurrent(oldest.context) == CUDA_SUCCESS)
-        current_ = oldest.context;
-    if (captures_) {  // a question that a capture forbids would spoil the capture
-        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-        if (driver_.cuStreamIsCapturing(oldest.stream, &status) != CUDA_SUCCESS ||
-            status != CU_STREAM_CAPTURE_STATUS_NONE)
-            return;
-    }
+    switch_to(oldest.context);
+    if (!askable(oldest.stream)) return;
     const CUresult r = driver_.cuStreamQuery(oldest.stream);
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) fault(r);
 }

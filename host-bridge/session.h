@@ -99,6 +99,19 @@ class Session {
     CUresult register_extents();  // if a context lives already; else context_ready does it
     void context_gone();          // the next enter() sets its context anew
 
+    // ---- what would wait for the GPU (idle.cc)
+    // A command that waits for the GPU keeps all of the client's threads waiting, the one too that the GPU waits for.
+    // So whatever the driver does only when the GPU is through (giving memory back, above all) is put off until it is.
+    bool done(
+        CUstream stream);  // no work of the stream is under way; in a capture too: the driver has its answer to that
+    void note_work() { worked_ = true; }  // the GPU has been given something
+    CUresult free_when_idle(CUdeviceptr address);
+    CUresult give_back_when_idle(std::uint64_t offset, std::uint64_t bytes);
+    bool untidy() const { return !leaving_.empty(); }
+    // Gives back what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if
+    // that was anything.
+    bool tidy(bool wait = false);
+
     // A fence that the GPU will write. Remembered until it has happened, so that a GPU fault wakes whoever waits.
     CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
     // Forgets fences that have been written, and wakes whoever sleeps for one. True if some have not.
@@ -127,6 +140,16 @@ class Session {
         CUstream stream;
         CUcontext context;
     };
+    struct Leaving {  // device memory, or an extent
+        CUdeviceptr address;
+        CUcontext context;
+        std::uint64_t offset, bytes;
+    };
+    void forget_memory(CUcontext context);  // it is gone, and its memory with it
+    bool idle();
+    bool askable(CUstream stream) const;
+    CUresult leave(const Leaving& l);
+    void switch_to(CUcontext context);
     void fault(CUresult error);
     // A box of rows in linear memory, as copies describe it: the bytes from its first to its last.
     Verdict admit_box(bool host, std::uint64_t address, std::uint64_t pitch, std::uint64_t rows, std::uint64_t x,
@@ -141,6 +164,8 @@ class Session {
     Handles handles_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
+    std::vector<Leaving> leaving_;  // in the order in which the client gave them back
+    bool worked_ = false;           // since the GPU was last seen idle
     std::set<std::uint64_t> objects_;
     std::map<CUlinkState, Link> links_;
     std::unique_ptr<CompilerLog> load_log_;

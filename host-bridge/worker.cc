@@ -106,6 +106,14 @@ struct Kicked : Os {
     void sleep(std::uint64_t nanoseconds) const { reader->sleep(nanoseconds); }
 };
 
+Verdict run(Session& session, const ChannelReader::Command& command, Writer& reply) {
+    session.begin_command();
+    if (Verdict v = session.enter(command.head.context); !v.ok()) return v;
+    if (works(command.head.op)) session.note_work();
+    Reader request(command.body);
+    return dispatch(session, command.head.op, request, reply);
+}
+
 int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
     bool gpu_worked = false;
     std::uint64_t taken = 0;  // commands
@@ -122,21 +130,24 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                             "the bridge refused a malformed command: " + reader.lie());
                 return 1;
             }
-            const bool gpu_works = session.collect_fences();
+            const bool gpu_works = session.collect_fences() || session.untidy();
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader});
             gpu_worked = gpu_works;
-            if (gpu_works && waiter->should_ask()) session.watch_fences();
+            if (gpu_works && waiter->should_ask()) session.watch_fences(), session.tidy();
             waiter->turn();
             continue;
         }
         waiter.reset();
         const std::uint32_t op = command->head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
-        session.begin_command();
-        Reader request(command->body);
         Writer reply(reader.reply_room(*command));
-        Verdict verdict = session.enter(command->head.context);
-        if (verdict.ok()) verdict = dispatch(session, command->head.op, request, reply);
+        Verdict verdict = run(session, *command, reply);
+        // What has been put off may be what is missing. (But a grant may be for a malloc, which waits for no GPU.)
+        if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && op != static_cast<std::uint32_t>(Op::grant) &&
+            session.tidy(true)) {
+            reply = Writer(reader.reply_room(*command));
+            verdict = run(session, *command, reply);
+        }
         if (verdict.ok() && command->wants_reply() && !reply.ok()) verdict = a_lie;  // no room for what it asked for
         if (verdict.lie) {
             const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])

@@ -123,7 +123,6 @@
     X(cuMemRelease,                                   call, drop)                                      \
     X(cuMemGetAllocationGranularity,                  call, out, desc, in)                             \
     /* streams, events, graphs */                                                                      \
-    X(cuStreamWaitEvent,                              post, use, use, in)                              \
     X(cuStreamGetPriority,                            call, use, out)                                  \
     X(cuStreamGetFlags,                               call, use, out)                                  \
     X(cuStreamGetId,                                  call, use, out)                                  \
@@ -159,24 +158,22 @@
 
 #define BARCUDA_INNER(X)                                                                               \
     X(cuDevicePrimaryCtxRelease_v2,                   call, in)                                        \
-    X(cuMemFree_v2,                                   call, freed)                                     \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
     X(cuMemcpyHtoDAsync_v2,                           post, device<2>, region<2>, in, use)             \
     X(cuMemcpyDtoHAsync_v2,                           post, region<2>, device<2>, in, use)             \
     X(cuStreamCreateWithPriority,                     call, make, in, in)                              \
     X(cuStreamDestroy_v2,                             post, drop)                                      \
-    X(cuStreamSynchronize,                            call, use)                                       \
     X(cuStreamQuery,                                  call, use)                                       \
-    X(cuCtxSynchronize,                               call)                                            \
     X(cuEventCreate,                                  call, make, in)                                  \
     X(cuEventDestroy_v2,                              post, drop)                                      \
     X(cuEventElapsedTime_v2,                          call, out, use, use)                             \
     X(cuEventQuery,                                   call, use)                                       \
-    X(cuStreamBeginCapture_v2,                      call, use, in) \
+    X(cuStreamBeginCapture_v2,                      call, use, captures) \
     X(cuStreamBeginCaptureToGraph,                  call, use, use, nodes<4>, edges<4>, in, captures) \
     X(cuStreamEndCapture,                           call, use, give) \
     X(cuStreamIsCapturing,                          call, use, out) \
     X(cuStreamUpdateCaptureDependencies_v2,         call, use, nodes<3>, edges<3>, in, in) \
+    X(cuStreamWaitEvent,                            post, use, use, in) \
     X(cuEventRecordWithFlags,                       post, use, use, in) \
     X(cuMemsetD8_v2,                                  post, device<2>, in, in)                         \
     X(cuMemsetD16_v2,                                 post, device16<2>, in, in)                    \
@@ -219,6 +216,7 @@
     X(write_fence,                                    post, use, in, in)                               \
     X(record_event,                                   post, use, use, in, in, in)                      \
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
+    X(settle,                                         call, use)                                       \
     X(free_idle,                                      post, freed)                                     \
     X(copy_in,                                        post, device<2>, blob<2>, in, use)               \
     X(copy_out,                                       call, fill<2>, device<2>, in, use)               \
@@ -281,6 +279,19 @@ inline constexpr std::array op_names{
 };
 
 enum class How { call, post };
+
+// Whether a command gives the GPU something to do: all that is posted does, but for what only looks or tidies up. (What is
+// called has ended when its reply is there.)
+constexpr bool is_work(Op op, How how) {
+    if (how != How::post) return false;
+    switch (op) {
+        case Op::write_fence:
+        case Op::cuStreamDestroy_v2:
+        case Op::cuEventDestroy_v2:
+        case Op::free_idle: return false;
+        default: return true;
+    }
+}
 
 // A row, taken apart: one life per parameter. A row whose kinds and prototype disagree does not compile.
 template <class Prototype, How how, class... Kinds> struct Row;

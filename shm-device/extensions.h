@@ -36,6 +36,7 @@ CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* p
 
 // Copies whose host side is not in the region: the bytes ride in the command or in its reply.
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream);
+// To the host: CUDA_ERROR_NOT_READY while the stream is at work.
 CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stream);
 // The same of boxes, packed without gaps. Of the description only the device's side counts; it stands on both.
 CUresult box_in(const CUDA_MEMCPY3D* box, const void* bytes, std::size_t size, CUstream stream);
@@ -48,7 +49,11 @@ CUresult create_context(CUcontext* context, unsigned flags,
 CUresult retain_primary(CUcontext* context, CUdevice device);
 CUresult reset_primary(CUdevice device);
 
-// cuMemFree while the GPU has nothing to do: then nobody has to wait for it.
+// cuStreamSynchronize where there is nothing to wait for (it shows what kernels have printed), or where it is an error (in
+// a capture); else CUDA_ERROR_NOT_READY: the worker waits for no GPU.
+CUresult settle(CUstream stream);
+
+// cuMemFree, as soon as the GPU has nothing to do: then nobody has to wait for it.
 CUresult free_idle(CUdeviceptr address);
 
 // The image lies in the region; the worker copies it out before the driver parses it. Where the region is full, `image`

@@ -93,7 +93,9 @@ struct Cut {
           rows(width < c.WidthInBytes ? 1 : std::clamp<std::size_t>(most / width, 1, c.Height)),
           planes(rows < c.Height ? 1 : std::clamp<std::size_t>(most / (width * rows), 1, c.Depth)) {}
     std::size_t bytes() const { return width * rows * planes; }
-    bool whole(const CUDA_MEMCPY3D& c) const { return width == c.WidthInBytes && rows == c.Height && planes == c.Depth; }
+    bool whole(const CUDA_MEMCPY3D& c) const {
+        return width == c.WidthInBytes && rows == c.Height && planes == c.Depth;
+    }
 };
 
 // A host side outside the region: each piece is packed into a buffer in the region, or unpacked from it, and has been
@@ -134,7 +136,10 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
         } else if (from_host) {
             r = command<Op::box_in>(&c, static_cast<const void*>(packed), bytes, stream);
         } else {
-            r = finished(command<Op::box_out>(&c, static_cast<void*>(packed), bytes, stream));
+            r = CUDA_ERROR_NOT_READY;
+            while (r == CUDA_ERROR_NOT_READY)
+                if (r = wait_for(stream); r == CUDA_SUCCESS)
+                    r = finished(command<Op::box_out>(&c, static_cast<void*>(packed), bytes, stream));
         }
         if (!from_host && r == CUDA_SUCCESS)
             each_row([&](std::byte* row, const std::byte* p) { memcpy(row, p, c.WidthInBytes); });

@@ -6,6 +6,7 @@
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/streams.h"
 
 namespace barcuda {
 
@@ -18,8 +19,12 @@ bool ask_capturing(CUstream stream) noexcept {
 
 namespace {
 
-CUresult opened(CUresult r) {
-    if (r == CUDA_SUCCESS) open_captures.fetch_add(1, std::memory_order_relaxed);
+// Counted first: who finds none open, with the lock that before_capture() takes, comes before this one.
+template <class Begin> CUresult open(CUstream stream, Begin begin) {
+    open_captures.fetch_add(1, std::memory_order_relaxed);
+    before_capture(stream);
+    const CUresult r = begin();
+    if (r != CUDA_SUCCESS) open_captures.fetch_sub(1, std::memory_order_relaxed);
     return r;
 }
 
@@ -35,11 +40,12 @@ thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 using namespace barcuda;
 
 CU cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-    return opened(command<Op::cuStreamBeginCapture_v2>(stream, mode));
+    return open(stream, [&] { return command<Op::cuStreamBeginCapture_v2>(stream, mode); });
 }
 CU cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
                                size_t count, CUstreamCaptureMode mode) {
-    return opened(command<Op::cuStreamBeginCaptureToGraph>(stream, graph, after, edges, count, mode));
+    return open(stream,
+                [&] { return command<Op::cuStreamBeginCaptureToGraph>(stream, graph, after, edges, count, mode); });
 }
 
 CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {

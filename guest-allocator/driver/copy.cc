@@ -113,7 +113,11 @@ CUresult fetch_inline(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     auto* at = static_cast<std::byte*>(to);
     for (std::size_t n; bytes; at += n, from += n, bytes -= n) {
         n = std::min(bytes, max_result_bytes);
-        if (CUresult r = command<Op::copy_out>(static_cast<void*>(at), from, n, stream); r != CUDA_SUCCESS) return r;
+        CUresult r = CUDA_ERROR_NOT_READY;
+        while (r == CUDA_ERROR_NOT_READY)
+            if (r = wait_for(stream); r == CUDA_SUCCESS)
+                r = command<Op::copy_out>(static_cast<void*>(at), from, n, stream);
+        if (r != CUDA_SUCCESS) return r;
     }
     return finished(CUDA_SUCCESS);
 }

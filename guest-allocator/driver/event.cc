@@ -75,6 +75,12 @@ CU cuEventDestroy_v2(CUevent event) {
 CU cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, CU_EVENT_RECORD_DEFAULT); }
 CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
 
+// To wait for an event of a capture is to join it.
+CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    if (open_captures.load(std::memory_order_relaxed) > 0) before_capture(stream);
+    return command<Op::cuStreamWaitEvent>(stream, event, flags);
+}
+
 CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;

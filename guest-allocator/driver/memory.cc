@@ -14,19 +14,25 @@ namespace {
 
 constexpr unsigned managed_mark = 0x80000000;  // in heap flags: cuMemAllocManaged's, not cuMemHostAlloc's
 
+// Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
+// (Here, so that the worker has time for other threads meanwhile.)
+CUresult let_go() {
+    return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
+}
+
 CUresult allocate(void** p, std::size_t bytes, unsigned flags) {
     if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     *p = heap::pinned_alloc(bytes, flags);
+    if (!*p && let_go() == CUDA_SUCCESS) *p = heap::pinned_alloc(bytes, flags);  // the worker has put off giving back
     return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
 CUresult give_back(void* p) {
     if (!p) return CUDA_SUCCESS;
     const heap::Found found = heap::find(p);
     if (found.kind != heap::Kind::pinned || found.base != p) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = current_context() && gpu_busy() ? wait_for_streams(current_context()) : CUDA_SUCCESS;
+    const CUresult waited = let_go();
     return heap::pinned_free(p) ? waited : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -111,7 +117,8 @@ CU cuMemFree_v2(CUdeviceptr p) {
         return heap::find(host).flags & managed_mark ? give_back(host) : CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    return gpu_busy() ? command<Op::cuMemFree_v2>(p) : command<Op::free_idle>(p);
+    const CUresult waited = let_go(), freed = command<Op::free_idle>(p);
+    return waited == CUDA_SUCCESS ? freed : waited;
 }
 
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
@@ -129,7 +136,7 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
 }
 CU cuMemHostUnregister(void* p) {
     const heap::Found f = heap::find(p);
-    if (f.kind == heap::Kind::registered && current_context() && gpu_busy()) wait_for_streams(current_context());
+    if (f.kind == heap::Kind::registered) let_go();
     return static_cast<CUresult>(heap::unregister_host(p));
 }
 

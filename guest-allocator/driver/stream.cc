@@ -114,15 +114,22 @@ std::uint64_t order_of(CUstream stream) noexcept {
            (reinterpret_cast<std::uint64_t>(real(stream)) & mask);
 }
 
-CUresult wait_for_streams(CUcontext context) noexcept {
+CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
+    bool all = true, legacy = true;
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
     bool ask = false;
     {
+        // No capture begins meanwhile. What a stream was given before its capture is behind a fence: before_capture().
         std::lock_guard lock(mutex);
-        for (const Known& k : known())
-            if (k.context == context && !k.blocking && !watch(k.stream, context)) others.push_back(k.stream);
+        captures = captures || open_captures.load(std::memory_order_relaxed) == 0;
+        for (const Known& k : known()) {
+            if (k.context != context) continue;
+            if (!captures && capturing(k.stream)) all = false, legacy = legacy && !k.blocking;
+            else if ((!k.blocking || !captures) && !watch(k.stream, context)) others.push_back(k.stream);
+        }
+        if (!captures && legacy && !watch(CU_STREAM_LEGACY, context)) others.push_back(CU_STREAM_LEGACY);
         for (const Leaving& l : leaving())
             if (l.context == context && l.fence)
                 fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
@@ -134,9 +141,16 @@ CUresult wait_for_streams(CUcontext context) noexcept {
     for (CUstream s : others)
         if (CUresult r = wait_for(s); r != CUDA_SUCCESS) result = r;
     // The legacy stream waits for every blocking one; last, since it shows what kernels have printed.
-    if (CUresult r = wait_for(CU_STREAM_LEGACY); r != CUDA_SUCCESS) result = r;
-    if (result == CUDA_SUCCESS) note_idle(context, work);
+    if (CUresult r = captures ? wait_for(CU_STREAM_LEGACY) : show_and_tell(CU_STREAM_LEGACY); r != CUDA_SUCCESS)
+        result = r;
+    if (result == CUDA_SUCCESS && all) note_idle(context, work);
     return result;
+}
+
+void before_capture(CUstream stream) noexcept {
+    stream = real(stream);
+    std::lock_guard lock(mutex);
+    watch(stream, current_context());
 }
 
 void forget_streams(CUcontext context) noexcept {

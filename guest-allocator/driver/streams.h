@@ -7,7 +7,10 @@
 
 namespace barcuda {
 
-CUresult wait_for_streams(CUcontext context) noexcept;
+// `captures`: to wait for a stream that is capturing is an error, and ends the capture; else it is passed over.
+CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
+// Before a stream begins to note down its work for a graph: what it was given until then can be waited for all the same.
+void before_capture(CUstream stream) noexcept;
 void forget_streams(CUcontext context) noexcept;  // the context is going away
 
 // While true, no stream means the calling thread's own default stream (per_thread.cc).

@@ -64,12 +64,12 @@ TEST_F(Loopback, WhatTheProgramHoldsIsAnIdNotTheDriversHandle) {
     EXPECT_TRUE(world.given.contains(id(raw)));
 }
 TEST_F(Loopback, TheDriverGetsItsOwnHandleBack) {
-    EXPECT_TRUE((call<Op::cuStreamSynchronize>(stream()).ok()));  // the fake aborts at any other
-    EXPECT_EQ(world.last, "cuStreamSynchronize");
+    EXPECT_TRUE((call<Op::cuStreamQuery>(stream()).ok()));  // the fake aborts at any other
+    EXPECT_EQ(world.last, "cuStreamQuery");
 }
 TEST_F(Loopback, AnUnknownHandleIsTheProgramsMistake) {
     const auto before = world.calls;
-    EXPECT_EQ((call<Op::cuStreamSynchronize>(reinterpret_cast<CUstream>(0x777)).result), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ((call<Op::cuStreamQuery>(reinterpret_cast<CUstream>(0x777)).result), CUDA_ERROR_INVALID_HANDLE);
     EXPECT_EQ(world.calls, before);
 }
 TEST_F(Loopback, AHandleOfAnotherTypeIsTheProgramsMistake) {
@@ -79,7 +79,7 @@ TEST_F(Loopback, AHandleOfAnotherTypeIsTheProgramsMistake) {
 TEST_F(Loopback, ADestroyedHandleIsUnknown) {
     const CUstream s = stream();
     EXPECT_TRUE((call<Op::cuStreamDestroy_v2>(s).ok()));
-    EXPECT_EQ((call<Op::cuStreamSynchronize>(s).result), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ((call<Op::cuStreamQuery>(s).result), CUDA_ERROR_INVALID_HANDLE);
 }
 TEST_F(Loopback, AnIdThatIsTakenCannotBeChosenAgain) {
     const CUstream s = stream();

@@ -1,0 +1,86 @@
+// idle.cc: what a session puts off until the GPU is idle. To give memory back (cuMemFree, cuMemHostUnregister) a driver
+// waits for all that its GPU was given. If the worker waited with it, no command of any thread would be taken
+// meanwhile: a thread that asks for memory of the region, in a malloc, would stand still, and the GPU might wait for
+// that thread. One thread gives the GPU its work, this one: while it sees all streams done, they stay so.
+#include <algorithm>
+
+#include "host-bridge/session.h"
+
+namespace barcuda {
+
+void Session::switch_to(CUcontext context) {
+    if (context && context != current_ && driver_.cuCtxSetCurrent(context) == CUDA_SUCCESS) current_ = context;
+}
+
+// A question that a capture forbids would spoil the capture.
+bool Session::askable(CUstream stream) const {
+    if (!captures_) return true;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return driver_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool Session::done(CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (captures_) {
+        if (driver_.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS) return false;  // it waits for one that is
+        if (status != CU_STREAM_CAPTURE_STATUS_NONE) return true;  // an error, and the driver's to name
+    }
+    return driver_.cuStreamQuery(stream) != CUDA_ERROR_NOT_READY;
+}
+
+// Streams that the client has destroyed are behind fences of its library (guest-allocator/driver/stream.cc).
+bool Session::idle() {
+    if (!worked_) return true;
+    if (collect_fences()) return false;
+    bool all = true;
+    const auto ask = [&](CUstream s) {  // an error is an end too: after it the driver waits for nothing
+        all = all && askable(s) && driver_.cuStreamQuery(s) != CUDA_ERROR_NOT_READY;
+    };
+    handles_.each<CUcontext>([&](CUcontext c) { switch_to(c), ask(nullptr); });
+    if (current_) ask(nullptr);
+    handles_.each<CUstream>(ask);
+    worked_ = !all;
+    return all;
+}
+
+CUresult Session::leave(const Leaving& l) {
+    if (l.bytes == 0) {
+        switch_to(l.context);
+        forget_addresses();
+        return driver_.cuMemFree_v2(l.address);
+    }
+    if (!extents_.unmap(driver_, l.offset, l.bytes)) return CUDA_ERROR_INVALID_VALUE;
+    granter_.give_back(l.offset, l.bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult Session::free_when_idle(CUdeviceptr address) {
+    const Leaving l{address, current_, 0, 0};
+    if (leaving_.empty() && idle()) return leave(l);
+    leaving_.push_back(l);
+    return CUDA_SUCCESS;
+}
+
+CUresult Session::give_back_when_idle(std::uint64_t offset, std::uint64_t bytes) {
+    if (!extents_.holds(offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    const Leaving l{0, nullptr, offset, bytes};
+    if (leaving_.empty() && idle()) return leave(l);
+    if (std::ranges::any_of(leaving_, [&](const Leaving& o) { return o.bytes && o.offset == offset; }))
+        return CUDA_ERROR_INVALID_VALUE;  // twice
+    leaving_.push_back(l);
+    return CUDA_SUCCESS;
+}
+
+bool Session::tidy(bool wait) {
+    if (leaving_.empty() || (!wait && !idle())) return false;
+    for (const Leaving& l : leaving_)
+        if (CUresult r = leave(l); r != CUDA_SUCCESS) posted_failure(static_cast<std::uint32_t>(Op::free_idle), r);
+    leaving_.clear();
+    return true;
+}
+
+void Session::forget_memory(CUcontext context) {
+    std::erase_if(leaving_, [&](const Leaving& l) { return l.bytes == 0 && l.context == context; });
+}
+
+}  // namespace barcuda
