@@ -28,7 +28,7 @@ std::vector<Known>& known() {
 // Fences behind the work of streams, those that are gone above all: it goes on, and who waits for the context waits
 // for it.
 struct Leaving {
-    Fence* fence;  // null: a stream that was destroyed while it was capturing, where no fence can be; the driver is asked
+    Fence* fence;
     CUcontext context;
 };
 std::vector<Leaving>& leaving() {
@@ -41,9 +41,8 @@ std::vector<Leaving>& leaving() {
 bool watch(CUstream stream, CUcontext context) {
     Fence* f = capturing(stream) ? nullptr : take_fence(0);
     if (!f) return false;
-    std::erase_if(leaving(), [](const Leaving& l) {
-        return !l.fence || l.fence->pending() ? false : (leave_fence(l.fence), true);
-    });
+    std::erase_if(leaving(),
+                  [](const Leaving& l) { return l.fence->pending() ? false : (leave_fence(l.fence), true); });
     const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     leaving().push_back({f, context});
     if (command<Op::write_fence>(stream, Client::current()->offset_of(f->word), value) != CUDA_SUCCESS)
@@ -52,13 +51,12 @@ bool watch(CUstream stream, CUcontext context) {
 }
 
 CUresult destroy(CUstream stream) {
-    bool watched = capturing(stream);
+    bool watched = capturing(stream);  // then it is since before_capture()
     {
         std::lock_guard lock(mutex);
         const auto k = std::ranges::find(known(), stream, &Known::stream);
         if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
-        if (watched) leaving().push_back({nullptr, k->context});
-        else watched = watch(stream, k->context);
+        watched = watched || watch(stream, k->context);
     }
     const CUresult r = watched ? CUDA_SUCCESS : wait_for(stream);
     {
@@ -119,7 +117,6 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     bool all = true, legacy = true;
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
-    bool ask = false;
     {
         // No capture begins meanwhile. What a stream was given before its capture is behind a fence: before_capture().
         std::lock_guard lock(mutex);
@@ -131,11 +128,9 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
         }
         if (!captures && legacy && !watch(CU_STREAM_LEGACY, context)) others.push_back(CU_STREAM_LEGACY);
         for (const Leaving& l : leaving())
-            if (l.context == context && l.fence)
-                fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
-        ask = std::erase_if(leaving(), [&](const Leaving& l) { return l.context == context && !l.fence; });
+            if (l.context == context) fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
     }
-    CUresult result = ask ? command<Op::cuCtxSynchronize>() : CUDA_SUCCESS;
+    CUresult result = CUDA_SUCCESS;
     for (const auto& [fence, value] : fences)
         if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
     for (CUstream s : others)
