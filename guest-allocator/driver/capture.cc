@@ -19,10 +19,10 @@ bool ask_capturing(CUstream stream) noexcept {
 
 namespace {
 
-// Counted first: who finds none open, with the lock that before_capture() takes, comes before this one.
+// Counted first: who has the lock then and finds none open comes before this one.
 template <class Begin> CUresult open(CUstream stream, Begin begin) {
     open_captures.fetch_add(1, std::memory_order_relaxed);
-    before_capture(stream);
+    const std::unique_lock nobody_else = before_capture(stream);
     const CUresult r = begin();
     if (r != CUDA_SUCCESS) open_captures.fetch_sub(1, std::memory_order_relaxed);
     return r;

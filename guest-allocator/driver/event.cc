@@ -77,7 +77,8 @@ CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { retu
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-    if (open_captures.load(std::memory_order_relaxed) > 0) before_capture(stream);
+    std::unique_lock<std::mutex> nobody_else;
+    if (open_captures.load(std::memory_order_relaxed) > 0) nobody_else = before_capture(stream);
     return command<Op::cuStreamWaitEvent>(stream, event, flags);
 }
 

@@ -118,7 +118,8 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
     {
-        // No capture begins meanwhile. What a stream was given before its capture is behind a fence: before_capture().
+        // No capture begins meanwhile, or a fence would fall into it. What a stream was given before its capture is
+        // behind a fence: before_capture().
         std::lock_guard lock(mutex);
         captures = captures || open_captures.load(std::memory_order_relaxed) == 0;
         for (const Known& k : known()) {
@@ -142,10 +143,11 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     return result;
 }
 
-void before_capture(CUstream stream) noexcept {
+std::unique_lock<std::mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
-    std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     watch(stream, current_context());
+    return lock;
 }
 
 void forget_streams(CUcontext context) noexcept {

@@ -46,6 +46,7 @@ static int a_capture_is_left_alone() {
     cudaStream_t noted, busy;
     CHECK(cudaMalloc(&sum, sizeof *sum));
     CHECK(cudaMemset(sum, 0, sizeof *sum));
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaStreamCreateWithFlags(&noted, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking));
     std::atomic<bool> over{false};
