@@ -132,6 +132,12 @@ TEST(PtxMemory, AnIllegalAddressIsToldWithKernelThreadInstructionAndAddress) {
     expect_text(text, "outside any allocation");
 }
 
+TEST(PtxMemory, AnInstructionOfManyLinesIsToldOnOne) {
+    if (Machine::get().is_hardware()) GTEST_SKIP() << "a fault ends a context of hardware";
+    expect_text(failure_of(kernel("st.global.u32\n\t[%rd1+4096],\n  %r1;"), CUDA_ERROR_ILLEGAL_ADDRESS),
+                "'st.global.u32 [%rd1+4096], %r1'");
+}
+
 TEST(PtxMemory, AMisalignedAddressIsTold) {
     if (Machine::get().is_hardware()) GTEST_SKIP() << "a fault ends a context of hardware";
     expect_text(failure_of(kernel("ld.global.u32 %r5, [%rd3+2];"), CUDA_ERROR_MISALIGNED_ADDRESS),

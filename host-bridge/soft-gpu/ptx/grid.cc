@@ -145,6 +145,16 @@ void begin_block(Room& room, Grid& g, std::uint64_t linear) {
     }
 }
 
+// nvcc writes calls over several lines; a message has one.
+std::string on_one_line(std::string_view text) {
+    std::string line;
+    for (const char c : text) {
+        if (c != ' ' && c != '\t' && c != '\n' && c != '\r') line += c;
+        else if (!line.empty() && line.back() != ' ') line += ' ';
+    }
+    return line;
+}
+
 // "kernel 'k', block (0,0,0), thread (5,0,0): line 12 'ld.global.u32 %r1, [%rd1];': ..."
 Error located(const Grid& g, const Block& b, const Warp& w, const Fault& fault) {
     const unsigned thread = w.index * lane_count + static_cast<unsigned>(fault.lane);
@@ -159,7 +169,7 @@ Error located(const Grid& g, const Block& b, const Warp& w, const Fault& fault) 
     if (w.frame != nullptr && w.pc > 0) {
         const Function& f = *w.frame->function;
         if (!f.entry) message += ", in '" + f.name + "'";
-        message += ", ptx line " + std::to_string(f.lines[w.pc - 1]) + " '" + std::string(f.texts[w.pc - 1]) + "'";
+        message += ", ptx line " + std::to_string(f.lines[w.pc - 1]) + " '" + on_one_line(f.texts[w.pc - 1]) + "'";
     }
     return {fault.code, message + ": " + fault.what};
 }
