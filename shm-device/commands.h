@@ -42,12 +42,10 @@
     X(cuModuleGetFunction,                            call, part<1>, use, text)                           \
     X(cuModuleGetFunctionCount,                       call, out, use)                                  \
     X(cuModuleGetGlobal_v2,                           call, maybe, maybe, use, text)                   \
-    X(cuLibraryUnload,                                call, drop)                                      \
     X(cuLibraryGetKernel,                             call, part<1>, use, text)                           \
     X(cuLibraryGetKernelCount,                        call, out, use)                                  \
     X(cuLibraryGetModule,                             call, part<1>, use)                                 \
     X(cuLibraryGetGlobal,                             call, maybe, maybe, use, text)                   \
-    X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \
     X(cuKernelGetFunction,                            call, part<1>, use)                                 \
     X(cuKernelGetLibrary,                             call, give, use)                                 \
     X(cuKernelGetAttribute,                           call, out, in, use, in)                          \
@@ -159,6 +157,8 @@
 #define BARCUDA_INNER(X)                                                                               \
     X(cuDevicePrimaryCtxRelease_v2,                   call, in)                                        \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
+    X(cuLibraryUnload,                                call, drop)                                      \
+    X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \
     X(cuMemcpyHtoDAsync_v2,                           post, device<2>, region<2>, in, use)             \
     X(cuMemcpyDtoHAsync_v2,                           post, region<2>, device<2>, in, use)             \
     X(cuStreamCreateWithPriority,                     call, make, in, in)                              \

@@ -6,6 +6,7 @@
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda {
@@ -92,6 +93,7 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     if (!primary) return CUDA_SUCCESS;
     forget_streams(primary->context);
     if (CUresult r = command<Op::reset_primary>(device); r != CUDA_SUCCESS) return r;
+    Mirrors::forget_addresses();
     primary->retained = 0;
     *primary = {};
     return CUDA_SUCCESS;

@@ -1,5 +1,6 @@
 // graph.cc: graphs as wholes: what they consist of, instantiation, update, launch. What is inside nodes: graph_node.cc.
 #include "guest-allocator/driver/graph.h"
+#include "guest-allocator/driver/managed.h"
 
 #include <algorithm>
 
@@ -147,7 +148,9 @@ CU cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResult
 }
 
 CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-    return current_context() ? command<Op::cuGraphLaunch>(exec, stream) : CUDA_ERROR_INVALID_CONTEXT;
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const Mirrors mirrors(stream);
+    return command<Op::cuGraphLaunch>(exec, stream);
 }
 
 // Work that uses them may still be under way: the driver puts it off by itself.

@@ -5,12 +5,15 @@
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/launch.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/module.h"
 
 namespace barcuda {
 
-CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
-              std::size_t& bytes) {
+namespace {
+
+CUresult gather(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
+                std::size_t& bytes) {
     if (each && extra) return CUDA_ERROR_INVALID_VALUE;
     packed = room, bytes = f.parameter_bytes;
     if (extra) {
@@ -32,6 +35,18 @@ CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room
     return CUDA_SUCCESS;
 }
 
+}  // namespace
+
+CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
+              std::size_t& bytes) {
+    const CUresult r = gather(f, each, extra, room, packed, bytes);
+    if (r == CUDA_SUCCESS && Mirrors::there_are()) [[unlikely]] {
+        if (packed != room) packed = memcpy(room, packed, bytes);  // the program's own buffer stays as it is
+        Mirrors::translate(room, bytes);
+    }
+    return r;
+}
+
 namespace {
 
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
@@ -49,6 +64,7 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     const void* packed = nullptr;
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
+    const Mirrors mirrors(stream);
     return command<Op::launch>(function, shape, stream, packed, bytes);
 }
 

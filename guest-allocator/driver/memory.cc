@@ -6,13 +6,12 @@
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
 
 namespace barcuda {
 namespace {
-
-constexpr unsigned managed_mark = 0x80000000;  // in heap flags: cuMemAllocManaged's, not cuMemHostAlloc's
 
 // Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
 // (Here, so that the worker has time for other threads meanwhile.)

@@ -1,0 +1,208 @@
+#include "guest-allocator/driver/managed.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "guest-allocator/command.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/copy.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/fence.h"
+#include "guest-allocator/heap/heap.h"
+
+namespace barcuda {
+namespace {
+
+struct Mirror {
+    CUlibrary library = nullptr;
+    std::string name;
+    std::size_t bytes = 0;
+    std::byte* here = nullptr;  // in the region
+    std::vector<std::byte> known;
+    CUdeviceptr there = 0;  // 0: to be asked again
+    bool touched = false;   // by work that may still be under way
+
+    ~Mirror() { heap::pinned_free(here); }
+    // Calls run(offset, bytes) for each run of bytes of `now` that are not as known.
+    template <class F> void changes(const std::byte* now, F run) const {
+        constexpr std::size_t step = 8;
+        for (std::size_t i = 0; i < bytes; i += step) {
+            const std::size_t start = i;
+            while (i < bytes && memcmp(now + i, known.data() + i, std::min(step, bytes - i))) i += step;
+            // By the byte at both ends: its neighbours may be another's.
+            std::size_t first = start, last = std::min(i, bytes);
+            while (first < last && now[first] == known[first]) ++first;
+            while (last > first && now[last - 1] == known[last - 1]) --last;
+            if (first < last) run(first, last - first);
+        }
+    }
+};
+using Shared = std::shared_ptr<Mirror>;
+
+std::mutex mutex;  // taken last: nothing is posted under it
+std::vector<Shared>& mirrors() {
+    static auto& list = *new std::vector<Shared>;  // never destroyed: programs launch in static destructors
+    return list;
+}
+std::vector<Shared> all() {
+    std::lock_guard lock(mutex);
+    return mirrors();
+}
+
+// Where the worker has it. The address may change with its context.
+CUresult locate(Mirror& m, CUdeviceptr& there) {
+    if (std::lock_guard lock(mutex); (there = m.there)) return CUDA_SUCCESS;
+    std::size_t bytes = 0;
+    const CUresult r = command<Op::cuLibraryGetManaged>(&there, &bytes, m.library, m.name.c_str());
+    if (r != CUDA_SUCCESS) return r;
+    std::lock_guard lock(mutex);
+    if (m.bytes && m.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+    return m.there = there, m.bytes = bytes, CUDA_SUCCESS;
+}
+
+void send(const Shared& m, CUstream stream) {
+    struct Run {
+        std::size_t at;
+        std::vector<std::byte> bytes;
+    };
+    std::vector<Run> runs;
+    CUdeviceptr there = 0;
+    if (locate(*m, there) != CUDA_SUCCESS) return;
+    {
+        std::lock_guard lock(mutex);
+        m->changes(m->here, [&](std::size_t at, std::size_t n) {
+            runs.push_back({at, {m->here + at, m->here + at + n}});
+        });
+        for (const Run& run : runs) memcpy(m->known.data() + run.at, run.bytes.data(), run.bytes.size());
+    }
+    for (const Run& run : runs)
+        for (std::size_t sent = 0, n; sent < run.bytes.size(); sent += n) {
+            n = std::min(run.bytes.size() - sent, most_inline_bytes);
+            command<Op::copy_in>(there + run.at + sent, static_cast<const void*>(run.bytes.data() + sent), n, stream);
+        }
+}
+
+struct Fetched {
+    Shared mirror;
+    std::byte* stage;
+};
+void take_in(void* data) {  // in the stream's order
+    const std::unique_ptr<Fetched> f(static_cast<Fetched*>(data));
+    {
+        std::lock_guard lock(mutex);
+        Mirror& m = *f->mirror;
+        m.changes(f->stage, [&](std::size_t at, std::size_t n) {
+            memcpy(m.here + at, f->stage + at, n);
+            memcpy(m.known.data() + at, f->stage + at, n);
+        });
+    }
+    heap::staging_free(f->stage);
+}
+
+void fetch(const Shared& m, CUstream stream) {
+    CUdeviceptr there = 0;
+    if (locate(*m, there) != CUDA_SUCCESS) return;
+    auto* const stage = static_cast<std::byte*>(heap::staging_alloc(m->bytes));
+    if (!stage) return;  // the region is full; the mirror itself is there, so this is what a launch or two hold
+    auto f = std::make_unique<Fetched>(Fetched{m, stage});
+    if (command<Op::cuMemcpyDtoHAsync_v2>(static_cast<void*>(stage), there, m->bytes, stream) == CUDA_SUCCESS &&
+        cuLaunchHostFunc(stream, take_in, f.get()) == CUDA_SUCCESS)
+        f.release();
+    else heap::staging_free(stage);
+}
+
+}  // namespace
+
+std::atomic<bool> Mirrors::any{false};
+
+CUresult Mirrors::find(CUlibrary library, const char* name, void** mirror, std::size_t* bytes) noexcept {
+    for (const Shared& m : all())
+        if (m->library == library && m->name == name) return *mirror = m->here, *bytes = m->bytes, CUDA_SUCCESS;
+    const auto m = std::make_shared<Mirror>();
+    m->library = library, m->name = name;
+    CUdeviceptr there = 0;
+    if (CUresult r = locate(*m, there); r != CUDA_SUCCESS) return r;
+    m->here = static_cast<std::byte*>(heap::pinned_alloc(m->bytes, managed_mark | CU_MEM_ATTACH_GLOBAL));
+    if (!m->here) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (CUresult r = copy_to_host(m->here, there, m->bytes, nullptr, Until::done); r != CUDA_SUCCESS) return r;
+    m->known.assign(m->here, m->here + m->bytes);
+    *mirror = m->here, *bytes = m->bytes;
+    std::lock_guard lock(mutex);
+    mirrors().push_back(m);
+    any.store(true, std::memory_order_release);
+    return CUDA_SUCCESS;
+}
+
+void Mirrors::forget(CUlibrary library) noexcept {
+    if (!there_are() || forked_after_connection()) return;
+    std::lock_guard lock(mutex);
+    std::erase_if(mirrors(), [&](const Shared& m) { return m->library == library; });
+    any.store(!mirrors().empty(), std::memory_order_release);
+}
+
+void Mirrors::forget_addresses() noexcept {
+    if (!there_are() || forked_after_connection()) return;
+    std::lock_guard lock(mutex);
+    for (const Shared& m : mirrors()) m->there = 0;
+}
+
+void Mirrors::mark(std::uint64_t address) noexcept {
+    std::lock_guard lock(mutex);
+    for (const Shared& m : mirrors())
+        if (address - reinterpret_cast<std::uint64_t>(m->here) < m->bytes) m->touched = true;
+}
+
+// A parameter, or a word of one, whose value lies within a mirror is a pointer to it: no number is by chance.
+void Mirrors::translate(std::byte* parameters, std::size_t bytes) noexcept {
+    if (forked_after_connection()) return;
+    for (const Shared& m : all())
+        for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
+            std::uint64_t word;
+            memcpy(&word, parameters + i, 8);
+            const std::uint64_t offset = word - reinterpret_cast<std::uint64_t>(m->here);
+            CUdeviceptr there = 0;
+            if (offset >= m->bytes || locate(*m, there) != CUDA_SUCCESS) continue;
+            word = there + offset;
+            memcpy(parameters + i, &word, 8);
+        }
+}
+
+void Mirrors::push(CUstream stream) noexcept {
+    if (forked_after_connection() || capturing(stream)) return;  // a graph's kernels: when it is launched
+    bool touched = false;
+    if (std::lock_guard lock(mutex); true)
+        for (const Shared& m : mirrors()) touched |= std::exchange(m->touched, false);
+    if (touched) wait_for_streams(current_context());  // what a copy or a fill writes must be there to be sent
+    for (const Shared& m : all()) send(m, stream);
+}
+
+void Mirrors::pull(CUstream stream) noexcept {
+    if (forked_after_connection() || capturing(stream)) return;
+    for (const Shared& m : all()) fetch(m, stream);
+}
+
+}  // namespace barcuda
+
+using namespace barcuda;
+
+CU cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+    if (!name) return CUDA_ERROR_INVALID_VALUE;
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    void* mirror = nullptr;
+    size_t size = 0;
+    if (CUresult r = Mirrors::find(library, name, &mirror, &size); r != CUDA_SUCCESS) return r;
+    if (address) *address = reinterpret_cast<CUdeviceptr>(mirror);
+    if (bytes) *bytes = size;
+    return CUDA_SUCCESS;
+}
+
+CU cuLibraryUnload(CUlibrary library) {
+    const CUresult r = command<Op::cuLibraryUnload>(library);
+    if (r == CUDA_SUCCESS) Mirrors::forget(library);
+    return r;
+}
