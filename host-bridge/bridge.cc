@@ -107,7 +107,7 @@ int Bridge::run() {
             }
         const int events = poll(fds.data(), fds.size(), patience());
         quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
-        publish(region_.host_header().heartbeat, region_.header().heartbeat + 1);
+        beat();
         if (fds[0].revents) break;
         if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
             spdlog::debug("inotify: {}", strerror(errno));
@@ -183,9 +183,13 @@ bool Bridge::drop_reserves() {
     return grants_->free() != before;
 }
 
+void Bridge::beat() { publish(region_.host_header().heartbeat, region_.header().heartbeat + 1); }
+
 void Bridge::stop_worker(Worker& worker) {
     if (worker.pid <= 0) return;
     kill(worker.pid, SIGKILL);
+    // A driver may take seconds to let a process go. Clients must not think meanwhile that we are gone.
+    for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) beat();
     waitpid(worker.pid, nullptr, 0);
     close(worker.pidfd), close(worker.link);
     for (const Grants::Run& run : worker.reserved) grants_->release(run);

@@ -48,6 +48,7 @@ class Bridge {
     };
 
     bool start_worker(Worker& worker);
+    void beat();  // says to the clients that the bridge lives
     void stop_worker(Worker& worker);
     void keep_warm();
     void prepare(Worker& worker);

@@ -1,5 +1,7 @@
 #include "host-bridge/channel.h"
 
+#include "shm-device/wait.h"
+
 #include <cuda.h>
 #include <fmt/format.h>
 
@@ -17,7 +19,10 @@ ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
 void ChannelReader::sleep(std::uint64_t nanoseconds) {
     if (announced_) {
         overslept_ = !bell_.sleep(seen_, nanoseconds);
-        seen_ = bell_.kicks();
+        const std::uint32_t kicks = bell_.kicks();
+        // A client that kicks and kicks, and brings nothing, gets no more of this processor than one that cannot kick.
+        if (kicks != seen_ && ++vain_ > 8) Os::nap(2'000'000);
+        seen_ = kicks;
     } else {
         announced_ = true;
         seen_ = bell_.kicks();
@@ -30,6 +35,7 @@ void ChannelReader::awake() {
     // chance.
     if (overslept_ && bell_.kicks() == seen_ && ++unkicked_ == 3) bell_.deaf();
     overslept_ = announced_ = false;
+    vain_ = 0;
     queue_.disable_kick();
 }
 

@@ -55,6 +55,7 @@ class ChannelReader {
     bool announced_ = false;  // the client is asked to kick
     bool overslept_ = false;  // the last sleep ended by the clock
     unsigned unkicked_ = 0;   // commands that were there after such a sleep, with no kick
+    unsigned vain_ = 0;       // kicks in a row with no command
     std::uint32_t seen_ = 0;  // kicks, before the last look
     std::unique_ptr<std::byte[]> copy_, reply_;
     std::string lie_;

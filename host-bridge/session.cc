@@ -207,7 +207,16 @@ CUresult Session::context_ready(CUcontext context) {
     if (CUresult r = driver_.cuCtxSetCurrent(context); r != CUDA_SUCCESS) return r;
     current_ = context;
     has_context_ = true;
-    return extents_.register_all(driver_);
+    return register_at_home();
+}
+
+CUresult Session::register_at_home() {
+    if (!home_) home_ = current_;
+    if (home_ != current_)
+        if (CUresult r = driver_.cuCtxSetCurrent(home_); r != CUDA_SUCCESS) return r;
+    const CUresult r = extents_.register_all(driver_);
+    if (home_ != current_) driver_.cuCtxSetCurrent(current_);
+    return r;
 }
 
 CUresult Session::register_extents() {
@@ -216,12 +225,12 @@ CUresult Session::register_extents() {
         handles_.each<CUcontext>([&](CUcontext c) {
             if (!current_ && driver_.cuCtxSetCurrent(c) == CUDA_SUCCESS) current_ = c;
         });
-    return extents_.register_all(driver_);
+    return register_at_home();
 }
 
 void Session::context_gone() {
     driver_.cuCtxSetCurrent(nullptr);
-    current_ = nullptr;
+    current_ = home_ = nullptr;
     has_context_ = false;
     forget_addresses();
 }
@@ -251,8 +260,13 @@ void Session::drop(std::uint64_t id) {
     CUlinkState link = nullptr;
     if (handles_.find(id, link)) links_.erase(link);
     CUcontext context = nullptr;
-    if (handles_.find(id, context)) forget_memory(context);
+    if (handles_.find(id, context)) {
+        forget_memory(context);
+        if (context == current_) current_ = nullptr;
+        if (context == home_) extents_.forget_registrations(), home_ = nullptr;
+    }
     handles_.drop(id);
+    if (context && !home_) register_extents();
 }
 
 bool Session::collect_fences() {

@@ -96,6 +96,8 @@ class Session {
     Verdict enter(std::uint32_t context_id);
     // A context has come to life: what waited for one is registered now.
     CUresult context_ready(CUcontext context);
+    // The context in which extents are registered, for all contexts: one that outlives the client's own, if there is.
+    void set_home(CUcontext context) { home_ = context; }
     CUresult register_extents();  // if a context lives already; else context_ready does it
     void context_gone();          // the next enter() sets its context anew
 
@@ -134,6 +136,7 @@ class Session {
     off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
 
   private:
+    CUresult register_at_home();
     struct Fence {
         std::uint64_t* word;
         std::uint64_t value;
@@ -169,7 +172,7 @@ class Session {
     std::set<std::uint64_t> objects_;
     std::map<CUlinkState, Link> links_;
     std::unique_ptr<CompilerLog> load_log_;
-    CUcontext current_ = nullptr;
+    CUcontext current_ = nullptr, home_ = nullptr;
     std::string parts_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;

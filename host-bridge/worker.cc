@@ -63,15 +63,15 @@ Pace pace(bool gpu_works) {
 }
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
-std::string open_driver(Driver& driver, const std::string& library, bool warm) {
+std::string open_driver(Driver& driver, const std::string& library, bool warm, CUcontext& context) {
     if (std::string error = driver.open(library); !error.empty()) return error;
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return "cuInit: " + driver.error_name(r);
     if (!warm) return {};
     CUdevice device = 0;
-    CUcontext context = nullptr;
     if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
         driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         driver.cuCtxSetCurrent(context);
+    else context = nullptr;
     return {};
 }
 
@@ -172,7 +172,8 @@ int run_worker(const std::string& library, bool warm) {
     Preparation prepared;
     if (recv(link_fd, &prepared, sizeof prepared, 0) != sizeof prepared) return 0;
     Driver driver;
-    const std::string error = open_driver(driver, library, warm);
+    CUcontext context = nullptr;  // of a warm worker
+    const std::string error = open_driver(driver, library, warm, context);
     Extents extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
 
@@ -197,6 +198,7 @@ int run_worker(const std::string& library, bool warm) {
     BridgeGranter granter(prepared);
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
+    session.set_home(context);
     SessionScope scope(session);
     ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());

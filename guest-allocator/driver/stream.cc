@@ -74,7 +74,7 @@ struct PerThread {
     CUstream stream = nullptr;
     CUcontext context = nullptr;
     ~PerThread() {
-        if (stream && Client::current()) destroy(stream);
+        if (stream && Client::current() && !forked_after_connection()) destroy(stream);
     }
 };
 thread_local PerThread per_thread;

@@ -1,0 +1,74 @@
+// bell_test: a worker's sleep beside clients that lie about their bell: it ends in time, and it is a sleep.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "host-bridge/channel.h"
+#include "shm-device/futex.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+struct Bells : testing::Test {
+    struct Free {
+        void operator()(char* p) const { std::free(p); }
+    };
+    std::unique_ptr<char, Free> memory{static_cast<char*>(std::aligned_alloc(4096, BARCUDA_CHANNEL_SIZE))};
+    Channel channel;
+    Bells() {
+        std::memset(memory.get(), 0, BARCUDA_CHANNEL_SIZE);
+        channel.memory = memory.get();
+    }
+    std::uint32_t& kicks() { return *reinterpret_cast<std::uint32_t*>(memory.get() + BARCUDA_KICKS_OFFSET); }
+    // How long so many sleeps last, of a second each at most, in milliseconds.
+    double sleeps(int times) {
+        ChannelReader reader(channel, Bell(channel, -1));
+        reader.sleep(1);  // the first asks to be kicked, and returns
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < times; ++i) {
+            EXPECT_FALSE(reader.next());
+            reader.sleep(1'000'000'000);
+        }
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    }
+};
+
+// The lower bounds are the point: without them such a client has a processor of the host for itself.
+TEST_F(Bells, AClientThatKicksWithoutEndAndBringsNothingIsLookedAfterNowAndThen) {
+    channel.client().bell = BARCUDA_BELL_FUTEX;
+    std::atomic<bool> over{false};
+    std::thread liar([&] {
+        while (!over) {
+            std::atomic_ref(kicks()).fetch_add(1, std::memory_order_release);
+            futex_wake(kicks(), Among::processes);
+        }
+    });
+    const double took = sleeps(40);
+    over = true;
+    liar.join();
+    EXPECT_GE(took, 30 * 2.0);
+}
+TEST_F(Bells, AClientWithABellThatDoesNotExistIsPolled) {
+    channel.client().bell = 0xdeadbeef;
+    EXPECT_GE(sleeps(4), 4 * 5.0);
+}
+TEST_F(Bells, AClientWithADoorbellThatNobodyServesIsPolled) {
+    channel.client().bell = BARCUDA_BELL_DOORBELL;
+    EXPECT_GE(sleeps(4), 4 * 5.0);
+}
+TEST_F(Bells, AClientThatChangesItsBellWhileTheWorkerSleepsIsWokenByTheClock) {
+    channel.client().bell = BARCUDA_BELL_FUTEX;
+    std::thread liar([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        channel.client().bell = BARCUDA_BELL_NONE;
+    });
+    EXPECT_GE(sleeps(1), 900.0);
+    liar.join();
+}
+
+}  // namespace
+}  // namespace barcuda
