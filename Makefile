@@ -114,7 +114,7 @@ $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
 
 e2e_programs := $(patsubst tests/e2e/%.cu,$(B)/e2e/%,$(wildcard tests/e2e/*.cu))
-$(B)/e2e/%: tests/e2e/%.cu
+$(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<

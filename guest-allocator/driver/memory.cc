@@ -23,7 +23,10 @@ CUresult allocate(void** p, std::size_t bytes, unsigned flags) {
     if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     *p = heap::pinned_alloc(bytes, flags);
-    if (!*p && let_go() == CUDA_SUCCESS) *p = heap::pinned_alloc(bytes, flags);  // the worker has put off giving back
+    if (!*p && let_go() == CUDA_SUCCESS) {  // the worker has put off giving back
+        heap::forget_refusal();
+        *p = heap::pinned_alloc(bytes, flags);
+    }
     return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

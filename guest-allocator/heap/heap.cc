@@ -216,6 +216,8 @@ bool activate() noexcept {
     return true;
 }
 
+void forget_refusal() noexcept { full_for.store(0, std::memory_order_relaxed); }
+
 void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment) noexcept {
     return take(Use::pinned, bytes, alignment, flags).p;
 }

@@ -52,6 +52,9 @@ inline bool in_region(const void* p, std::size_t bytes) noexcept {
     return offset < size && bytes <= size - offset;
 }
 
+// The source is asked again at the next need, though it has just refused: it may have more now.
+void forget_refusal() noexcept;
+
 // Pinned memory, aligned to `alignment` (a power of two; at least a page). `flags` are kept for find() and mean nothing
 // here. Null: the region is full, or there is none. Contents are undefined.
 void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment = 4096) noexcept;
