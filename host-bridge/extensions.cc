@@ -168,6 +168,8 @@ CUresult settle(CUstream stream) {
 }
 
 CUresult free_idle(CUdeviceptr address) { return session().free_when_idle(address); }
+CUresult unload_module(CUmodule module) { return session().unload_when_idle(module, nullptr); }
+CUresult unload_library(CUlibrary library) { return session().unload_when_idle(nullptr, library); }
 
 CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
     return session().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,7 +1,8 @@
-// idle.cc: what a session puts off until the GPU is idle. To give memory back (cuMemFree, cuMemHostUnregister) a driver
-// waits for all that its GPU was given. If the worker waited with it, no command of any thread would be taken
-// meanwhile: a thread that asks for memory of the region, in a malloc, would stand still, and the GPU might wait for
-// that thread. One thread gives the GPU its work, this one: while it sees all streams done, they stay so.
+// idle.cc: what a session puts off until the GPU is idle. To give memory or code back (cuMemFree, cuMemHostUnregister,
+// cuModuleUnload) a driver waits for all that its GPU was given. If the worker waited with it, no command of any thread
+// would be taken meanwhile: a thread that asks for memory of the region, in a malloc, would stand still, and the GPU
+// might wait for that thread. One thread gives the GPU its work, this one: while it sees all streams done, they stay
+// so.
 #include <algorithm>
 
 #include "host-bridge/session.h"
@@ -47,6 +48,8 @@ CUresult Session::leave(const Leaving& l) {
     if (l.bytes == 0) {
         switch_to(l.context);
         forget_addresses();
+        if (l.module) return driver_.cuModuleUnload(l.module);
+        if (l.library) return driver_.cuLibraryUnload(l.library);
         return driver_.cuMemFree_v2(l.address);
     }
     if (!extents_.unmap(driver_, l.offset, l.bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -56,6 +59,13 @@ CUresult Session::leave(const Leaving& l) {
 
 CUresult Session::free_when_idle(CUdeviceptr address) {
     const Leaving l{address, current_, 0, 0};
+    if (leaving_.empty() && idle()) return leave(l);
+    leaving_.push_back(l);
+    return CUDA_SUCCESS;
+}
+
+CUresult Session::unload_when_idle(CUmodule module, CUlibrary library) {
+    const Leaving l{0, current_, 0, 0, module, library};
     if (leaving_.empty() && idle()) return leave(l);
     leaving_.push_back(l);
     return CUDA_SUCCESS;

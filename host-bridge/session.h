@@ -108,6 +108,7 @@ class Session {
         CUstream stream);  // no work of the stream is under way; in a capture too: the driver has its answer to that
     void note_work() { worked_ = true; }  // the GPU has been given something
     CUresult free_when_idle(CUdeviceptr address);
+    CUresult unload_when_idle(CUmodule module, CUlibrary library);  // one of the two
     CUresult give_back_when_idle(std::uint64_t offset, std::uint64_t bytes);
     bool untidy() const { return !leaving_.empty(); }
     // Gives back what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if
@@ -143,10 +144,12 @@ class Session {
         CUstream stream;
         CUcontext context;
     };
-    struct Leaving {  // device memory, or an extent
+    struct Leaving {  // device memory, or an extent, or code
         CUdeviceptr address;
         CUcontext context;
         std::uint64_t offset, bytes;
+        CUmodule module = nullptr;
+        CUlibrary library = nullptr;
     };
     void forget_memory(CUcontext context);  // it is gone, and its memory with it
     bool idle();

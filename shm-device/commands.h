@@ -38,7 +38,6 @@
     X(cuCtxEnablePeerAccess,                          call, use, in)                                   \
     X(cuCtxDisablePeerAccess,                         call, use)                                       \
     /* modules and kernels */                                                                          \
-    X(cuModuleUnload,                                 call, drop)                                      \
     X(cuModuleGetFunction,                            call, part<1>, use, text)                           \
     X(cuModuleGetFunctionCount,                       call, out, use)                                  \
     X(cuModuleGetGlobal_v2,                           call, maybe, maybe, use, text)                   \
@@ -157,7 +156,6 @@
 #define BARCUDA_INNER(X)                                                                               \
     X(cuDevicePrimaryCtxRelease_v2,                   call, in)                                        \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
-    X(cuLibraryUnload,                                call, drop)                                      \
     X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \
     X(cuMemcpyHtoDAsync_v2,                           post, device<2>, region<2>, in, use)             \
     X(cuMemcpyDtoHAsync_v2,                           post, region<2>, device<2>, in, use)             \
@@ -218,6 +216,8 @@
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
     X(settle,                                         call, use)                                       \
     X(free_idle,                                      post, freed)                                     \
+    X(unload_module,                                  call, drop)                                      \
+    X(unload_library,                                 call, drop)                                      \
     X(copy_in,                                        post, device<2>, blob<2>, in, use)               \
     X(copy_out,                                       call, fill<2>, device<2>, in, use)               \
     X(box_in,                                         post, desc, blob<2>, in, use)                    \

@@ -202,7 +202,7 @@ CU cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, c
 }
 
 CU cuLibraryUnload(CUlibrary library) {
-    const CUresult r = command<Op::cuLibraryUnload>(library);
+    const CUresult r = command<Op::unload_library>(library);
     if (r == CUDA_SUCCESS) Mirrors::forget(library);
     return r;
 }

@@ -149,6 +149,8 @@ const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
 
 using namespace barcuda;
 
+CU cuModuleUnload(CUmodule module) { return command<Op::unload_module>(module); }
+
 CU cuModuleLoadData(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoadFatBinary(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoad(CUmodule* module, const char* path) { return load_file<Op::load_module>(module, path); }
