@@ -12,6 +12,7 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
 
@@ -87,20 +88,21 @@ void send(const Shared& m, CUstream stream) {
         }
 }
 
+// What the variable was, behind the kernels of a stream.
+void take_in(Mirror& m, const std::byte* fetched) {
+    std::lock_guard lock(mutex);
+    m.changes(fetched, [&](std::size_t at, std::size_t n) {
+        memcpy(m.here + at, fetched + at, n);
+        memcpy(m.known.data() + at, fetched + at, n);
+    });
+}
 struct Fetched {
     Shared mirror;
     std::byte* stage;
 };
-void take_in(void* data) {  // in the stream's order
+void arrived(void* data) {  // in the stream's order
     const std::unique_ptr<Fetched> f(static_cast<Fetched*>(data));
-    {
-        std::lock_guard lock(mutex);
-        Mirror& m = *f->mirror;
-        m.changes(f->stage, [&](std::size_t at, std::size_t n) {
-            memcpy(m.here + at, f->stage + at, n);
-            memcpy(m.known.data() + at, f->stage + at, n);
-        });
-    }
+    take_in(*f->mirror, f->stage);
     heap::staging_free(f->stage);
 }
 
@@ -108,10 +110,15 @@ void fetch(const Shared& m, CUstream stream) {
     CUdeviceptr there = 0;
     if (locate(*m, there) != CUDA_SUCCESS) return;
     auto* const stage = static_cast<std::byte*>(heap::staging_alloc(m->bytes));
-    if (!stage) return;  // the region is full; the mirror itself is there, so this is what a launch or two hold
+    if (!stage) {  // the region is full: slower, but right
+        std::vector<std::byte> fetched(m->bytes);
+        if (copy_to_host(fetched.data(), there, m->bytes, stream, Until::done) == CUDA_SUCCESS)
+            take_in(*m, fetched.data());
+        return;
+    }
     auto f = std::make_unique<Fetched>(Fetched{m, stage});
     if (command<Op::cuMemcpyDtoHAsync_v2>(static_cast<void*>(stage), there, m->bytes, stream) == CUDA_SUCCESS &&
-        cuLaunchHostFunc(stream, take_in, f.get()) == CUDA_SUCCESS)
+        cuLaunchHostFunc(stream, arrived, f.get()) == CUDA_SUCCESS)
         f.release();
     else heap::staging_free(stage);
 }
@@ -131,8 +138,11 @@ CUresult Mirrors::find(CUlibrary library, const char* name, void** mirror, std::
     if (!m->here) return CUDA_ERROR_OUT_OF_MEMORY;
     if (CUresult r = copy_to_host(m->here, there, m->bytes, nullptr, Until::done); r != CUDA_SUCCESS) return r;
     m->known.assign(m->here, m->here + m->bytes);
-    *mirror = m->here, *bytes = m->bytes;
     std::lock_guard lock(mutex);
+    for (const Shared& other : mirrors())  // somebody was quicker
+        if (other->library == library && other->name == name)
+            return *mirror = other->here, *bytes = other->bytes, CUDA_SUCCESS;
+    *mirror = m->here, *bytes = m->bytes;
     mirrors().push_back(m);
     any.store(true, std::memory_order_release);
     return CUDA_SUCCESS;
@@ -177,7 +187,7 @@ void Mirrors::push(CUstream stream) noexcept {
     bool touched = false;
     if (std::lock_guard lock(mutex); true)
         for (const Shared& m : mirrors()) touched |= std::exchange(m->touched, false);
-    if (touched) wait_for_streams(current_context());  // what a copy or a fill writes must be there to be sent
+    if (touched) wait_for_streams(current_context(), false);  // what a copy or a fill writes must be there to be sent
     for (const Shared& m : all()) send(m, stream);
 }
 

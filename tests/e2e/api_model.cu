@@ -13,50 +13,20 @@
 #include "api_model_graphs.h"
 #include "api_model_memory.h"
 
-namespace {
-
-void run(int number) {
-    lane = number;
-    Lane program(number);
-    const auto start = std::chrono::steady_clock::now();
-    const auto seconds = [&] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    for (step = 0; options.seconds ? seconds() < options.seconds : step < options.steps; ++step) program.act();
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-    constexpr int most = 16;
-    for (int i = 1; i < argc; ++i) {
-        const std::string word = argv[i];
-        const std::string name = word.substr(0, word.find('='));
-        const double value = name.size() < word.size() ? atof(word.c_str() + name.size() + 1) : -1;
-        if (name == "seconds" && value > 0) options.seconds = value;
-        else if (name == "steps" && value > 0) options.steps = static_cast<uint64_t>(value);
-        else if (name == "seed" && value >= 0) options.seed = static_cast<uint64_t>(value);
-        else if (name == "forks" && value >= 0) options.forks = value != 0;
-        else if (name == "prints" && value >= 0) options.prints = value != 0;
-        else if (name == "threads" && value > 0 && value <= most) options.threads = static_cast<int>(value);
-        else {
-            fprintf(stderr,
-                    "usage: api_model [seconds=N | steps=N] [seed=N] [threads=1..%d] [forks=0|1] [prints=0|1]\n", most);
-            return 2;
-        }
-    }
+    parse(argc, argv, 16, {{"forks", &forks}, {"prints", &prints}});
     setlinebuf(stdout);
     CHECK(cudaFree(nullptr));
     opener = std::make_unique<Opener>();
-    std::vector<std::thread> others;
-    for (int t = 1; t < options.threads; ++t) others.emplace_back(run, t);
-    run(0);
-    for (std::thread& t : others) t.join();
+    run_lanes([](int number) {
+        Lane program(number);
+        act(program);
+    });
     opener->stop();
     for (Posted& p : board)
         if (p.event) CHECK(cudaEventDestroy(p.event));
     CHECK(cudaDeviceSynchronize());
-    printf("seed %lu: %lu things in their order, %lu lines said\nPASSED\n", options.seed, things.load(),
+    printf("seed %.0f: %lu things in their order, %lu lines said\nPASSED\n", options.seed, things.load(),
            printed.load());
     return 0;
 }

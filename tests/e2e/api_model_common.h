@@ -20,41 +20,12 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                      \
-    do {                                                                                 \
-        if (const cudaError_t e_ = (call)) die("%s: %s", #call, cudaGetErrorString(e_)); \
-    } while (0)
+#include "model.h"
 
 namespace {
 
-struct Options {
-    double seconds = 0;
-    uint64_t steps = 2000, seed = 1;
-    int threads = 1;
-    bool forks = true, prints = true;
-} options;
-
-thread_local uint64_t step;  // for messages
-thread_local int lane;
+double forks = 1, prints = 1;  // options
 std::atomic<uint64_t> things{0}, printed{0};
-
-template <class... T> [[noreturn]] void die(const char* format, T... values) {
-    fprintf(stderr, "api_model: seed %lu, thread %d, step %lu: ", options.seed, lane, step);
-    fprintf(stderr, format, values...);
-    fprintf(stderr, "\n");
-    fflush(nullptr);
-    _exit(1);
-}
-
-struct Random {
-    uint64_t state;
-    uint64_t operator()() {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        return state * 0x2545f4914f6cdd1dull;
-    }
-    size_t below(size_t n) { return n ? ((*this)() >> 11) % n : 0; }
-    bool one_in(size_t n) { return below(n) == 0; }
-};
 
 using Word = volatile unsigned;
 

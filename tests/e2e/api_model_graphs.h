@@ -185,7 +185,7 @@ void Lane::another_thread() {
 
 // It sees its parent's memory as it was, and changes its own.
 void Lane::fork_child() {
-    if (!options.forks) return;
+    if (!forks) return;
     const pid_t child = fork();
     if (child < 0) die("fork: %s", strerror(errno));
     if (child == 0) {

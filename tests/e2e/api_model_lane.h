@@ -6,7 +6,7 @@ namespace {
 
 class Lane {
   public:
-    explicit Lane(int number) : random_{(options.seed * 1000 + number) * 0x9e3779b97f4a7c15u | 1}, number_(number) {
+    explicit Lane(int number) : random_(dice_of(number)), number_(number) {
         CHECK(cudaDeviceGetStreamPriorityRange(&least_, &greatest_));
         CHECK(cudaHostAlloc(&wrong_, sizeof(Wrong), cudaHostAllocMapped));
         memset(wrong_, 0, sizeof *wrong_);
@@ -132,7 +132,7 @@ class Lane {
         opener->open_soon(word);
     }
     void print(Stream& s) {
-        if (!options.prints) return;
+        if (!prints) return;
         take_turn_printing<<<1, 1, 0, s.stream>>>(s.count, s.at++, wrong_);
         launched();
         ++printed;

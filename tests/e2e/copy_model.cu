@@ -25,48 +25,20 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                      \
-    do {                                                                                 \
-        if (const cudaError_t e_ = (call)) die("%s: %s", #call, cudaGetErrorString(e_)); \
-    } while (0)
+#include "model.h"
 
 namespace {
 
-struct Options {
-    double seconds = 0;
-    uint64_t steps = 2000, seed = 1;
-    size_t max = 4 << 20;
-    int threads = 1;
-} options;
-
-thread_local uint64_t step;  // for messages
-thread_local int lane;
+double max_bytes = 4 << 20;  // of a buffer: an option
 std::atomic<uint64_t> copied{0}, copies{0};
 
-template <class... T> [[noreturn]] void die(const char* format, T... values) {
-    fprintf(stderr, "copy_model: seed %lu, thread %d, step %lu: ", options.seed, lane, step);
-    fprintf(stderr, format, values...);
-    fprintf(stderr, "\n");
-    fflush(nullptr);
-    _exit(1);
+// 0..most, every order of magnitude as likely as the next, often just around a power of two.
+size_t size(Random& random, size_t most) {
+    if (random.one_in(40)) return 0;
+    const size_t power = size_t{1} << random.below(64 - __builtin_clzll(most | 1));
+    const size_t n = random.one_in(3) ? power + random.below(5) - 2 : power + random.below(power);
+    return n > most ? most - random.below(std::min<size_t>(most, 3)) : n;
 }
-
-struct Random {
-    uint64_t state;
-    uint64_t operator()() {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        return state * 0x2545f4914f6cdd1dull;
-    }
-    size_t below(size_t n) { return n ? ((*this)() >> 11) % n : 0; }
-    bool one_in(size_t n) { return below(n) == 0; }
-    // 0..most, every order of magnitude as likely as the next, often just around a power of two.
-    size_t size(size_t most) {
-        if (one_in(40)) return 0;
-        const size_t power = size_t{1} << below(64 - __builtin_clzll(most | 1));
-        const size_t n = one_in(3) ? power + below(5) - 2 : power + below(power);
-        return n > most ? most - below(std::min<size_t>(most, 3)) : n;
-    }
-};
 
 // clang-format off
 enum Kind { Malloced, Global, Stack, Anonymous, SharedFile, PrivateFile, Pinned, WriteCombined, RegisteredHeap,
@@ -116,10 +88,7 @@ struct Buffer {
 class Program {
   public:
     Program(int lane, unsigned char* stack, size_t stack_bytes)
-        : random_{(options.seed * 1000 + lane) * 0x9e3779b97f4a7c15u | 1},
-          lane_(lane),
-          stack_(stack),
-          stack_bytes_(stack_bytes) {
+        : random_(dice_of(lane)), lane_(lane), stack_(stack), stack_bytes_(stack_bytes) {
         streams_.push_back(cudaStreamLegacy);
         streams_.push_back(cudaStreamPerThread);
         for (unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking, cudaStreamNonBlocking})
@@ -155,7 +124,7 @@ class Program {
         size_t at, bytes;
     };
     Range range(const Buffer& b) {
-        const size_t bytes = random_.one_in(2) ? random_.size(b.bytes) : random_.below(b.bytes + 1);
+        const size_t bytes = random_.one_in(2) ? size(random_, b.bytes) : random_.below(b.bytes + 1);
         return {random_.one_in(3) ? 0 : random_.below(b.bytes - bytes + 1), bytes};
     }
     int any_stream() { return static_cast<int>(random_.below(streams_.size())); }
@@ -177,10 +146,10 @@ class Program {
     }
 
     void make(Buffer& b) {
-        size_t most = options.max;
+        size_t most = static_cast<size_t>(max_bytes);
         if (b.kind == WriteCombined || b.kind == Managed)
             most = std::min<size_t>(most, 4 << 20);  // slow to read; scarce
-        b.bytes = std::max<size_t>(random_.one_in(3) ? random_.below(most) : random_.size(most), 1);
+        b.bytes = std::max<size_t>(random_.one_in(3) ? random_.below(most) : size(random_, most), 1);
         if (b.kind == Global) b.bytes = sizeof globals[0];
         if (b.kind == Stack) b.bytes = stack_bytes_;
         if (b.kind == Symbol) b.bytes = symbol_bytes;
@@ -426,40 +395,17 @@ class Program {
     std::vector<Buffer> buffers_;
 };
 
-void run(int number) {
-    lane = number;
-    unsigned char stack[200000];
-    Program program(number, stack, sizeof stack);
-    const auto start = std::chrono::steady_clock::now();
-    const auto seconds = [&] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    };
-    for (step = 0; options.seconds ? seconds() < options.seconds : step < options.steps; ++step) program.act();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-    for (int i = 1; i < argc; ++i) {
-        const std::string word = argv[i];
-        const std::string name = word.substr(0, word.find('='));
-        const double value = name.size() < word.size() ? atof(word.c_str() + name.size() + 1) : -1;
-        if (name == "seconds" && value > 0) options.seconds = value;
-        else if (name == "steps" && value > 0) options.steps = static_cast<uint64_t>(value);
-        else if (name == "seed" && value >= 0) options.seed = static_cast<uint64_t>(value);
-        else if (name == "max" && value > 0) options.max = static_cast<size_t>(value);
-        else if (name == "threads" && value > 0 && value <= lanes) options.threads = static_cast<int>(value);
-        else {
-            fprintf(stderr, "usage: copy_model [seconds=N | steps=N] [seed=N] [max=BYTES] [threads=1..%zu]\n", lanes);
-            return 2;
-        }
-    }
-    std::vector<std::thread> others;
-    for (int t = 1; t < options.threads; ++t) others.emplace_back(run, t);
-    run(0);
-    for (std::thread& t : others) t.join();
+    parse(argc, argv, lanes, {{"max", &max_bytes}});
+    run_lanes([](int number) {
+        unsigned char stack[200000];
+        Program program(number, stack, sizeof stack);
+        act(program);
+    });
     CHECK(cudaDeviceSynchronize());
-    printf("seed %lu: %lu copies of %.3f GB in all, every byte as the model says\nPASSED\n", options.seed,
+    printf("seed %.0f: %lu copies of %.3f GB in all, every byte as the model says\nPASSED\n", options.seed,
            copies.load(), copied.load() * 1e-9);
     return 0;
 }

@@ -7,5 +7,6 @@ crowded() { # crowded WHAT ARGUMENTS...
     grep -q 'the region is full' "$scratch/out" || fail "$what: the region was never full, so nothing was shown"
     echo "$what: passed"
 }
+timeout 60 $run --region-size 128M -- "$build/programs/managed_variables" > "$scratch/out" 2>&1 || { cat "$scratch/out"; fail 'managed variables'; }
 crowded 'malloc has it all' --region-size 128M --
 crowded 'a heap that is always on' --region-size 256M -- env BARCUDA_HEAP=always BARCUDA_THRESHOLD=0

@@ -1,8 +1,8 @@
 // older_runtime.cc: a program as it was written for CUDA 12 (or 11, -DCUDA=11), whose prototypes and structures stand
 // here as they were then. It is linked with a library that has those names under the version of that CUDA.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+
+#include "check.h"
 
 struct Stream;
 struct Graph;
@@ -63,18 +63,11 @@ int cudaGetDriverEntryPoint(const char*, void**, unsigned long long, int*);
 #endif
 }
 
-#define REQUIRE(what)                                                               \
-    do {                                                                            \
-        if (!(what)) {                                                              \
-            printf("FAILED: %s:%d: %s does not hold\n", __FILE__, __LINE__, #what); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
-#define CHECK(call) REQUIRE((call) == 0)
+#define WORKS(call) REQUIRE((call) == 0)
 
 int main() {
     int version = 0;
-    CHECK(cudaRuntimeGetVersion(&version));
+    WORKS(cudaRuntimeGetVersion(&version));
     REQUIRE(version / 1000 == CUDA);
 
     // Structures are filled, and nothing behind them is.
@@ -83,39 +76,39 @@ int main() {
         unsigned char bytes[1100];
     } properties;
     int processors = 0, major = 0, clock_rate = 0;
-    CHECK(cudaDeviceGetAttribute(&processors, 16, 0));
-    CHECK(cudaDeviceGetAttribute(&major, 75, 0));
-    CHECK(cudaDeviceGetAttribute(&clock_rate, 13, 0));
+    WORKS(cudaDeviceGetAttribute(&processors, 16, 0));
+    WORKS(cudaDeviceGetAttribute(&major, 75, 0));
+    WORKS(cudaDeviceGetAttribute(&clock_rate, 13, 0));
     const auto filled = [&](size_t bytes) {
         REQUIRE(properties.is.processors == processors && properties.is.major == major);
         REQUIRE(properties.is.clock_rate == clock_rate && properties.is.warp == 32);
         for (size_t i = bytes; i < sizeof properties; ++i) REQUIRE(properties.bytes[i] == 0x5a);
     };
     memset(&properties, 0x5a, sizeof properties);
-    CHECK(cudaGetDeviceProperties(&properties, 0));
+    WORKS(cudaGetDeviceProperties(&properties, 0));
     filled(728);
 #if CUDA == 12
     memset(&properties, 0x5a, sizeof properties);
-    CHECK(cudaGetDeviceProperties_v2(&properties, 0));
+    WORKS(cudaGetDeviceProperties_v2(&properties, 0));
     filled(1032);
 #endif
 
     void *device, *managed;
     char out[5] = "", in[5] = "work";
-    CHECK(cudaMalloc(&device, 4096));
-    CHECK(cudaMemcpy(device, in, 5, 1));
-    CHECK(cudaMemcpy(out, device, 5, 2));
+    WORKS(cudaMalloc(&device, 4096));
+    WORKS(cudaMemcpy(device, in, 5, 1));
+    WORKS(cudaMemcpy(out, device, 5, 2));
     REQUIRE(!strcmp(in, out));
 
     // A device's number, where today a place is.
     Stream* stream;
-    CHECK(cudaStreamCreate(&stream));
-    CHECK(cudaMallocManaged(&managed, 4096, 1));
-    CHECK(cudaMemAdvise(managed, 4096, 1, 0));
+    WORKS(cudaStreamCreate(&stream));
+    WORKS(cudaMallocManaged(&managed, 4096, 1));
+    WORKS(cudaMemAdvise(managed, 4096, 1, 0));
     int can = 0;
-    CHECK(cudaDeviceGetAttribute(&can, 89, 0));  // concurrent managed access
-    if (can) CHECK(cudaMemPrefetchAsync(managed, 4096, -1, stream));
-    CHECK(cudaStreamSynchronize(stream));
+    WORKS(cudaDeviceGetAttribute(&can, 89, 0));  // concurrent managed access
+    if (can) WORKS(cudaMemPrefetchAsync(managed, 4096, -1, stream));
+    WORKS(cudaStreamSynchronize(stream));
 
     // Edges without data.
     Graph *graph, *capturing = nullptr;
@@ -123,57 +116,57 @@ int main() {
     unsigned long long id = 0, same = 1;
     Node* const* nodes = nullptr;
     size_t count = 0;
-    CHECK(cudaStreamBeginCapture(stream, 1));
-    CHECK(cudaMemsetAsync(device, 7, 4096, stream));
-    CHECK(cudaStreamGetCaptureInfo(stream, &status, &id));
+    WORKS(cudaStreamBeginCapture(stream, 1));
+    WORKS(cudaMemsetAsync(device, 7, 4096, stream));
+    WORKS(cudaStreamGetCaptureInfo(stream, &status, &id));
     REQUIRE(status == 1 && id);
-    CHECK(cudaStreamGetCaptureInfo_v2(stream, &status, &same, &capturing, &nodes, &count));
+    WORKS(cudaStreamGetCaptureInfo_v2(stream, &status, &same, &capturing, &nodes, &count));
     REQUIRE(same == id && capturing && count == 1 && nodes[0]);
-    CHECK(cudaMemsetAsync(device, 8, 100, stream));
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphGetEdges(graph, nullptr, nullptr, &count));
+    WORKS(cudaMemsetAsync(device, 8, 100, stream));
+    WORKS(cudaStreamEndCapture(stream, &graph));
+    WORKS(cudaGraphGetEdges(graph, nullptr, nullptr, &count));
     REQUIRE(count == 1);
     Node *from[1], *to[1], *before[1], *last;
-    CHECK(cudaGraphGetEdges(graph, from, to, &count));
-    CHECK(cudaGraphNodeGetDependencies(to[0], before, &count));
+    WORKS(cudaGraphGetEdges(graph, from, to, &count));
+    WORKS(cudaGraphNodeGetDependencies(to[0], before, &count));
     REQUIRE(count == 1 && before[0] == from[0]);
-    CHECK(cudaGraphAddEmptyNode(&last, graph, nullptr, 0));
-    CHECK(cudaGraphAddDependencies(graph, to, &last, 1));
+    WORKS(cudaGraphAddEmptyNode(&last, graph, nullptr, 0));
+    WORKS(cudaGraphAddDependencies(graph, to, &last, 1));
     Exec* exec;
 #if CUDA == 11
     char log[8] = "before";
     Node* failed = last;
     int result = 9;
-    CHECK(cudaGraphInstantiate(&exec, graph, &failed, log, sizeof log));
+    WORKS(cudaGraphInstantiate(&exec, graph, &failed, log, sizeof log));
     REQUIRE(!log[0] && !failed);
-    CHECK(cudaGraphExecUpdate(exec, graph, &failed, &result));
+    WORKS(cudaGraphExecUpdate(exec, graph, &failed, &result));
     REQUIRE(result == 0);
 #else
     UpdateInfo info{9, nullptr, nullptr};
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    CHECK(cudaGraphExecUpdate(exec, graph, &info));
+    WORKS(cudaGraphInstantiate(&exec, graph, 0));
+    WORKS(cudaGraphExecUpdate(exec, graph, &info));
     REQUIRE(info.result == 0);
 #endif
-    CHECK(cudaGraphLaunch(exec, stream));
-    CHECK(cudaStreamSynchronize(stream));
+    WORKS(cudaGraphLaunch(exec, stream));
+    WORKS(cudaStreamSynchronize(stream));
     unsigned char back[200];
-    CHECK(cudaMemcpy(back, device, sizeof back, 2));
+    WORKS(cudaMemcpy(back, device, sizeof back, 2));
     REQUIRE(back[0] == 8 && back[99] == 8 && back[100] == 7 && back[199] == 7);
 
     // A driver function as it was then: cuMemAdvise took a device until 12.2.
     void* advise = nullptr;
 #if CUDA == 11
-    CHECK(cudaGetDriverEntryPoint("cuMemAdvise", &advise, 0));
+    WORKS(cudaGetDriverEntryPoint("cuMemAdvise", &advise, 0));
     REQUIRE(advise && reinterpret_cast<int (*)(void*, size_t, int, int)>(advise)(managed, 4096, 1, 0) == 0);
 #else
-    CHECK(cudaGetDriverEntryPoint("cuMemAdvise", &advise, 0, &status));
+    WORKS(cudaGetDriverEntryPoint("cuMemAdvise", &advise, 0, &status));
     struct Place {
         int type, id;
     };
     REQUIRE(advise && reinterpret_cast<int (*)(void*, size_t, int, Place)>(advise)(managed, 4096, 1, Place{1, 0}) == 0);
 #endif
-    CHECK(cudaFree(managed));
-    CHECK(cudaFree(device));
+    WORKS(cudaFree(managed));
+    WORKS(cudaFree(device));
     printf("a program of CUDA %d\nPASSED\n", CUDA);
     return 0;
 }

@@ -17,7 +17,7 @@ passes() { # passes WHAT PROGRAM
 }
 for version in 12 11.0; do
     runtime $version
-    g++ -O1 -DCUDA=${version%.0} -o "$scratch/program" tests/e2e/older_runtime.cc -L"$scratch/$version" -lcudart || fail "g++"
+    g++ -O1 -Itests/programs -DCUDA=${version%.0} -o "$scratch/program" tests/e2e/older_runtime.cc -L"$scratch/$version" -lcudart || fail "g++"
     passes "functions and structures of CUDA ${version%.0}" "$scratch/program"
     [ -x "$nvcc" ] || continue
     "$nvcc" -c -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o "$scratch/kernel.o" tests/programs/vector_add.cu || fail "nvcc"

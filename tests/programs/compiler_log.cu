@@ -1,17 +1,7 @@
 // compiler_log: what the compiler of PTX says about a load or a link reaches the buffers that the program gives it.
-#include <cuda.h>
 #include <string.h>
 
-#include "check.h"
-
-template <class F> static F entry(const char* name) {
-    void* p = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion(name, &p, 12000, cudaEnableDefault, &found));
-    REQUIRE(p && found == cudaDriverEntryPointSuccess);
-    return reinterpret_cast<F>(p);
-}
-#define DRIVER(call) REQUIRE((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 static const char broken[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n    ret }\n";
 static const char good[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n    ret;\n}\n";

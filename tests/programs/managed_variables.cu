@@ -1,6 +1,7 @@
 // managed_variables: __managed__ variables, which the CPU and kernels take turns to read and write: numbers, an array,
 // one that a kernel reaches by its name and by a pointer, in streams and in graphs.
 #include <cstring>
+#include <vector>
 
 #include "check.h"
 
@@ -94,6 +95,19 @@ int main() {
     for (int i = 0; i < 3000; ++i) REQUIRE(values[i] == (i < 100 ? 0 : 3));
     CHECK(cudaMemcpyFromSymbol(ones, values, sizeof ones));
     REQUIRE(ones[99] == 0 && ones[100] == 3);
+
+    // With no pinned memory left, where that ends within a gibibyte.
+    std::vector<void*> taken;
+    for (size_t bytes = 16 << 20; bytes >= 4096;) {
+        void* p;
+        if (taken.size() == 64 || cudaHostAlloc(&p, bytes, 0) != cudaSuccess) bytes /= 2, (void)cudaGetLastError();
+        else taken.push_back(p);
+    }
+    counter = 7;
+    count<<<1, 1>>>(1);
+    CHECK(cudaDeviceSynchronize());
+    REQUIRE(counter == 8);
+    for (void* p : taken) CHECK(cudaFreeHost(p));
     std::printf("variables of the CPU and the GPU\nPASSED\n");
     return 0;
 }

@@ -1,24 +1,12 @@
 // older_driver: programs of CUDA 12 and older ask for the driver's functions as they were then, by name and version
 // (cuGetProcAddress), and get functions with the parameters of those days.
-#include <cuda.h>
 #include <cudaTypedefs.h>
 
 #include <cstring>
 
-#include "check.h"
-
-#define DRIVER(call) REQUIRE((call) == CUDA_SUCCESS)
+#include "driver.h"
 
 using Instantiate = CUresult (*)(CUgraphExec*, CUgraph, CUgraphNode*, char*, size_t);  // until CUDA 11.3
-
-template <class F> static F entry(const char* name, unsigned version) {
-    void* p = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion(name, &p, version, cudaEnableDefault, &found));
-    if (!p || found != cudaDriverEntryPointSuccess) printf("%s of %u: %d\n", name, version, (int)found);
-    REQUIRE(p && found == cudaDriverEntryPointSuccess);
-    return reinterpret_cast<F>(p);
-}
 
 __global__ void add(int* p, int n) { *p += n; }
 

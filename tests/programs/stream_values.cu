@@ -1,21 +1,9 @@
 // stream_values: a stream waits for a word of memory and writes words (cuStreamWaitValue32 and its kin), in the host's
 // memory and in the device's, one by one and in batches.
-#include <cuda.h>
-
 #include <chrono>
 #include <thread>
 
-#include "check.h"
-
-#define DRIVER(call) REQUIRE((call) == CUDA_SUCCESS)
-
-template <class F> static F entry(const char* name) {
-    void* p = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion(name, &p, 12000, cudaEnableDefault, &found));
-    REQUIRE(p && found == cudaDriverEntryPointSuccess);
-    return reinterpret_cast<F>(p);
-}
+#include "driver.h"
 
 int main() {
     const auto wait32 = entry<decltype(&cuStreamWaitValue32)>("cuStreamWaitValue32");
