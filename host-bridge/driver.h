@@ -7,29 +7,24 @@
 #include "shm-device/commands.h"
 
 // What the worker calls beside the rows of the command table.
-#define BARCUDA_DRIVER_EXTRAS(X)                                                                                       \
-    X(cuInit)                                                                                                          \
-    X(cuModuleUnload)                                                                                                  \
-    X(cuLibraryUnload) X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName)   \
-        X(cuDeviceGetUuid_v2) X(cuDeviceGetPCIBusId) X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuCtxCreate_v4)  \
-            X(cuCtxSetCurrent) X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuLaunchKernel)                        \
-                X(cuLaunchCooperativeKernel) X(cuModuleLoadDataEx) X(cuLibraryLoadData) X(cuFuncGetParamInfo)          \
-                    X(cuKernelGetParamInfo) X(cuPointerGetAttributes) X(cuLaunchHostFunc) X(cuStreamAddCallback)       \
-                        X(cuGraphAddHostNode) X(cuGraphHostNodeSetParams) X(cuGraphExecHostNodeSetParams)              \
-                            X(cuGraphHostNodeGetParams) X(cuGraphAddKernelNode_v2) X(cuGraphKernelNodeSetParams_v2)    \
-                                X(cuGraphExecKernelNodeSetParams_v2) X(cuGraphKernelNodeGetParams_v2)                  \
-                                    X(cuGraphKernelNodeGetAttribute) X(cuGraphKernelNodeSetAttribute)                  \
-                                        X(cuStreamGetAttribute) X(cuStreamSetAttribute) X(cuStreamGetCaptureInfo_v3)   \
-                                            X(cuThreadExchangeStreamCaptureMode) X(cuGraphExecUpdate_v2)               \
-                                                X(cuModuleEnumerateFunctions) X(cuLibraryEnumerateKernels)             \
-                                                    X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)                  \
-                                                        X(cuDeviceGetGraphMemAttribute)                                \
-                                                            X(cuDeviceSetGraphMemAttribute) X(cuLinkCreate_v2)         \
-                                                                X(cuLinkAddData_v2) X(cuLinkComplete)                  \
-                                                                    X(cuDevicePrimaryCtxRetain)                        \
-                                                                        X(cuDevicePrimaryCtxReset_v2) X(cuFuncGetName) \
-                                                                            X(cuKernelGetName) X(cuMemFree_v2)         \
-                                                                                X(cuStreamSynchronize)
+// clang-format off
+#define BARCUDA_DRIVER_EXTRAS(X)                                                                          \
+    X(cuInit) X(cuModuleUnload) X(cuLibraryUnload) X(cuDriverGetVersion) X(cuGetErrorName)                \
+    X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetUuid_v2) X(cuDeviceGetPCIBusId)    \
+    X(cuDeviceTotalMem_v2) X(cuDeviceGetAttribute) X(cuCtxCreate_v4) X(cuCtxSetCurrent)                   \
+    X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuLaunchKernel) X(cuLaunchCooperativeKernel)         \
+    X(cuModuleLoadDataEx) X(cuLibraryLoadData) X(cuFuncGetParamInfo) X(cuKernelGetParamInfo)              \
+    X(cuPointerGetAttributes) X(cuLaunchHostFunc) X(cuStreamAddCallback) X(cuGraphAddHostNode)            \
+    X(cuGraphHostNodeSetParams) X(cuGraphExecHostNodeSetParams) X(cuGraphHostNodeGetParams)               \
+    X(cuGraphAddKernelNode_v2) X(cuGraphKernelNodeSetParams_v2) X(cuGraphExecKernelNodeSetParams_v2)      \
+    X(cuGraphKernelNodeGetParams_v2) X(cuGraphKernelNodeGetAttribute) X(cuGraphKernelNodeSetAttribute)    \
+    X(cuStreamGetAttribute) X(cuStreamSetAttribute) X(cuStreamGetCaptureInfo_v3)                          \
+    X(cuThreadExchangeStreamCaptureMode) X(cuGraphExecUpdate_v2) X(cuModuleEnumerateFunctions)            \
+    X(cuLibraryEnumerateKernels) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)                        \
+    X(cuDeviceGetGraphMemAttribute) X(cuDeviceSetGraphMemAttribute) X(cuLinkCreate_v2)                    \
+    X(cuLinkAddData_v2) X(cuLinkComplete) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)       \
+    X(cuFuncGetName) X(cuKernelGetName) X(cuMemFree_v2) X(cuStreamSynchronize)
+// clang-format on
 
 namespace barcuda {
 

@@ -154,7 +154,6 @@
     X(cuProfilerStop,                                 call)
 
 #define BARCUDA_INNER(X)                                                                               \
-    X(cuDevicePrimaryCtxRelease_v2,                   call, in)                                        \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
     X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \
     X(cuMemcpyHtoDAsync_v2,                           post, device<2>, region<2>, in, use)             \
