@@ -217,7 +217,11 @@ Texel sample_level(const TextureObject& texture, const Level& level, SamplePoint
         return Neighbours(between(coordinate, size, normalized), size, texture.borders[static_cast<std::size_t>(k)],
                           texture.normalized);
     };
-    const Neighbours x = along(at.x, level.width, 0), y = has_y ? along(at.y, level.height, 1) : Neighbours{},
+    // A line is the only row of two dimensions, sampled at y = 0: half a row before the middle of the row. Other modes
+    // find the same row there.
+    const bool beside_row = !has_y && texture.borders[1] == Border::border;
+    const Neighbours x = along(at.x, level.width, 0),
+                     y = has_y || beside_row ? along(has_y ? at.y : 0, level.height, 1) : Neighbours{},
                      z = has_z ? along(at.z, level.depth, 2) : Neighbours{};
     float sum[4] = {};
     for (int dz = 0; dz < 2; ++dz)

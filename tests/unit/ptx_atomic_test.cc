@@ -39,12 +39,12 @@ constexpr u64 sum = u64{n} * (n + 1) / 2;
 }  // namespace
 
 TEST(PtxAtomic, TwoWordsAreSwappedAsOne) {
-    // w:v is the pair that was seen; both of its halves grow together
+    // u:d is the pair that is expected, w:l the one that was seen; both halves grow together
     const std::string loop =
-        ".reg .b128 o, b, e; .reg .b64 l, h; .reg .pred q; mov.b64 d, 0; mov.b64 h, 0;"
-        "LOOP: mov.b128 b, {d, h}; add.u64 l, d, 1; add.u64 w, h, 2; mov.b128 e, {l, w};"
+        ".reg .b128 o, b, e; .reg .b64 l, u; .reg .pred q; mov.b64 d, 0; mov.b64 u, 0;"
+        "LOOP: mov.b128 b, {d, u}; add.u64 l, d, 1; add.u64 w, u, 2; mov.b128 e, {l, w};"
         "atom.global.cas.b128 o, [%rd2], b, e; mov.b128 {l, w}, o; setp.eq.u64 %p, l, d; "
-        "setp.eq.and.u64 q, w, h, %p; mov.b64 d, l; mov.b64 h, w; @!q bra LOOP;"
+        "setp.eq.and.u64 q, w, u, %p; mov.b64 d, l; mov.b64 u, w; @!q bra LOOP;"
         "mov.b64 d, w; mov.u64 %rd4, %rd2; exit;";
     const auto pair = contend<u64>(loop, 0).second;
     EXPECT_EQ(pair[0], n);

@@ -72,6 +72,13 @@ TEST_F(PtxParser, NamesInAnInnerScopeHideOuterOnes) {
               "no error");
 }
 
+TEST_F(PtxParser, AScopeHasANameOnce) {
+    EXPECT_TRUE(mentions(error_of(kernel(".reg .b64 h;\n.reg .b16 h;")), "ptx line 8: cannot read a second 'h'"));
+    EXPECT_TRUE(mentions(error_of(kernel(".reg .b32 %r<2>;")), "a second '%r'"));
+    EXPECT_TRUE(mentions(error_of(kernel(".reg .b32 h; .shared .b32 h;")), "a second 'h'"));
+    EXPECT_EQ(error_of(kernel(".reg .b64 %r; mov.b64 %r, 1; mov.b32 %r1, 1;")), "no error");
+}
+
 TEST_F(PtxParser, TellsTheLineOfWhatItCannotRead) {
     int code = 0;
     EXPECT_EQ(error_of(header + "\n.bogus x;", &code), "ptx line 5: cannot read '.bogus'");

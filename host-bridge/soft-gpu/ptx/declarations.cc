@@ -124,14 +124,19 @@ std::vector<Variable> Parser::formals() {
     return list;
 }
 
+void Parser::enter(std::string_view name, const Name& what, int line) {
+    auto& names = what.count < 0 ? scopes_.back().ones : scopes_.back().ranges;
+    if (!names.try_emplace(name, what).second) throw invalid(line, "a second '" + std::string(name) + "'");
+}
+
 int Parser::declare(Variable v) {
     const int index = static_cast<int>(f_->variables.size());
     if (v.space == Space::reg) {
         v.reg = static_cast<int>(f_->registers.size());
         f_->registers.push_back(v.type);
-        scopes_.back()[v.name] = {true, v.reg, -1};
+        enter(v.name, {true, v.reg, -1}, v.line);
     } else {
-        scopes_.back()[v.name] = {false, index, -1};
+        enter(v.name, {false, index, -1}, v.line);
     }
     f_->variables.push_back(std::move(v));
     return index;
@@ -144,6 +149,7 @@ void Parser::registers() {
         throw refused(token_.line, "registers of type '." + std::string(token_.view) + "'");
     advance();
     do {
+        const int line = token_.line;
         const auto name = identifier();
         const int first = static_cast<int>(f_->registers.size());
         int count = -1;
@@ -154,7 +160,7 @@ void Parser::registers() {
             expect('>');
         }
         f_->registers.resize(f_->registers.size() + static_cast<std::size_t>(count < 0 ? 1 : count), *type);
-        scopes_.back()[name] = {true, first, count};
+        enter(name, {true, first, count}, line);
     } while (accept(','));
     expect(';');
 }

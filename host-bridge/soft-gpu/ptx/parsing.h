@@ -12,7 +12,9 @@ struct Name {
     bool reg = false;
     int first = 0, count = -1;
 };  // count -1: one; else a range "%r<count>"
-using Scope = std::unordered_map<std::string_view, Name>;
+struct Scope {
+    std::unordered_map<std::string_view, Name> ones, ranges;
+};
 
 constexpr std::size_t max_bytes = std::size_t{1} << 40;  // of one variable: beyond it sizes would overflow
 
@@ -64,6 +66,7 @@ class Parser {
     Initializer value();
     std::vector<Variable> formals();
     int declare(Variable v);
+    void enter(std::string_view name, const Name& what, int line);
     void registers();
     void performance(Function& f);
 

@@ -89,10 +89,10 @@ const Name* Parser::find(std::string_view name, int* index) const {
     while (split > 0 && name[split - 1] >= '0' && name[split - 1] <= '9') --split;
     const auto prefix = name.substr(0, split), suffix = name.substr(split);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-        if (const auto at = scope->find(name); at != scope->end() && at->second.count < 0)
+        if (const auto at = scope->ones.find(name); at != scope->ones.end())
             return *index = at->second.first, &at->second;
         if (suffix.empty() || suffix.size() > 8) continue;
-        if (const auto at = scope->find(prefix); at != scope->end() && at->second.count >= 0) {
+        if (const auto at = scope->ranges.find(prefix); at != scope->ranges.end()) {
             const int n = digits(suffix);
             if (n < at->second.count) return *index = at->second.first + n, &at->second;
         }

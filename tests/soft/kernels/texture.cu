@@ -96,10 +96,12 @@ static cudaArray_t array_of(const int (&size)[3], int dimensions, unsigned flags
     CHECK(cudaMemcpy3D(&copy));
     return array;
 }
+// `modes`: how many dimensions get the mode; the others stay what a zeroed descriptor says.
 static cudaTextureObject_t texture_of(const cudaResourceDesc& resource, cudaTextureAddressMode mode, bool linear,
-                                      bool normalized, cudaTextureReadMode read = cudaReadModeElementType) {
+                                      bool normalized, cudaTextureReadMode read = cudaReadModeElementType,
+                                      int modes = 2) {
     cudaTextureDesc d = {};
-    for (auto& m : d.addressMode) m = mode;
+    for (int k = 0; k < modes; ++k) d.addressMode[k] = mode;
     d.filterMode = linear ? cudaFilterModeLinear : cudaFilterModePoint;
     d.readMode = read;
     d.normalizedCoords = normalized;
@@ -140,7 +142,8 @@ void every_mode() {
             const cudaArray_t array = array_of(size, dimensions);
             for (int m = 0; m < (normalized ? 4 : 2); ++m)
                 for (const bool linear : {false, true}) {
-                    const auto t = texture_of(resource_of(array), modes[m], linear, normalized);
+                    const auto t = texture_of(resource_of(array), modes[m], linear, normalized, cudaReadModeElementType,
+                                              dimensions);
                     fetch<<<samples / 64, 64>>>(t, dimensions, at, out);
                     finish();
                     char what[64];
@@ -168,6 +171,23 @@ void every_mode() {
         CHECK(cudaDestroyTextureObject(t));
         CHECK(cudaFreeArray(layers));
     }
+}
+
+// The texture unit samples a line as the only row of two dimensions, at y = 0, which lies half a row before the row's
+// middle: where the mode of the second dimension is border, half of every linear sample is the border's.
+void a_line_between_borders() {
+    float* out = common<float>(samples);
+    float3* at = points(false);
+    const int size[3] = {width, 1, 1};
+    const cudaArray_t array = array_of(size, 1);
+    const auto t = texture_of(resource_of(array), cudaAddressModeBorder, true, false, cudaReadModeElementType, 2);
+    fetch<<<samples / 64, 64>>>(t, 1, at, out);
+    finish();
+    compare("1D, border on all sides, linear", out, 0.25f, [&](int i) {
+        return sampled(size, 1, {at[i].x, 0, 0}, true, cudaAddressModeBorder, texel) / 2;
+    });
+    CHECK(cudaDestroyTextureObject(t));
+    CHECK(cudaFreeArray(array));
 }
 
 // ---- formats, plain memory, gathers
@@ -245,8 +265,11 @@ __global__ void surfaces(cudaSurfaceObject_t one, cudaSurfaceObject_t two, cudaS
     out[64 + i] = v.x + v.y * 100 + v.z * 10000 + v.w * 0.25f;
     out[128 + i] = surf3Dread<u16>(three, y * 2, x, 2);
     out[192 + i] = surf2DLayeredread<int>(layers, y * 4, x, 1);
-    out[256 + i] = surf2Dread<float4>(two, (x - 4) * 16, y, cudaBoundaryModeZero).x +
-                   surf2Dread<float4>(two, (x + 100) * 16, y + 100, cudaBoundaryModeClamp).x;
+    // All four numbers of what is clamped: where only the first is used, ptxas reads no more than that, and the last 4
+    // bytes of the row are not the last 16.
+    v = surf2Dread<float4>(two, (x + 100) * 16, y + 100, cudaBoundaryModeClamp);
+    out[256 + i] =
+        surf2Dread<float4>(two, (x - 4) * 16, y, cudaBoundaryModeZero).x + v.x + v.y * 10 + v.z * 100 + v.w * 1000;
 }
 template <class T> cudaSurfaceObject_t surface(cudaExtent extent, unsigned flags) {
     cudaArray_t array;
@@ -269,11 +292,13 @@ void every_surface() {
     });
     all_are("a surface of three", out + 128, 64, [](int i) { return i / 8 + 8.f * (i % 8) + 128; });
     all_are("a layer of a surface", out + 192, 64, [](int i) { return static_cast<float>(i / 8 - i % 8); });
-    all_are("beyond the edge of a surface", out + 256, 64, [](int i) { return (i % 8 < 4 ? 0.f : i % 8 - 4) + 7; });
+    all_are("beyond the edge of a surface", out + 256, 64,
+            [](int i) { return (i % 8 < 4 ? 0.f : i % 8 - 4) + 7 + 70 + 4900 + 77000; });
 }
 
 int main() {
     every_mode();
+    a_line_between_borders();
     every_format();
     every_surface();
     return verdict();
