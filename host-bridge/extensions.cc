@@ -107,6 +107,10 @@ CUresult launch(CUfunction function, Shape s, CUstream stream, const void* param
                                               s.block[2], s.shared_bytes, stream, each);
 }
 
+CUresult try_launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
+    return launch(function, shape, stream, parameters, bytes);
+}
+
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream) {
     return driver().cuMemcpyHtoDAsync_v2(to, bytes, size,
                                          stream);  // from pageable memory: staged before the call returns
@@ -192,6 +196,10 @@ CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* 
 
 CUresult describe_function(CUfunction function, FunctionInfo* info) {
     if (CUresult r = describe(function, info, driver().cuFuncGetParamInfo); r != CUDA_SUCCESS) return r;
+    if (CUresult r = driver().cuFuncGetAttribute(&info->max_dynamic_shared,
+                                                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
+        r != CUDA_SUCCESS)
+        return r;
     return driver().cuFuncGetAttribute(&info->max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
 }
 

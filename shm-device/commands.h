@@ -48,10 +48,8 @@
     X(cuKernelGetFunction,                            call, part<1>, use)                                 \
     X(cuKernelGetLibrary,                             call, give, use)                                 \
     X(cuKernelGetAttribute,                           call, out, in, use, in)                          \
-    X(cuKernelSetAttribute,                           call, in, in, use, in)                           \
     X(cuKernelSetCacheConfig,                         call, use, in, in)                               \
     X(cuFuncGetAttribute,                             call, out, in, use)                              \
-    X(cuFuncSetAttribute,                             call, use, in, in)                               \
     X(cuFuncSetCacheConfig,                           call, use, in)                                   \
     X(cuFuncGetModule,                              call, give, use) \
     X(cuFuncIsLoaded,                               call, out, use) \
@@ -155,6 +153,8 @@
 
 #define BARCUDA_INNER(X)                                                                               \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
+    X(cuKernelSetAttribute,                           call, in, in, use, in)                           \
+    X(cuFuncSetAttribute,                             call, use, in, in)                               \
     X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \
     X(cuMemcpyHtoDAsync_v2,                           post, device<2>, region<2>, in, use)             \
     X(cuMemcpyDtoHAsync_v2,                           post, region<2>, device<2>, in, use)             \
@@ -213,6 +213,7 @@
     X(write_fence,                                    post, use, in, in)                               \
     X(record_event,                                   post, use, use, in, in, in)                      \
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
+    X(try_launch,                                     call, use, in, use, blob<4>, in)                 \
     X(settle,                                         call, use)                                       \
     X(free_idle,                                      post, freed)                                     \
     X(unload_module,                                  call, drop)                                      \
@@ -280,9 +281,9 @@ inline constexpr std::array op_names{
 enum class How { call, post };
 
 // Whether a command gives the GPU something to do: all that is posted does, but for what only looks or tidies up. (What is
-// called has ended when its reply is there.)
+// called has ended when its reply is there, but for a launch.)
 constexpr bool is_work(Op op, How how) {
-    if (how != How::post) return false;
+    if (how != How::post) return op == Op::try_launch;
     switch (op) {
         case Op::write_fence:
         case Op::cuStreamDestroy_v2:

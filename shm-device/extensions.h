@@ -21,7 +21,8 @@ struct FunctionInfo {  // what the guest needs to pack a launch and to refuse a 
     std::uint32_t parameter_count;
     std::uint32_t parameter_bytes;  // offset + size of the last one
     std::int32_t max_threads_per_block;
-    std::int32_t prints;  // its module may print: synchronizing calls must collect output
+    std::int32_t max_dynamic_shared;  // bytes of a block, as far as nobody raises it
+    std::int32_t prints;              // its module may print: synchronizing calls must collect output
     struct {
         std::uint16_t offset, size;
     } parameters[max_parameters];
@@ -33,6 +34,8 @@ CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value)
 CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint64_t offset, std::uint64_t value);
 
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes);
+// The same, answered: a launch that the driver may refuse.
+CUresult try_launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes);
 
 // Copies whose host side is not in the region: the bytes ride in the command or in its reply.
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream);
@@ -49,8 +52,8 @@ CUresult create_context(CUcontext* context, unsigned flags,
 CUresult retain_primary(CUcontext* context, CUdevice device);
 CUresult reset_primary(CUdevice device);
 
-// cuStreamSynchronize where there is nothing to wait for (it shows what kernels have printed), or where it is an error (in
-// a capture); else CUDA_ERROR_NOT_READY: the worker waits for no GPU.
+// cuStreamSynchronize where there is nothing to wait for (it shows what kernels have printed), or where it is an error
+// (in a capture); else CUDA_ERROR_NOT_READY: the worker waits for no GPU.
 CUresult settle(CUstream stream);
 
 // cuMemFree, as soon as the GPU has nothing to do: then nobody has to wait for it.

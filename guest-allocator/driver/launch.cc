@@ -1,5 +1,5 @@
-// launch.cc: launches. The parameters are packed here, as the function's own layout says, and ride in the command; a
-// launch that cannot work is refused here, since a posted one could only fail later.
+// launch.cc: launches. The parameters are packed here, as the function's own layout says, and ride in the command. A
+// posted launch could only fail later: one that the driver may refuse is answered.
 #include <string.h>
 
 #include "guest-allocator/command.h"
@@ -49,23 +49,32 @@ CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room
 
 namespace {
 
+bool may_be_refused(const FunctionFacts& f, const ext::Shape& s) {
+    std::uint64_t threads = 1;
+    for (unsigned b : s.block)
+        if (b == 0 || b > 1024) return true;
+        else threads *= b;
+    return threads > static_cast<std::uint64_t>(f.max_threads_per_block) || s.block[2] > 64 || !s.grid[0] ||
+           s.grid[0] > 0x7fffffff || !s.grid[1] || s.grid[1] > 65535 || !s.grid[2] || s.grid[2] > 65535 ||
+           !f.shared.allows(s.shared_bytes) || s.cooperative;  // whose blocks all have to run at once
+}
+
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
     CUresult error = CUDA_ERROR_INVALID_CONTEXT;
     if (!current_context()) return error;
     const FunctionFacts* f = facts(function, error);
     if (!f) return error;
-    std::uint64_t threads = 1;
-    for (unsigned b : shape.block) threads *= b;
-    if (threads == 0 || threads > static_cast<std::uint64_t>(f->max_threads_per_block)) return CUDA_ERROR_INVALID_VALUE;
-    if (!shape.grid[0] || !shape.grid[1] || !shape.grid[2] || shape.grid[0] > 0x7fffffff || shape.grid[1] > 65535 ||
-        shape.grid[2] > 65535 || shape.block[2] > 64)
-        return CUDA_ERROR_INVALID_VALUE;
     alignas(16) std::byte room[most_parameter_bytes];
     const void* packed = nullptr;
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
     const Mirrors mirrors(stream);
-    return command<Op::launch>(function, shape, stream, packed, bytes);
+    if (!may_be_refused(*f, shape)) [[likely]]
+        return command<Op::launch>(function, shape, stream, packed, bytes);
+    const SharedLimit::Time before = SharedLimit::now();
+    const CUresult r = command<Op::try_launch>(function, shape, stream, packed, bytes);
+    if (r == CUDA_SUCCESS && !f->shared.allows(shape.shared_bytes)) f->shared.learn(before, shape.shared_bytes);
+    return r;
 }
 
 }  // namespace

@@ -65,16 +65,20 @@ template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle
     if (!handle || !k) return error = CUDA_ERROR_INVALID_HANDLE, nullptr;
     if (const FunctionFacts* f = k->facts.load(std::memory_order_acquire)) return f;
     static thread_local ext::FunctionInfo info;
+    const SharedLimit::Time asked = SharedLimit::now();
     if ((error = command<describe>(handle, &info)) != CUDA_SUCCESS) return nullptr;
     if (info.prints) module_prints();
     const std::size_t n = info.parameter_count;
-    auto* fresh = static_cast<FunctionFacts*>(malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter)));
-    if (!fresh) return error = CUDA_ERROR_OUT_OF_MEMORY, nullptr;
-    *fresh = {info.parameter_count, info.parameter_bytes, info.max_threads_per_block};
+    void* room = malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter));
+    if (!room) return error = CUDA_ERROR_OUT_OF_MEMORY, nullptr;
+    auto* fresh = new (room) FunctionFacts{info.parameter_count,
+                                           info.parameter_bytes,
+                                           info.max_threads_per_block,
+                                           {asked, static_cast<unsigned>(info.max_dynamic_shared)}};
     for (std::size_t i = 0; i < n; ++i) fresh->parameters()[i] = {info.parameters[i].offset, info.parameters[i].size};
     const FunctionFacts* before = nullptr;
     if (k->facts.compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
-    free(fresh);
+    free(room);
     return before;
 }
 
@@ -176,6 +180,19 @@ CU cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
     if (!mode) return CUDA_ERROR_INVALID_VALUE;
     *mode = CU_MODULE_LAZY_LOADING;
     return CUDA_SUCCESS;
+}
+
+CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    const SharedLimit::Time before = SharedLimit::now();
+    CUresult r = command<Op::cuFuncSetAttribute>(function, attribute, value), unknown;
+    if (r != CUDA_SUCCESS || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return r;
+    if (const FunctionFacts* f = facts(function, unknown)) f->shared.learn(before, static_cast<unsigned>(value));
+    return r;
+}
+CU cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+    const CUresult r = command<Op::cuKernelSetAttribute>(attribute, value, kernel, device);
+    SharedLimit::set_somewhere();
+    return r;
 }
 
 CU cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* size) {

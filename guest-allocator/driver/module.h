@@ -2,16 +2,40 @@
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 
 namespace barcuda {
 
+// How much dynamic shared memory the driver is known to allow a block of a function: a number and its time, since what
+// the program sets for a kernel may hold for any function.
+class SharedLimit {
+  public:
+    using Time = std::uint32_t;
+    static Time now() noexcept { return time.load(std::memory_order_acquire); }
+    static void set_somewhere() noexcept { time.fetch_add(1, std::memory_order_acq_rel); }
+
+    SharedLimit(Time when, unsigned bytes) noexcept { learn(when, bytes); }
+    void learn(Time when, unsigned bytes) noexcept {
+        known_.store(std::uint64_t{when} << 32 | bytes, std::memory_order_relaxed);
+    }
+    bool allows(unsigned bytes) const noexcept {
+        const std::uint64_t known = known_.load(std::memory_order_relaxed);
+        return bytes == 0 || (bytes <= static_cast<unsigned>(known) && known >> 32 == now());
+    }
+
+  private:
+    std::atomic<std::uint64_t> known_;
+    static inline std::atomic<Time> time{0};
+};
+
 struct FunctionFacts {
     std::uint32_t parameter_count;
     std::uint32_t parameter_bytes;  // offset + size of the last one
     int max_threads_per_block;
+    mutable SharedLimit shared;
 
     struct Parameter {
         std::uint16_t offset, size;

@@ -10,39 +10,12 @@
 using namespace barcuda::runtime;
 
 namespace barcuda::runtime {
-namespace {
-
-// The driver calls every bad argument an invalid value; the runtime has a name of its own for a shape that no kernel
-// can have on this device. Looked at only after a refusal.
-[[gnu::cold]] cudaError_t refused(CUresult result, const dim3& grid, const dim3& block) {
-    if (result != CUDA_ERROR_INVALID_VALUE) return record(result);
-    CUdevice device = 0;
-    if (cuCtxGetDevice(&device) != CUDA_SUCCESS) return record(result);
-    auto within = [&](unsigned size, CUdevice_attribute most) {
-        int limit = 0;
-        cuDeviceGetAttribute(&limit, most, device);
-        return size > 0 && size <= static_cast<unsigned>(limit);
-    };
-    bool possible =
-        within(grid.x, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) && within(grid.y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y) &&
-        within(grid.z, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z) && within(block.x, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) &&
-        within(block.y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y) && within(block.z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z) &&
-        within(block.x * block.y * block.z, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    return record(possible ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration);
-}
-
-cudaError_t answer(CUresult result, const dim3& grid, const dim3& block) {
-    return result == CUDA_SUCCESS ? cudaSuccess : refused(result, grid, block);
-}
-
-}  // namespace
 
 cudaError_t launch(CUfunction function, const dim3& grid, const dim3& block, void** arguments, std::size_t shared,
                    cudaStream_t stream) {
     if (shared > UINT32_MAX) return record(cudaErrorInvalidValue);
-    return answer(cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                 static_cast<unsigned>(shared), stream, arguments, nullptr),
-                  grid, block);
+    return record(cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                 static_cast<unsigned>(shared), stream, arguments, nullptr));
 }
 
 CUlaunchConfig driver_config(const cudaLaunchConfig_t& config) {
@@ -117,9 +90,8 @@ API cudaLaunchCooperativeKernel(const void* symbol, dim3 grid, dim3 block, void*
     CUfunction function = nullptr;
     if (cudaError_t error = function_of(symbol, &function)) return record(error);
     if (shared > UINT32_MAX) return record(cudaErrorInvalidValue);
-    return answer(cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                            static_cast<unsigned>(shared), stream, arguments),
-                  grid, block);
+    return record(cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                            static_cast<unsigned>(shared), stream, arguments));
 }
 
 API cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* symbol, void** arguments) {
@@ -127,7 +99,7 @@ API cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* symbol, vo
     CUfunction function = nullptr;
     if (cudaError_t error = function_of(symbol, &function)) return record(error);
     CUlaunchConfig driver = driver_config(*config);
-    return answer(cuLaunchKernelEx(&driver, function, arguments, nullptr), config->gridDim, config->blockDim);
+    return record(cuLaunchKernelEx(&driver, function, arguments, nullptr));
 }
 
 API cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

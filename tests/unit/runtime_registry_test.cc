@@ -150,12 +150,12 @@ TEST_F(RuntimeRegistry, SaysThatAKernelMissingFromItsCodeIsInvalidAtTheLaunch) {
     EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(&other_stub, 1, 1, nullptr, 0, nullptr));
 }
 
-TEST_F(RuntimeRegistry, SaysThatABlockOrGridThatNoKernelCanHaveIsAnInvalidConfiguration) {
+TEST_F(RuntimeRegistry, SaysThatABlockOrGridThatNoKernelCanHaveIsAnInvalidValue) {
     void* data = nullptr;
     void* arguments[] = {&data};
-    EXPECT_EQ(cudaErrorInvalidConfiguration, cudaLaunchKernel(&stub, 1, 1025, arguments, 0, nullptr));
-    EXPECT_EQ(cudaErrorInvalidConfiguration, cudaLaunchKernel(&stub, 0, 32, arguments, 0, nullptr));
-    EXPECT_EQ(cudaErrorInvalidConfiguration, cudaLaunchKernel(&stub, {1, 70000, 1}, 32, arguments, 0, nullptr));
+    EXPECT_EQ(cudaErrorInvalidValue, cudaLaunchKernel(&stub, 1, 1025, arguments, 0, nullptr));
+    EXPECT_EQ(cudaErrorInvalidValue, cudaLaunchKernel(&stub, 0, 32, arguments, 0, nullptr));
+    EXPECT_EQ(cudaErrorInvalidValue, cudaLaunchKernel(&stub, {1, 70000, 1}, 32, arguments, 0, nullptr));
 }
 
 TEST_F(RuntimeRegistry, SaysThatMoreSharedMemoryThanThereIsIsAnInvalidValue) {

@@ -37,7 +37,7 @@ void check_shape(const Function& function, const LaunchConfig& config) {
         require(bx == static_cast<unsigned>(info.required_block[0]) &&
                 by == static_cast<unsigned>(std::max(info.required_block[1], 1)) &&
                 bz == static_cast<unsigned>(std::max(info.required_block[2], 1)));
-    require(threads <= static_cast<unsigned>(info.max_threads_per_block), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    require(threads <= static_cast<unsigned>(info.max_threads_per_block));
     require(config.dynamic_shared_bytes <= static_cast<std::size_t>(function.max_dynamic_shared.load()));
     if (config.cooperative) {
         Limits limits;

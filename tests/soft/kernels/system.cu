@@ -94,6 +94,6 @@ int main() {
             return cudaDeviceSynchronize() == cudaSuccess ? error : 255;
         },
         &status);
-    HOLDS(status == cudaErrorInvalidConfiguration);
+    HOLDS(status == cudaErrorInvalidValue);
     return verdict();
 }
