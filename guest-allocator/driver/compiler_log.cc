@@ -28,11 +28,12 @@ CompilerLogs::CompilerLogs(unsigned count, CUjit_option* options, void** values)
 
 template <class Ask> void CompilerLogs::fill(const Buffer& buffer, Ask ask) noexcept {
     if (!buffer.text) return;
-    const std::size_t room = std::min<std::size_t>(buffer.room - 1, 32 << 10);  // as much as a reply carries
+    const std::size_t room = std::min<std::size_t>(buffer.room, 32 << 10);  // as much as a reply carries
     std::uint64_t used = 0;
-    if (room == 0 || ask(buffer.text, room, &used) != CUDA_SUCCESS) used = 0;
-    buffer.text[used] = 0;
-    if (buffer.used) *buffer.used = reinterpret_cast<void*>(used);
+    if (ask(buffer.text, room, &used) != CUDA_SUCCESS) used = 0;
+    buffer.text[std::min<std::size_t>(used, room - 1)] = 0;
+    if (buffer.used)  // CUDA counts no NUL, but of a text that did not fit all of the buffer
+        *buffer.used = reinterpret_cast<void*>(used);
 }
 
 void CompilerLogs::fetch() const noexcept {

@@ -17,6 +17,7 @@ struct Logs {
         memcpy(values, v, sizeof v);
     }
     size_t errors() const { return (unsigned)(size_t)values[0]; }
+    size_t infos() const { return (unsigned)(size_t)values[3]; }
 };
 
 int main() {
@@ -37,21 +38,21 @@ int main() {
 
     Logs enough(1000);  // a line, and why
     REQUIRE(load(&module, broken, 5, enough.options, enough.values) == CUDA_ERROR_INVALID_PTX);
-    REQUIRE(strstr(enough.error, "line 6") && enough.errors() >= strlen(enough.error));
+    REQUIRE(strstr(enough.error, "line 6") && enough.errors() == strlen(enough.error));
     printf("%s\n", enough.error);
 
-    Logs small(12);  // as much as there is room for, and nothing behind it
+    Logs small(12);  // as much as there is room for, and nothing behind it; its size is then all of the room
     REQUIRE(load(&module, broken, 5, small.options, small.values) == CUDA_ERROR_INVALID_PTX);
-    REQUIRE(memchr(small.error, 0, 12) && small.error[12] == '#' &&
-            strncmp(small.error, enough.error, strlen(small.error)) == 0);
+    REQUIRE(strlen(small.error) == 11 && small.error[12] == '#' && strncmp(small.error, enough.error, 11) == 0);
+    REQUIRE(small.errors() == 12);
 
-    Logs none(0);
+    Logs none(0);  // (a GPU's driver writes a NUL all the same)
     REQUIRE(load(&module, broken, 5, none.options, none.values) == CUDA_ERROR_INVALID_PTX);
-    REQUIRE(none.error[0] == '#' && none.errors() == 0);
+    REQUIRE(none.errors() == 0 && none.error[1] == '#');
 
-    Logs fine(1000, 1);  // no error: an empty log of errors, and what there is to say about the kernel
+    Logs fine(1000, 1);  // no error: an empty log of errors, and about the kernel as much as there is to say at a load
     DRIVER(load(&module, good, 5, fine.options, fine.values));
-    REQUIRE(fine.error[0] == 0 && strchr(fine.info, 'k'));
+    REQUIRE(fine.error[0] == 0 && fine.errors() == 0 && fine.infos() == strlen(fine.info));
     DRIVER(unload(module));
 
     Logs whole(1000);
@@ -65,11 +66,19 @@ int main() {
     REQUIRE(r == CUDA_ERROR_INVALID_PTX && strstr(linked.error, "line 6"));
     DRIVER(destroy(link));
 
-    Logs again(1000);  // the buffers of one link are not another's
+    Logs again(1000, 1);  // the buffers of one link are not another's
     DRIVER(create(5, again.options, again.values, &link));
     DRIVER(add(link, CU_JIT_INPUT_PTX, (void*)good, sizeof good, "good", 0, nullptr, nullptr));
     DRIVER(complete(link, &image, &bytes));
-    REQUIRE(again.error[0] == 0);
+    REQUIRE(again.error[0] == 0 && again.errors() == 0);
+    REQUIRE(strstr(again.info, "'k'") && again.infos() == strlen(again.info));
+    DRIVER(destroy(link));
+
+    Logs brief(12, 1);
+    DRIVER(create(5, brief.options, brief.values, &link));
+    DRIVER(add(link, CU_JIT_INPUT_PTX, (void*)good, sizeof good, "good", 0, nullptr, nullptr));
+    DRIVER(complete(link, &image, &bytes));
+    REQUIRE(strncmp(brief.info, again.info, 11) == 0 && brief.info[11] == 0 && brief.infos() == 12);
     DRIVER(destroy(link));
     printf("PASSED\n");
     return 0;

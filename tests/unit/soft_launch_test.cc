@@ -236,7 +236,7 @@ TEST_F(SoftLaunch, ALogThatIsTooLongForItsBufferIsCut) {
     SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, "nonsense", 2, options, values));
     EXPECT_STREQ("ptx ", text);
     EXPECT_EQ('f', text[5]);  // beyond the buffer
-    EXPECT_EQ(4u, reinterpret_cast<std::size_t>(values[1]));
+    EXPECT_EQ(5u, reinterpret_cast<std::size_t>(values[1])) << "all of the room";
     values[1] = nullptr;  // no room at all
     text[0] = 'z';
     SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, "nonsense", 2, options, values));

@@ -84,7 +84,7 @@ CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
         try {  // what cannot be loaded is said now, as a linker does
             barcuda::soft::Limits limits;
             limits.compute_capability = Driver::get().settings.compute_capability();
-            barcuda::soft::Program::load(linker->text, limits, Driver::get().space);
+            linker->log.needs(*barcuda::soft::Program::load(linker->text, limits, Driver::get().space));
         } catch (const barcuda::soft::Error& error) {
             linker->log.error(error.message);
             throw;

@@ -33,11 +33,13 @@ void JitLog::write(const std::string& text, char* buffer, std::size_t size, void
     const std::size_t length = std::min(text.size(), size - 1);
     std::memcpy(buffer, text.data(), length);
     buffer[length] = '\0';
-    if (filled) *filled = reinterpret_cast<void*>(length);
+    if (filled)
+        *filled = reinterpret_cast<void*>(std::min(text.size(), size));  // of a text that is cut, all of the room
 }
 
 // As ptxas -v does: what a thread and a block of each kernel need.
-static std::string needs(const Program& program) {
+void JitLog::needs(const Program& program) {
+    if (!verbose_ || !info_) return;
     std::string text;
     for (const std::string& name : program.kernel_names()) {
         const KernelInfo& k = *program.kernel(name);
@@ -45,7 +47,7 @@ static std::string needs(const Program& program) {
                 std::to_string(k.local_bytes) + " bytes of local memory, " + std::to_string(k.static_shared_bytes) +
                 " bytes of shared memory, " + std::to_string(k.parameter_bytes) + " bytes of parameters\n";
     }
-    return text;
+    info(text);
 }
 
 std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Context> context, JitLog& log) {
@@ -63,7 +65,7 @@ std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Cont
         log.error(error.message);
         throw;
     }
-    if (log.verbose()) log.info(needs(*module->program));
+    log.needs(*module->program);
     module->context = std::move(context);
     for (const std::string& name : module->program->kernel_names()) {
         const auto function = std::make_shared<Function>(*module, *module->program->kernel(name));

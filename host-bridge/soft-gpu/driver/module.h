@@ -43,7 +43,7 @@ class JitLog {
     JitLog(unsigned count, CUjit_option* options, void** values);
     void error(const std::string& text) { write(text, error_, error_size_, error_filled_); }
     void info(const std::string& text) { write(text, info_, info_size_, info_filled_); }
-    bool verbose() const { return verbose_ && info_; }
+    void needs(const Program& program);  // where it is asked for
 
   private:
     static void write(const std::string& text, char* buffer, std::size_t size, void** filled);
