@@ -9,6 +9,7 @@
 #include <new>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/fence.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
@@ -98,7 +99,10 @@ CUresult Client::ended() noexcept {
 
 CUresult Client::take_error() noexcept {
     barcuda_status& s = status();
-    if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) return sticky;
+    if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) {
+        if (sticky == CUDA_ERROR_ASSERT) show_assert();
+        return sticky;
+    }
     const std::uint64_t failures = observe(s.posted_count);
     if (failures_seen_.exchange(failures, std::memory_order_relaxed) == failures) return CUDA_SUCCESS;
     return static_cast<CUresult>(observe(s.posted_error));

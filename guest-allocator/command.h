@@ -4,6 +4,7 @@
 #include "guest-allocator/client.h"
 #include "guest-allocator/context.h"
 #include "guest-allocator/driver/streams.h"
+#include "guest-allocator/fence.h"
 #include "shm-device/commands.h"
 #include "shm-device/trace.h"
 
@@ -45,6 +46,8 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
                 if (result == CUDA_SUCCESS) (std::get<I>(parameters).receive(r, arguments, *client), ...);
             }
             client->queue().finish(ticket);
+            if (result == CUDA_ERROR_ASSERT && op != Op::take_output) [[unlikely]]
+                show_assert();
             if (result != CUDA_SUCCESS) (std::get<I>(parameters).failed(*client), ...);
             return result;
         }

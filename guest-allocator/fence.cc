@@ -177,12 +177,22 @@ CUresult show_and_tell(CUstream stream) noexcept {
     return r == CUDA_SUCCESS ? posted : r;
 }
 
-void show_output() noexcept {
+namespace {
+template <class Show> void collect(unsigned errors, Show show) noexcept {
     char text[4096];
-    for (std::uint64_t used = sizeof text; used == sizeof text;) {
-        if (command<Op::take_output>(static_cast<char*>(text), sizeof text, &used) != CUDA_SUCCESS) return;
-        std::fwrite(text, 1, used, stdout);  // in order with what the program itself prints
-    }
+    for (std::uint64_t used = sizeof text; used == sizeof text; show(text, used))
+        if (command<Op::take_output>(errors, static_cast<char*>(text), sizeof text, &used) != CUDA_SUCCESS) return;
+}
+}  // namespace
+
+void show_output() noexcept {  // in order with what the program itself prints
+    collect(0, [](const char* text, std::size_t bytes) { std::fwrite(text, 1, bytes, stdout); });
+}
+
+void show_assert() noexcept {  // any call may learn of it, in a malloc too: nothing is allocated here
+    collect(1, [](const char* text, std::size_t bytes) {
+        if (write(STDERR_FILENO, text, bytes) < 0) return;
+    });
 }
 
 }  // namespace barcuda

@@ -33,8 +33,10 @@ void leave_fence(Fence*) noexcept;                // to be taken again when noth
 bool gpu_busy() noexcept;
 void note_idle(CUcontext context, std::uint64_t work) noexcept;
 
-// Device printf and assert text that the host has collected goes to this process's standard output. After a wait.
+// Device printf that the host has collected goes to this process's standard output. After a wait.
 void show_output() noexcept;
+// The text of a failed assert goes to its standard error. After CUDA_ERROR_ASSERT.
+void show_assert() noexcept;
 CUresult show_and_tell(CUstream stream) noexcept;  // once all work of the stream is done: and what it has come to
 void module_prints() noexcept;  // a module that may print is loaded: waits look for output from now on
 bool may_print() noexcept;

@@ -136,14 +136,17 @@ void Bridge::look_at_slots() {
 }
 
 bool Bridge::start_worker(Worker& worker) {
-    int ends[2];
+    int ends[2], errors[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
     const pid_t pid = fork();
     if (pid == 0) {
         // By way of descriptors that are nobody's: either target may be the other's source.
         const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
         const int doorbell = fcntl(doorbell_.guest(), F_DUPFD, 16);
+        const int from = fcntl(errors[0], F_DUPFD, 16), to = fcntl(errors[1], F_DUPFD, 16);
         dup2(region, region_fd), dup2(link, link_fd), dup2(doorbell, doorbell_fd);
+        dup2(STDERR_FILENO, log_fd), dup2(from, errors_fd), dup2(to, STDERR_FILENO);
         close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
         sigset_t none;
         sigemptyset(&none);
@@ -152,9 +155,9 @@ bool Bridge::start_worker(Worker& worker) {
         execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
         _exit(127);
     }
-    close(ends[1]);
-    if (pid < 0) return close(ends[0]), false;
-    worker = {pid, open_pid(pid), ends[0], {}};
+    close(ends[1]), close(errors[1]);
+    if (pid < 0) return close(ends[0]), close(errors[0]), false;
+    worker = {pid, open_pid(pid), ends[0], errors[0], {}};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
     prepare(worker);
     return true;
@@ -190,10 +193,19 @@ void Bridge::stop_worker(Worker& worker) {
     kill(worker.pid, SIGKILL);
     // A driver may take seconds to let a process go. Clients must not think meanwhile that we are gone.
     for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) beat();
-    waitpid(worker.pid, nullptr, 0);
-    close(worker.pidfd), close(worker.link);
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
+    bury(worker);
+}
+
+int Bridge::bury(Worker& worker) {
+    int status = 0;
+    waitpid(worker.pid, &status, 0);
+    char text[4096];
+    for (ssize_t n; (n = read(worker.errors, text, sizeof text)) > 0;)
+        if (write(STDERR_FILENO, text, static_cast<std::size_t>(n)) < 0) break;
+    close(worker.pidfd), close(worker.link), close(worker.errors);
     worker = {};
+    return status;
 }
 
 void Bridge::keep_warm() {
@@ -230,10 +242,7 @@ void Bridge::admit(std::uint32_t slot) {
 }
 
 void Bridge::worker_ended(Client& client) {
-    int status = 0;
-    waitpid(client.worker.pid, &status, 0);
-    close(client.worker.pidfd), close(client.worker.link);
-    client.worker = {};
+    const int status = bury(client.worker);
     barcuda_status& page = client.channel.status();
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
     const std::string why = "the worker process " + describe_end(status);

@@ -37,7 +37,7 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1;
+        int pidfd = -1, link = -1, errors = -1;
         std::vector<Grants::Run> reserved;  // for its client to come
     };
     struct Client {
@@ -50,6 +50,7 @@ class Bridge {
     bool start_worker(Worker& worker);
     void beat();  // says to the clients that the bridge lives
     void stop_worker(Worker& worker);
+    static int bury(Worker& worker);  // that has ended: how
     void keep_warm();
     void prepare(Worker& worker);
     bool drop_reserves();

@@ -305,9 +305,10 @@ CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes) {
 CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
     return tell(session().links()[state].log.get(), errors, text, room, used);
 }
-// Device printf goes to the worker's standard output, which is a file in memory (worker.cc): the client collects it
-// here.
-CUresult take_output(char* text, std::size_t room, std::uint64_t* used) {
+// Device printf goes to the worker's standard output, which is a file in memory (worker.cc), and the text of a failed
+// assert to its standard error (errors.h): the client collects them here.
+CUresult take_output(unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
+    if (errors) return *used = session().errors().take(text, room), CUDA_SUCCESS;
     std::fflush(stdout);
     const ssize_t n = pread(STDOUT_FILENO, text, room, session().output_taken());
     *used = n > 0 ? static_cast<std::uint64_t>(n) : 0;

@@ -5,15 +5,15 @@
 
 namespace barcuda {
 
-struct Preparation {     // bridge -> worker, once, at its start: what the client will be granted first
-    std::uint64_t base;  // of the region
+struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
+    std::uint64_t base;                  // of the region
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
     } extents[most];
 };
 
-struct Assignment {      // bridge -> worker, once: the client that you serve
+struct Assignment {  // bridge -> worker, once: the client that you serve
     std::uint64_t channel_offset;
     std::uint32_t channel;  // index
     std::uint32_t opening;
@@ -29,7 +29,8 @@ struct Granted {  // bridge -> worker, for each wish
     std::int64_t error;  // CUresult
 };
 
-// The worker's descriptors, given by position.
-constexpr int region_fd = 3, link_fd = 4, doorbell_fd = 5;
+// The worker's descriptors, given by position. Its standard error is the driver's: `errors_fd` is where that comes out
+// (errors.h), `log_fd` the bridge's own. There may be no doorbell.
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, doorbell_fd = 7;
 
 }  // namespace barcuda

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/bridge.h"
+#include "host-bridge/link.h"
 #include "host-bridge/worker.h"
 
 int main(int argc, char** argv) {
@@ -38,7 +39,10 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", BARCUDA_VERSION);
     CLI11_PARSE(app, argc, argv);
 
-    spdlog::set_default_logger(spdlog::stderr_logger_mt("barcuda"));
+    // A worker's standard error is the driver's (link.h).
+    using Sink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
+    FILE* const log = worker.empty() ? stderr : fdopen(barcuda::log_fd, "w");
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("barcuda", std::make_shared<Sink>(log)));
     spdlog::set_pattern(worker.empty() ? "barcuda-bridge: %v" : "barcuda-worker: %v");
     spdlog::set_level(spdlog::level::from_str(level));
     if (!worker.empty()) return barcuda::run_worker(worker, true);

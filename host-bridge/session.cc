@@ -285,6 +285,7 @@ void Session::watch_fences() {
 
 // After a fault the GPU writes nothing more in this process: the CPU does it for every waiter.
 void Session::fault(CUresult error) {
+    errors_.note(error);
     if (observe(status_.context_error) == 0) {
         spdlog::warn("channel {}: the GPU reported {}; the client's context is lost", status_.channel,
                      driver_.error_name(error));

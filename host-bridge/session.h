@@ -13,6 +13,7 @@
 #include "host-bridge/bell.h"
 #include "host-bridge/calls.h"
 #include "host-bridge/compiler_log.h"
+#include "host-bridge/errors.h"
 #include "host-bridge/extents.h"
 #include "host-bridge/handles.h"
 
@@ -134,6 +135,7 @@ class Session {
     std::map<CUlinkState, Link>& links() { return links_; }
     std::unique_ptr<CompilerLog>& load_log() { return load_log_; }
     bool& prints() { return prints_; }
+    Errors& errors() { return errors_; }
     off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
 
   private:
@@ -182,6 +184,7 @@ class Session {
     std::uint64_t posted_failures_ = 0;
     bool prints_ = false, has_context_ = false, captures_ = false;
     off_t output_taken_ = 0;
+    Errors errors_;
 };
 
 Session& session();  // the one that the running command belongs to

@@ -103,7 +103,8 @@ void end_session(barcuda_status& status, barcuda_state state, CUresult error, co
 // The idle worker's last resort: its client kicks it.
 struct Kicked : Os {
     ChannelReader* reader;
-    void sleep(std::uint64_t nanoseconds) const { reader->sleep(nanoseconds); }
+    Session* session;
+    void sleep(std::uint64_t nanoseconds) const { session->errors().pass_on(), reader->sleep(nanoseconds); }
 };
 
 Verdict run(Session& session, const ChannelReader::Command& command, Writer& reply) {
@@ -131,7 +132,7 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                 return 1;
             }
             const bool gpu_works = session.collect_fences() || session.untidy();
-            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader});
+            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
             gpu_worked = gpu_works;
             if (gpu_works && waiter->should_ask()) session.watch_fences(), session.tidy();
             waiter->turn();
@@ -157,6 +158,7 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                         "the bridge refused a malformed " + what);
             return 1;
         }
+        session.errors().note(verdict.result);
         if (verdict.result != CUDA_SUCCESS && !command->wants_reply())
             session.posted_failure(command->head.op, verdict.result);
         reader.answer(*command, verdict.result, verdict.ok() ? reply.used() : 0);
@@ -199,6 +201,7 @@ int run_worker(const std::string& library, bool warm) {
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
     session.set_home(context);
+    session.errors() = Errors(errors_fd, log_fd);
     SessionScope scope(session);
     ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());

@@ -259,7 +259,7 @@
     X(link_complete,                                call, use, out) \
     X(link_fetch,                                   call, use, region<2>, in) \
     X(link_log,                                     call, use, in, fill<3>, in, out) \
-    X(take_output,                                    call, fill<1>, in, out)
+    X(take_output,                                    call, in, fill<2>, in, out)
 // clang-format on
 #define BARCUDA_DRIVER_ROWS(X) BARCUDA_REMOTE(X) BARCUDA_INNER(X)
 

@@ -127,7 +127,8 @@ CUresult link_complete(CUlinkState state, std::size_t* bytes);
 CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes);
 CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t room, std::uint64_t* used);
 
-// What kernels have printed since the last call; `used` bytes of `text` (at most `room`).
-CUresult take_output(char* text, std::size_t room, std::uint64_t* used);
+// What kernels have printed since the last call, or, with `errors`, what a driver has said of a failed assert; `used`
+// bytes of `text` (at most `room`).
+CUresult take_output(unsigned errors, char* text, std::size_t room, std::uint64_t* used);
 
 }  // namespace barcuda::ext

@@ -106,8 +106,8 @@ struct LaunchConfig {
 
 // Runs a grid to its end on the calling thread and the engine's pool of host threads. Thread-safe: concurrent grids
 // share the pool. Throws Error{CUDA_ERROR_ILLEGAL_ADDRESS | MISALIGNED_ADDRESS | ASSERT | ILLEGAL_INSTRUCTION |
-// LAUNCH_FAILED, message} where the message names the kernel, block, thread, instruction and address. `print` receives
-// device printf and assert text.
+// LAUNCH_FAILED, message} where the message names the kernel, block, thread, instruction and address; that of an assert
+// is CUDA's text. `print` receives device printf.
 void execute(const Program& program, const KernelInfo& kernel, const LaunchConfig& config, AddressSpace& space,
              const std::function<void(std::string_view)>& print);
 

@@ -3,6 +3,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "host-bridge/soft-gpu/driver/array.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
@@ -18,11 +19,14 @@ Context::Context(unsigned flags, bool primary)
 }
 
 void Context::set_fault(CUresult code, const std::string& message) {
-    int none = CUDA_SUCCESS;
-    if (!fault_.compare_exchange_strong(none, code, std::memory_order_acq_rel)) return;
+    static std::mutex first;  // who finds the error finds that it has been told
+    std::lock_guard lock(first);
+    if (fault() != CUDA_SUCCESS) return;
     const char* name = "?";
     cuGetErrorName(code, &name);
-    log(std::string(name) + ": " + message);
+    if (code == CUDA_ERROR_ASSERT) std::fprintf(stderr, "%s\n", message.c_str());  // as CUDA writes it
+    else log(std::string(name) + ": " + message);
+    fault_.store(code, std::memory_order_release);
 }
 
 void Context::check() const {

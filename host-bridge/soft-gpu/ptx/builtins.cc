@@ -75,7 +75,6 @@ void assertfail(Warp& w, const Call& site, Mask lanes) {
                       std::to_string(thread % n[0]) + "," + std::to_string(thread / n[0] % n[1]) + "," +
                       std::to_string(thread / n[0] / n[1]) + "] Assertion `" +
                       text_at(w, lane, argument(w, site, 0, lane)) + "` failed.";
-    print(w, text + "\n");
     throw Fault{CUDA_ERROR_ASSERT, text, lane};
 }
 

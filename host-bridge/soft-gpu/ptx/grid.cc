@@ -157,6 +157,7 @@ std::string on_one_line(std::string_view text) {
 
 // "kernel 'k', block (0,0,0), thread (5,0,0): line 12 'ld.global.u32 %r1, [%rd1];': ..."
 Error located(const Grid& g, const Block& b, const Warp& w, const Fault& fault) {
+    if (fault.code == CUDA_ERROR_ASSERT) return {fault.code, fault.what};  // it has said where
     const unsigned thread = w.index * lane_count + static_cast<unsigned>(fault.lane);
     const auto* n = g.config.block;
     const auto triple = [](unsigned x, unsigned y, unsigned z) {

@@ -21,13 +21,13 @@ __global__ void strays(int* p) { *p = 1; }
 __global__ void misses(char* p) { *reinterpret_cast<int*>(p + 1) = 1; }
 __device__ char word[] = "word";
 
-// Runs f in a child whose output is kept. The parent has not touched CUDA yet.
-template <class F> std::string child(F f, int* status) {
+// Runs f in a child whose output, or that to standard error, is kept. The parent has not touched CUDA yet.
+template <class F> std::string child(F f, int* status, int kept = STDOUT_FILENO) {
     int ends[2];
     if (pipe(ends) != 0) std::exit(1);
     const pid_t pid = fork();
     if (pid == 0) {
-        dup2(ends[1], 1), dup2(ends[1], 2), close(ends[0]), close(ends[1]);
+        dup2(ends[1], kept), close(ends[0]), close(ends[1]);
         const int code = f();
         std::fflush(nullptr);
         _exit(code);
@@ -69,7 +69,7 @@ int main() {
     for (std::size_t at = 0; (at = printed.find("12345678\n", at)) != std::string::npos; ++at) ++lines;
     HOLDS(lines == 8);
 
-    const std::string asserted = child([] { return error_of([] { asserts<<<1, 64>>>(40); }); }, &status);
+    const std::string asserted = child([] { return error_of([] { asserts<<<1, 64>>>(40); }); }, &status, STDERR_FILENO);
     HOLDS(status == cudaErrorAssert % 256);
     HOLDS(has(asserted, "system.cu:") && has(asserted, "block: [0,0,0], thread: [40,0,0] Assertion ") &&
           has(asserted, "as asked"));
