@@ -1,5 +1,8 @@
 // graph_capture: a captured graph reads and writes its memory at every launch, wherever that lies: pinned memory, the heap,
 // the stack. Functions of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
+#include <chrono>
+#include <thread>
+
 #include "check.h"
 
 #include <vector>
@@ -38,6 +41,7 @@ static void helper_gone_in_a_capture(cudaStream_t stream, int* a, int* b, int* r
     CHECK(cudaStreamDestroy(helper));
     CHECK(cudaEventDestroy(fork));
     CHECK(cudaEventDestroy(join));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // whoever looks after what is under way, looks now
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     CHECK(cudaStreamEndCapture(stream, &graph));

@@ -272,6 +272,10 @@ TEST_F(SoftGraph, TheLegacyStreamIsNotToBeCapturedNorMixedWithOne) {
     SAYS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     OK(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CUstreamCaptureStatus status;
+    SAYS(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamIsCapturing(nullptr, &status));
+    OK(cuStreamIsCapturing(blocking, &status));
+    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);  // to ask does no harm
     SAYS(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuMemsetD32(at, 1, 1));
     SAYS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(blocking, &graph));
     OK(cuStreamDestroy(blocking));

@@ -170,6 +170,8 @@ Info info(CUstream handle) {
     const auto stream = stream_of(handle);
     std::lock_guard order(stream->context().order);
     const auto& capture = stream->capture;
+    // While a stream that waits for the legacy one captures, that one cannot tell; but to ask does the capture no harm.
+    require(!stream->context().is_held_by_capture(*stream), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (!capture) return {};
     static_assert(sizeof(GraphNode*) == sizeof(CUgraphNode));  // a handle is its node's address
     if (!Driver::get().graphs.try_find(capture->graph->handle())) Driver::get().graphs.add(capture->graph);

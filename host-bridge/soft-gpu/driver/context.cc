@@ -157,6 +157,12 @@ bool Context::capturing_anywhere() {
     return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->capture != nullptr; });
 }
 
+bool Context::is_held_by_capture(const Stream& stream) const {
+    return &stream == legacy_.get() && std::any_of(streams_.begin(), streams_.end(), [](const auto& other) {
+        return other->capture != nullptr && other->blocking();
+    });
+}
+
 void Context::synchronize() {
     for (const Mark& mark : marks()) mark.wait();
 }

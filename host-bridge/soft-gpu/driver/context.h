@@ -45,6 +45,7 @@ class Context : public std::enable_shared_from_this<Context> {
     void synchronize();         // all streams
     std::vector<Mark> marks();  // the end of each stream
     bool capturing_anywhere();
+    bool is_held_by_capture(const Stream& stream) const;  // the legacy one, by a blocking one; with the order held
 
     void tear_down();  // waits, then frees all that the context owns
 
