@@ -23,7 +23,8 @@
     X(cuLibraryEnumerateKernels) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)                        \
     X(cuDeviceGetGraphMemAttribute) X(cuDeviceSetGraphMemAttribute) X(cuLinkCreate_v2)                    \
     X(cuLinkAddData_v2) X(cuLinkComplete) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)       \
-    X(cuFuncGetName) X(cuKernelGetName) X(cuMemFree_v2) X(cuStreamSynchronize)
+    X(cuFuncGetName) X(cuKernelGetName) X(cuMemFree_v2) X(cuMemPoolDestroy) X(cuCtxGetDevice)\
+    X(cuStreamSynchronize)
 // clang-format on
 
 namespace barcuda {

@@ -95,11 +95,8 @@ CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint6
 }
 
 CUresult launch(CUfunction function, Shape s, CUstream stream, const void* parameters, std::size_t bytes) {
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
-    if (!s.cooperative)
-        return driver().cuLaunchKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
-                                       s.shared_bytes, stream, nullptr, extra);
+    if (!s.cooperative) return session().launches().take(function, s, stream, parameters, bytes);
+    session().launches().give();
     // The cooperative entry takes parameters one by one: their offsets come from the driver.
     void* each[max_parameters];
     if (CUresult r = point(each, function, parameters, bytes); r != CUDA_SUCCESS) return r;
@@ -174,6 +171,14 @@ CUresult settle(CUstream stream) {
 CUresult free_idle(CUdeviceptr address) { return session().free_when_idle(address); }
 CUresult unload_module(CUmodule module) { return session().unload_when_idle(module, nullptr); }
 CUresult unload_library(CUlibrary library) { return session().unload_when_idle(nullptr, library); }
+CUresult destroy_pool(CUmemoryPool pool) {
+    CUdevice device = 0;
+    CUmemoryPool always = nullptr;
+    if (driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+        driver().cuDeviceGetDefaultMemPool(&always, device) == CUDA_SUCCESS && pool == always)
+        return CUDA_ERROR_INVALID_VALUE;
+    return session().destroy_when_idle(pool);
+}
 
 CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
     return session().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

@@ -32,6 +32,13 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
     if (driver_.cuThreadExchangeStreamCaptureMode) driver_.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
+void Session::begin_command(std::uint32_t op) {
+    scratch_used_ = 0;
+    if (op == static_cast<std::uint32_t>(Op::launch)) return;
+    launches_.give();
+    if (configures(static_cast<Op>(op))) launches_.forget();
+}
+
 bool Session::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
     constexpr std::size_t most = 1 << 30;  // of the worker's own memory
     if (place == 0) parts_.clear();
@@ -198,6 +205,7 @@ Verdict Session::enter(std::uint32_t id) {
     CUcontext context = nullptr;
     if (!handles_.find(id, context)) return {CUDA_ERROR_INVALID_CONTEXT};
     if (context == current_) return fine;
+    launches_.give();
     if (CUresult r = driver_.cuCtxSetCurrent(context); r != CUDA_SUCCESS) return {r};
     current_ = context;
     return fine;
@@ -254,9 +262,11 @@ CUresult Session::write_fence(CUstream stream, std::uint64_t offset, std::uint64
 
 void Session::drop(std::uint64_t id) {
     CUstream stream = nullptr;
-    if (handles_.find(id, stream))  // its work goes on without it: from now on the default stream tells of a fault
-        for (Fence& f : fences_)
+    if (handles_.find(id, stream)) {
+        launches_.forget(stream);
+        for (Fence& f : fences_)  // its work goes on without it: from now on the default stream tells of a fault
             if (f.stream == stream) f.stream = nullptr;
+    }
     CUlinkState link = nullptr;
     if (handles_.find(id, link)) links_.erase(link);
     CUcontext context = nullptr;

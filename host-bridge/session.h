@@ -16,6 +16,7 @@
 #include "host-bridge/errors.h"
 #include "host-bridge/extents.h"
 #include "host-bridge/handles.h"
+#include "host-bridge/launches.h"
 
 namespace barcuda {
 
@@ -91,8 +92,11 @@ class Session {
     Granter& granter() { return granter_; }
     Handles& handles() { return handles_; }
     Calls& calls() { return calls_; }
+    Launches& launches() { return launches_; }
 
-    void begin_command() { scratch_used_ = 0; }
+    // Whatever is not a launch comes after those that are held.
+    void begin_command(std::uint32_t op);
+    CUcontext current() const { return current_; }
     // Makes the context with this id current; 0 keeps whatever is.
     Verdict enter(std::uint32_t context_id);
     // A context has come to life: what waited for one is registered now.
@@ -110,6 +114,7 @@ class Session {
     void note_work() { worked_ = true; }  // the GPU has been given something
     CUresult free_when_idle(CUdeviceptr address);
     CUresult unload_when_idle(CUmodule module, CUlibrary library);  // one of the two
+    CUresult destroy_when_idle(CUmemoryPool pool);
     CUresult give_back_when_idle(std::uint64_t offset, std::uint64_t bytes);
     bool untidy() const { return !leaving_.empty(); }
     // Gives back what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if
@@ -146,13 +151,15 @@ class Session {
         CUstream stream;
         CUcontext context;
     };
-    struct Leaving {  // device memory, or an extent, or code
+    struct Leaving {  // device memory, or an extent, or code, or a pool
         CUdeviceptr address;
         CUcontext context;
         std::uint64_t offset, bytes;
         CUmodule module = nullptr;
         CUlibrary library = nullptr;
+        CUmemoryPool pool = nullptr;
     };
+    CUresult leave_when_idle(const Leaving& l);
     void forget_memory(CUcontext context);  // it is gone, and its memory with it
     bool idle();
     bool askable(CUstream stream) const;
@@ -170,6 +177,7 @@ class Session {
     const Bell bell_;
     Calls calls_;
     Handles handles_;
+    Launches launches_{*this};
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
     std::vector<Leaving> leaving_;  // in the order in which the client gave them back

@@ -108,7 +108,7 @@ struct Kicked : Os {
 };
 
 Verdict run(Session& session, const ChannelReader::Command& command, Writer& reply) {
-    session.begin_command();
+    session.begin_command(command.head.op);
     if (Verdict v = session.enter(command.head.context); !v.ok()) return v;
     if (works(command.head.op)) session.note_work();
     Reader request(command.body);
@@ -124,6 +124,7 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
             session.collect_fences();  // one thread may sleep for a fence while others post
 
         if (!command) {
+            session.launches().give();
             reader.flush();
             if (!reader.lie().empty()) {
                 spdlog::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());

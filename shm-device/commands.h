@@ -101,7 +101,6 @@
     X(cuDeviceSetMemPool,                             call, in, use)                                   \
     X(cuDeviceGraphMemTrim,                           call, in)                                        \
     X(cuMemPoolCreate,                                call, make, desc)                                \
-    X(cuMemPoolDestroy,                               call, drop)                                      \
     X(cuMemPoolTrimTo,                                call, use, in)                                   \
     X(cuMemPoolGetAccess,                           call, out, use, desc) \
     X(cuMemGetDefaultMemPool,                       call, give, desc, in) \
@@ -218,6 +217,7 @@
     X(free_idle,                                      post, freed)                                     \
     X(unload_module,                                  call, drop)                                      \
     X(unload_library,                                 call, drop)                                      \
+    X(destroy_pool,                                   call, drop)                                      \
     X(copy_in,                                        post, device<2>, blob<2>, in, use)               \
     X(copy_out,                                       call, fill<2>, device<2>, in, use)               \
     X(box_in,                                         post, desc, blob<2>, in, use)                    \
@@ -290,6 +290,24 @@ constexpr bool is_work(Op op, How how) {
         case Op::cuEventDestroy_v2:
         case Op::free_idle: return false;
         default: return true;
+    }
+}
+
+// Whether a command changes how launches behind it are to be made, other than by what they say themselves, or takes something
+// away that a launch before it had.
+constexpr bool configures(Op op) {
+    switch (op) {
+        case Op::cuCtxSetLimit:
+        case Op::cuCtxSetCacheConfig:
+        case Op::cuFuncSetAttribute:
+        case Op::cuFuncSetCacheConfig:
+        case Op::cuKernelSetAttribute:
+        case Op::cuKernelSetCacheConfig:
+        case Op::cuStreamCopyAttributes:
+        case Op::set_stream_attribute:
+        case Op::cuCtxDestroy_v2:
+        case Op::reset_primary: return true;
+        default: return false;
     }
 }
 

@@ -58,9 +58,10 @@ CUresult settle(CUstream stream);
 
 // cuMemFree, as soon as the GPU has nothing to do: then nobody has to wait for it.
 CUresult free_idle(CUdeviceptr address);
-// The same of code.
+// The same of code, and of pools.
 CUresult unload_module(CUmodule module);
 CUresult unload_library(CUlibrary library);
+CUresult destroy_pool(CUmemoryPool pool);
 
 // The image lies in the region; the worker copies it out before the driver parses it. Where the region is full, `image`
 // is null, and the image was sent in parts before, each at its place, the one at 0 first.

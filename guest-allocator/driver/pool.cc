@@ -44,6 +44,8 @@ CU cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute,
     return command<Op::set_graph_memory_attribute>(device, attribute, *static_cast<std::uint64_t*>(value));
 }
 
+CU cuMemPoolDestroy(CUmemoryPool pool) { return command<Op::destroy_pool>(pool); }
+
 CU cuStreamGetAttribute(CUstream stream, CUstreamAttrID id, CUstreamAttrValue* value) {
     return command<Op::stream_attribute>(stream, id, value);
 }

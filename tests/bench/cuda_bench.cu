@@ -36,7 +36,20 @@ __global__ void spin(int turns, float* out) {  // one thread, one dependent oper
     *out = x;
 }
 
+template <int> __global__ void one_of_five(int* p, int n, float) {
+    if (p) *p = n;
+}
+
 void launch(cudaStream_t stream) { empty<<<1, 1, 0, stream>>>(); }
+void launch(cudaStream_t stream, unsigned which, int n) {
+    switch (which % 5) {
+        case 0: return one_of_five<0><<<1, 32, 0, stream>>>(nullptr, n, 1);
+        case 1: return one_of_five<1><<<2, 32, 0, stream>>>(nullptr, n, 2);
+        case 2: return one_of_five<2><<<1, 64, 0, stream>>>(nullptr, n, 3);
+        case 3: return one_of_five<3><<<2, 64, 0, stream>>>(nullptr, n, 4);
+        default: return one_of_five<4><<<1, 1, 0, stream>>>(nullptr, n, 5);
+    }
+}
 void drain(cudaStream_t stream) { TRY(cudaStreamSynchronize(stream)); }
 
 // Microseconds a call when `call` is made `n` times; `after` is not measured.
@@ -196,6 +209,22 @@ void launches(cudaStream_t s) {
             drain(s);
         });
         return us / many * 1e6;
+    });
+    unsigned number = 1;
+    const auto at_random = [&] { return (number = number * 1664525 + 1013904223) >> 16; };
+    for (const bool in_turn : {true, false})
+        bench.row(in_turn ? "launch_drained_five_in_turn" : "launch_drained_five_at_random", "us", [&] {
+            const double us = timed([&] {
+                for (int i = 0; i < many; ++i) launch(s, in_turn ? i : at_random(), i);
+                drain(s);
+            });
+            return us / many * 1e6;
+        });
+    bench.row("ten_launches+streamsync", "us", [&] {
+        return each(50, [&] {
+            for (int i = 0; i < 10; ++i) launch(s, i, i);
+            drain(s);
+        });
     });
     bench.row("launch+streamsync", "us", [&] { return each(100, [&] { launch(s), drain(s); }); });
     bench.row("streamsync_idle", "us", [&] { return each(200, [&] { drain(s); }); });

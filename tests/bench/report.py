@@ -45,6 +45,7 @@ def least(limit, **k):
 
 BARS = {
     'launch_post_burst200': most(0.10), 'launch_drained': most(1.00), 'launch+streamsync': most(1.05),
+    'launch_drained_five_in_turn': most(1.00), 'launch_drained_five_at_random': most(1.00), 'ten_launches+streamsync': most(1.00),
     'streamsync_idle': most(0.5), 'event_query': most(0.5), 'getdevice': most(0.5), 'event_record': most(0.5),
     **{f'{d}_malloc_{n}': most(1.10) for n in (4, 4096) for d in ('h2d', 'd2h')},
     **{f'{d}_malloc_{n}': least(f, against=f'{d}_hostalloc_{n}')

@@ -48,7 +48,7 @@ void requests(Input in) {
         std::vector<std::byte> body(8 * (in.take<std::uint8_t>() % 64));
         in.fill(body.data(), body.size());
         if (own_business(op)) continue;
-        ground.session.begin_command();
+        ground.session.begin_command(op);
         Reader r(body);
         Writer w(reply);
         if (dispatch(ground.session, op, r, w).lie) return;
@@ -76,7 +76,7 @@ void channel(Input in) {
         Reader request(command->body);
         Writer reply(reader.reply_room(*command));
         if (own_business(command->head.op)) return;
-        ground.session.begin_command();
+        ground.session.begin_command(command->head.op);
         Verdict v = ground.session.enter(command->head.context);
         if (v.ok()) v = dispatch(ground.session, command->head.op, request, reply);
         if (v.lie || (command->wants_reply() && !reply.ok())) return;

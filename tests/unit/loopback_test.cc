@@ -21,7 +21,7 @@ struct Loopback : testing::Test {
     Loopback() { guest.offset = 0x1000; }
 
     Verdict send(Op op, std::span<const std::byte> bytes) {
-        ground.session.begin_command();
+        ground.session.begin_command(static_cast<std::uint32_t>(op));
         Reader r(bytes);
         Writer w(reply);
         return dispatch(ground.session, static_cast<std::uint32_t>(op), r, w);

@@ -118,10 +118,10 @@ struct Ground : Granter {
     int file;
     Extents extents;
     barcuda_status status{};
-    const Driver table = driver();
+    const Driver table;
     Session session;
 
-    explicit Ground(std::uint64_t base = ground_base);
+    explicit Ground(std::uint64_t base = ground_base, const Driver& driver = fake::driver());
     ~Ground() override;
     CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
     void give_back(std::uint64_t, std::uint64_t) override {}
@@ -132,8 +132,8 @@ struct Ground : Granter {
 #include <sys/mman.h>
 #include <unistd.h>
 
-inline barcuda::fake::Ground::Ground(std::uint64_t base)
-    : file(memfd_create("ground", 0)), extents(file, base), session(table, extents, *this, status) {
+inline barcuda::fake::Ground::Ground(std::uint64_t base, const Driver& driver)
+    : file(memfd_create("ground", 0)), extents(file, base), table(driver), session(table, extents, *this, status) {
     expect(file >= 0 && ftruncate(file, bytes) == 0 && extents.map(0, granted).empty(), "the test", "no memory");
 }
 inline barcuda::fake::Ground::~Ground() { close(file); }

@@ -1,0 +1,90 @@
+// launches.h: launches on their way to the driver. One costs a driver 3 us, whatever the kernel does; the launch of a
+// graph hardly costs more than that for all its kernels together, and to set a node's parameters is a tenth of it. So
+// launches that the queue holds, one behind the other in a stream, go to the driver as a chain: a graph of kernels that
+// was made once and whose nodes are set anew each time. What it is to a program stays the same: the order within each
+// stream, and between a launch and everything that is not one; an error is that of the launch alone.
+#pragma once
+#include <cuda.h>
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "shm-device/extensions.h"
+
+namespace barcuda {
+
+class Session;
+
+class Launches {
+  public:
+    explicit Launches(Session& session);
+
+    // A launch, held until give(), which is near: the caller has nothing else to do, or something that is no launch.
+    CUresult take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
+                  std::size_t bytes);
+    // All that is held, to the driver. What it refuses is told as any failure of a posted command.
+    void give();
+
+    // Chains remember what functions and streams were like. Where that changes, or such a thing goes, they go too.
+    void forget();
+    void forget(CUstream stream);
+
+  private:
+    static constexpr unsigned longest = 16, shortest = 4;  // a chain
+    static constexpr unsigned streams = 4;                 // for which launches are held at once
+    static constexpr std::size_t most_bytes = 4096;        // of parameters; launches with more go alone
+    static constexpr unsigned most_chains = 8;             // of a length, for a stream
+    // A chain takes 30 to 300 us to make, and saves 2 us for each of its kernels.
+    static constexpr unsigned worth_a_chain = 64;
+
+    struct Launch {
+        CUfunction function;
+        ext::Shape shape;
+        const void* parameters;
+        std::size_t bytes;
+    };
+    struct Place {
+        CUcontext context = nullptr;
+        CUstream stream = nullptr;
+        auto operator<=>(const Place&) const = default;
+    };
+    struct Run {  // what is held for a stream
+        Place place;
+        unsigned count = 0;
+        std::array<Launch, longest> launches;
+        std::unique_ptr<std::byte[]> parameters;
+    };
+    struct Chain {
+        CUgraph graph;
+        CUgraphExec exec;
+        std::vector<CUgraphNode> nodes;
+        std::vector<CUfunction> functions;  // of the nodes: to set another one is dear
+        std::uint64_t used;
+    };
+    struct Chains {
+        bool barred = false;     // this stream's launches are not alike to those of a graph
+        unsigned launched = 0;   // kernels that might have gone in chains since the last one was made
+        std::vector<Chain> all;  // of every length
+    };
+
+    void give(Run& run);
+    void give_alone(const Launch& launch, CUstream stream);
+    bool give_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream);
+    Chain* pick(Chains& chains, const Launch* launches, unsigned count);
+    Chain* make(Chains& chains, const Launch* launches, unsigned count);
+    Chains& chains_of(const Place& place);
+    void destroy(const Chains& chains);
+
+    Session& session_;
+    std::array<Run, streams> runs_;
+    unsigned held_ = 0;  // runs
+    std::map<Place, Chains> chains_;
+    std::uint64_t clock_ = 0;
+};
+
+}  // namespace barcuda
