@@ -94,18 +94,23 @@ CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint6
     return recorded != CUDA_SUCCESS ? recorded : fenced;
 }
 
-CUresult launch(CUfunction function, Shape s, CUstream stream, const void* parameters, std::size_t bytes) {
-    if (!s.cooperative) return session().launches().take(function, s, stream, parameters, bytes);
+CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
+    return shape.cooperative ? try_launch(function, shape, stream, parameters, bytes)
+                             : session().launches().take(function, shape, stream, parameters, bytes);
+}
+
+CUresult try_launch(CUfunction function, Shape s, CUstream stream, const void* parameters, std::size_t bytes) {
     session().launches().give();
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    if (!s.cooperative)
+        return driver().cuLaunchKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+                                       s.shared_bytes, stream, nullptr, extra);
     // The cooperative entry takes parameters one by one: their offsets come from the driver.
     void* each[max_parameters];
     if (CUresult r = point(each, function, parameters, bytes); r != CUDA_SUCCESS) return r;
     return driver().cuLaunchCooperativeKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1],
                                               s.block[2], s.shared_bytes, stream, each);
-}
-
-CUresult try_launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
-    return launch(function, shape, stream, parameters, bytes);
 }
 
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream) {
