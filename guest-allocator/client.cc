@@ -187,16 +187,43 @@ heap::Extent Client::window() const noexcept {
     return {static_cast<std::byte*>(region_.at(start)), header().size - start};
 }
 
-bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
+struct Client::Due {
     std::uint64_t offset = 0, granted = 0;
-    if (command<Op::grant>(bytes, &offset, &granted) != CUDA_SUCCESS || granted < bytes) return false;
-    void* at = nullptr;
-    if (Error e = region_.map_extent(offset, granted, &at)) {
+    Call<Op::grant> call;
+    std::byte answer[64];
+    bool left = false;
+    explicit Due(std::size_t bytes) : call(bytes, &offset, &granted) {}
+};
+
+// The worker may be in a call of the driver's that waits for the GPU (to load code, to make a stream), and the GPU for
+// the thread that asks here. So who need not have the memory gives up after a while; the answer is a later call's.
+bool Client::grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept {
+    // A GPU takes 0.1 to 0.5 s to map a gibibyte.
+    std::uint64_t limit = patient ? Queue::for_ever : 1'000'000'000 + bytes * 2;
+    for (;;) {
+        if (due_) {
+            if (!patient) limit = 0;  // it has been waited for
+        } else {
+            due_ = new (std::nothrow) Due(bytes);
+            if (!due_) return false;
+            if (due_->call.send(*this, patient) != CUDA_SUCCESS) return delete std::exchange(due_, nullptr), false;
+        }
+        const CUresult answered = due_->call.await(*this, limit);
+        if (answered == CUDA_ERROR_NOT_READY) {
+            if (!std::exchange(due_->left, true)) due_->call.leave(*this, due_->answer);
+            return false;
+        }
+        const CUresult result = due_->call.receive(*this, answered);
+        const std::uint64_t offset = due_->offset, granted = due_->granted;
+        delete std::exchange(due_, nullptr);
+        if (result != CUDA_SUCCESS) return false;
+        void* at = nullptr;
+        Error e;
+        if (granted >= bytes && !(e = region_.map_extent(offset, granted, &at)))
+            return out = {static_cast<std::byte*>(at), granted}, true;
         command<Op::give_back>(offset, granted);
-        return complain(e.text), false;
-    }
-    out = {static_cast<std::byte*>(at), granted};
-    return true;
+        if (e) return complain(e.text), false;
+    }  // what came late is too small by now
 }
 
 void Client::release(heap::Extent extent) noexcept {

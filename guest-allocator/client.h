@@ -56,7 +56,8 @@ class Client final : public heap::ExtentSource {
 
     // ---- heap::ExtentSource
     heap::Extent window() const noexcept override;
-    bool grant(std::size_t bytes, heap::Extent& out) noexcept override;
+    bool grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept override;
+    bool busy() const noexcept override { return due_; }
     void release(heap::Extent extent) noexcept override;
     std::byte* alias(heap::Extent part) noexcept override;
     bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
@@ -64,6 +65,7 @@ class Client final : public heap::ExtentSource {
 
   private:
     friend class Patience;
+    struct Due;
     Client() = default;
     Error connect() noexcept;
     void complain(const char* text) noexcept;  // once
@@ -73,6 +75,7 @@ class Client final : public heap::ExtentSource {
     Channel channel_;
     Bell bell_;
     Queue* queue_ = nullptr;
+    Due* due_ = nullptr;  // a grant that was asked for and has not been answered yet; under the heap's lock for growth
     std::atomic<std::uint64_t> failures_seen_{0};
     std::atomic_flag complained_;
     std::mutex ids_mutex_;

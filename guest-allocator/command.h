@@ -12,47 +12,70 @@ namespace barcuda {
 
 template <class T> T real(T argument) noexcept { return argument; }  // beside real(CUstream): streams.h
 
-template <Op op, class... Given> CUresult command(Given... given) noexcept {
+// A command on its way, for who does not wait for it as command() does.
+template <Op op> class Call {
     using R = RowOf<op>;
-    const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
-    Client* client = Client::get();
-    if (!client || forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
-    typename R::Arguments arguments{real(given)...};
-    typename R::Parameters parameters{};
-    return [&]<std::size_t... I>(std::index_sequence<I...>)->CUresult {
-        CUresult result = CUDA_SUCCESS;
-        if (!(((result = std::get<I>(parameters).valid(arguments, *client)) == CUDA_SUCCESS) && ...)) return result;
-        const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters).room(arguments));
-        const std::size_t reply =
-            R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
-        const Queue::Ticket ticket =
-            client->queue().submit(request, reply, is_work(op, R::how), [&](std::span<std::byte> to) {
+    static constexpr auto each = std::make_index_sequence<R::count>{};
+    typename R::Arguments arguments_;
+    typename R::Parameters parameters_{};
+    Queue::Ticket ticket_;
+
+  public:
+    template <class... Given> explicit Call(Given... given) noexcept : arguments_{real(given)...} {}
+
+    // Checks the arguments and puts them into the queue. `wait`: for room there; else CUDA_ERROR_NOT_READY.
+    CUresult send(Client& client, bool wait = true) noexcept {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            CUresult result = CUDA_SUCCESS;
+            if (!(((result = std::get<I>(parameters_).valid(arguments_, client)) == CUDA_SUCCESS) && ...))
+                return result;
+            const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters_).room(arguments_));
+            const std::size_t reply =
+                R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters_).room_back(arguments_));
+            ticket_ = client.queue().submit(request, reply, is_work(op, R::how), wait, [&](std::span<std::byte> to) {
                 Writer w(to);
                 w.put(RequestHead{static_cast<std::uint32_t>(op), current_context_id()});
-                (std::get<I>(parameters).send(w, arguments, *client), ...);
+                (std::get<I>(parameters_).send(w, arguments_, client), ...);
             });
-        if (ticket.sequence == 0) return ticket.error;
-        if constexpr (R::how == How::post) {
-            Reader nothing({});
-            (std::get<I>(parameters).receive(nothing, arguments, *client), ...);
-            return CUDA_SUCCESS;
-        } else {
-            result = client->queue().await(ticket);
+            return ticket_.sequence == 0 ? ticket_.error : CUDA_SUCCESS;
+        }
+        (each);
+    }
+    // Until it has been answered, or for so many nanoseconds: then CUDA_ERROR_NOT_READY.
+    CUresult await(Client& client, std::uint64_t limit = Queue::for_ever) noexcept {
+        return client.queue().await(ticket_, limit);
+    }
+    // After that, for who does not wait any longer: the answer will be in `store`.
+    void leave(Client& client, std::span<std::byte> store) noexcept { client.queue().leave(ticket_, store); }
+    // What came back. Of a posted command: nothing, at once.
+    CUresult receive(Client& client, CUresult result = CUDA_SUCCESS) noexcept {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            Reader r(ticket_.reply);
+            if constexpr (R::how == How::post)
+                return (std::get<I>(parameters_).receive(r, arguments_, client), ...), result;
             if (result == CUDA_SUCCESS) {
-                Reader r(ticket.reply);
                 ReplyHead head{CUDA_ERROR_UNKNOWN, 0};
                 r.get(head);
                 result = static_cast<CUresult>(head.result);
-                if (result == CUDA_SUCCESS) (std::get<I>(parameters).receive(r, arguments, *client), ...);
+                if (result == CUDA_SUCCESS) (std::get<I>(parameters_).receive(r, arguments_, client), ...);
             }
-            client->queue().finish(ticket);
+            client.queue().finish(ticket_);
             if (result == CUDA_ERROR_ASSERT && op != Op::take_output) [[unlikely]]
                 show_assert();
-            if (result != CUDA_SUCCESS) (std::get<I>(parameters).failed(*client), ...);
+            if (result != CUDA_SUCCESS) (std::get<I>(parameters_).failed(client), ...);
             return result;
         }
+        (each);
     }
-    (std::make_index_sequence<R::count>{});
+};
+
+template <Op op, class... Given> CUresult command(Given... given) noexcept {
+    const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
+    Client* client = Client::get();
+    if (!client || forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    Call<op> call(given...);
+    if (CUresult r = call.send(*client); r != CUDA_SUCCESS) return r;
+    return call.receive(*client, RowOf<op>::how == How::post ? CUDA_SUCCESS : call.await(*client));
 }
 
 }  // namespace barcuda

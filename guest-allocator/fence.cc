@@ -160,17 +160,21 @@ CUresult wait_for(CUstream stream) noexcept {
     else
         while (r == CUDA_ERROR_NOT_READY) r = command<Op::settle>(stream), std::this_thread::yield();
     if (r != CUDA_SUCCESS) return r;
-    const CUresult error = show_and_tell(stream);
+    const CUresult error = show_and_tell(stream, work);
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
     return error;
 }
 
-// A driver shows what kernels printed when *it* synchronizes. (Not where there is more work by now: whoever waits for
-// that shows it.)
-CUresult show_and_tell(CUstream stream) noexcept {
+// A driver shows what kernels printed when *it* synchronizes. It may take the stream for busy for a moment longer than
+// the fence, which the GPU writes. But where there is more work by now, whoever waits for that shows it.
+CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
+    const auto nothing_new = [=] {
+        return Client::current()->queue().work() == work && open_captures.load(std::memory_order_relaxed) == 0;
+    };
     CUresult r = CUDA_SUCCESS;
     if (may_print()) {
-        if (r = command<Op::settle>(stream); r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
+        while ((r = command<Op::settle>(stream)) == CUDA_ERROR_NOT_READY && nothing_new()) std::this_thread::yield();
+        if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
     }
     const CUresult posted = Client::current()->take_error();

@@ -1,6 +1,7 @@
 // extensions.cc: what the extension commands do in the worker. Their parameters have been checked by their kinds.
 #include "shm-device/extensions.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ std::unique_ptr<CompilerLog> log_of(Logs wanted) {
     return wanted == no_logs ? nullptr : std::make_unique<CompilerLog>(wanted == verbose_logs);
 }
 CUresult tell(const CompilerLog* log, unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
-    const std::string_view said = !log ? std::string_view{} : errors ? log->errors() : log->information();
+    const std::string_view said = !log ? std::string_view("") : errors ? log->errors() : log->information();
     *used = std::min(said.size(), room);
     std::memset(text, 0, room);
     std::memcpy(text, said.data(), *used);
@@ -323,9 +324,8 @@ CUresult take_output(unsigned errors, char* text, std::size_t room, std::uint64_
     const ssize_t n = pread(STDOUT_FILENO, text, room, session().output_taken());
     *used = n > 0 ? static_cast<std::uint64_t>(n) : 0;
     session().output_taken() += static_cast<off_t>(*used);
-    if (*used < room && session().output_taken() > 0) {  // all of it: start the file anew, so that it stays small
-        if (ftruncate(STDOUT_FILENO, 0) == 0) session().output_taken() = 0;
-    }
+    // What is taken needs no memory. The file keeps its length: a kernel may be printing meanwhile, behind its end.
+    if (n > 0) fallocate(STDOUT_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, session().output_taken());
     return CUDA_SUCCESS;
 }
 

@@ -232,7 +232,7 @@
     X(kernel_name,                                    call, use, fill<2>, in)                          \
     X(pointer_attribute,                              call, out, in, in)                               \
     X(grant,                                          call, in, out, out)                              \
-    X(give_back,                                      call, in, in)                                    \
+    X(give_back,                                      post, in, in)                                    \
     X(launch_host,                                  post, use, in, in) \
     X(capture_info,                                 call, use, out, out, give, heads, inout) \
     X(add_kernel_node,                              call, part<1>, use, nodes<3>, in, use, in, blob<7>, in) \
@@ -288,7 +288,8 @@ constexpr bool is_work(Op op, How how) {
         case Op::write_fence:
         case Op::cuStreamDestroy_v2:
         case Op::cuEventDestroy_v2:
-        case Op::free_idle: return false;
+        case Op::free_idle:
+        case Op::give_back: return false;
         default: return true;
     }
 }

@@ -137,7 +137,7 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     for (CUstream s : others)
         if (CUresult r = wait_for(s); r != CUDA_SUCCESS) result = r;
     // The legacy stream waits for every blocking one; last, since it shows what kernels have printed.
-    if (CUresult r = captures ? wait_for(CU_STREAM_LEGACY) : show_and_tell(CU_STREAM_LEGACY); r != CUDA_SUCCESS)
+    if (CUresult r = captures ? wait_for(CU_STREAM_LEGACY) : show_and_tell(CU_STREAM_LEGACY, work); r != CUDA_SUCCESS)
         result = r;
     if (result == CUDA_SUCCESS && all) note_idle(context, work);
     return result;

@@ -23,8 +23,12 @@ class ExtentSource {
     virtual Extent window() const noexcept = 0;
 
     // An extent of at least `bytes` (a multiple of granule): filled with zeros, mapped shared at its identity address,
-    // readable and writable, registered with the device if there is one. False: the region has none.
-    virtual bool grant(std::size_t bytes, Extent& out) noexcept = 0;
+    // readable and writable, registered with the device if there is one. False: the region has none; or it has not said
+    // yet, and the caller does not want to wait for ever (`patient`): then whatever comes late is a later call's.
+    virtual bool grant(std::size_t bytes, Extent& out, bool patient) noexcept = 0;
+
+    // No moment for a release, which might have to wait.
+    virtual bool busy() const noexcept { return false; }
 
     // Gives back an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;

@@ -42,6 +42,7 @@ std::size_t held() noexcept { return statistics.granted_bytes.get(); }
 // With `growth` held: extents that are empty go back. True if any did.
 bool shrink(std::uint32_t seconds) noexcept {
     bool any = false;
+    if (connection.source->busy()) return false;
     for (Pages* pages : {&pageable, &pinned})
         for (Extent extent; (extent = pages->retire(seconds)).address; any = true) {
             Inside inside;
@@ -53,9 +54,11 @@ bool shrink(std::uint32_t seconds) noexcept {
     return any;
 }
 
-bool ask(std::size_t bytes, Extent& out) noexcept {
+// Who asks for pinned memory waits as in CUDA's own calls. A malloc must not: what keeps the host busy may be waiting
+// for this very thread.
+bool ask(Use use, std::size_t bytes, Extent& out) noexcept {
     Inside inside;
-    return connection.source->grant(bytes, out);
+    return connection.source->grant(bytes, out, use == Use::pinned);
 }
 
 Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden = false) noexcept {
@@ -126,7 +129,8 @@ Extent grow(Use use, std::size_t bytes) noexcept {
     std::size_t wish = round_up(held() / 4, granule);
     wish = wish < least_growth ? least_growth : wish > most_growth ? most_growth : wish;
     Extent extent;
-    const bool granted = (wish > need && ask(wish, extent)) || ask(need, extent) || (shrink(0) && ask(need, extent));
+    const bool granted =
+        (wish > need && ask(use, wish, extent)) || ask(use, need, extent) || (shrink(0) && ask(use, need, extent));
     if (!granted) {
         full_at.store(now(), std::memory_order_relaxed);
         full_for.store(bytes, std::memory_order_relaxed);

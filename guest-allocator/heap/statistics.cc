@@ -113,8 +113,9 @@ void note_fallback(std::size_t bytes) noexcept {
     if (!connection.source) return;  // no region, no fallback: this memory was never meant for it
     statistics.fallback_bytes.add(bytes);
     if (!statistics.fallbacks.value.fetch_add(1, std::memory_order_relaxed))
-        say("the region is full: malloc falls back to ordinary memory, whose copies are staged (BARCUDA_STATS=1 counts "
-            "them)");
+        say(connection.source->busy() ? "the host waits for its GPU and grants nothing meanwhile: "
+                                      : "the region is full: ",
+            "malloc falls back to ordinary memory, whose copies are staged (BARCUDA_STATS=1 counts them)");
 }
 
 void count_staged(const void* caller, std::size_t bytes) noexcept {

@@ -41,6 +41,36 @@ static void one_sets_what_all_wait_for() {
     CHECK(cudaStreamDestroy(other));
 }
 
+// The driver has to wait for the GPU in some of its calls. A malloc of another thread does not.
+static void a_malloc_waits_for_nobody() {
+    int *flag, *there;
+    cudaArray_t array;
+    cudaStream_t held;
+    const cudaChannelFormatDesc words = cudaCreateChannelDesc<int>();
+    CHECK(cudaHostAlloc(&flag, sizeof *flag, cudaHostAllocMapped));
+    *flag = 0;
+    CHECK(cudaHostGetDevicePointer(&there, flag, 0));
+    CHECK(cudaMallocArray(&array, &words, 100, 100));
+    CHECK(cudaStreamCreate(&held));
+    hold<<<1, 1, 0, held>>>(there);
+    CHECK(cudaGetLastError());
+    std::thread waiting([=] { CHECK(cudaFreeArray(array)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it waits by now
+    char* blocks[4];
+    for (char*& block : blocks) {  // more than a heap has in store
+        block = static_cast<char*>(malloc(300 << 20));
+        block[0] = block[(300 << 20) - 1] = 1;
+    }
+    *static_cast<volatile int*>(flag) = 1;
+    waiting.join();
+    for (char* block : blocks) free(block);
+    char* const again = static_cast<char*>(malloc(500 << 20));  // now that the host has time
+    CHECK(cudaMemcpy(there, again, sizeof *flag, cudaMemcpyDefault));
+    free(again);
+    CHECK(cudaFreeHost(flag));
+    CHECK(cudaStreamDestroy(held));
+}
+
 static int a_capture_is_left_alone() {
     int* sum;
     cudaStream_t noted, busy;
@@ -81,6 +111,7 @@ static int a_capture_is_left_alone() {
 }
 
 int main() {
+    a_malloc_waits_for_nobody();
     one_sets_what_all_wait_for();
     return verdict(a_capture_is_left_alone());
 }
