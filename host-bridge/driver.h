@@ -23,7 +23,7 @@
     X(cuLibraryEnumerateKernels) X(cuMemPoolGetAttribute) X(cuMemPoolSetAttribute)                        \
     X(cuDeviceGetGraphMemAttribute) X(cuDeviceSetGraphMemAttribute) X(cuLinkCreate_v2)                    \
     X(cuLinkAddData_v2) X(cuLinkComplete) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)       \
-    X(cuFuncGetName) X(cuKernelGetName) X(cuMemFree_v2) X(cuMemPoolDestroy) X(cuCtxGetDevice)\
+    X(cuFuncGetName) X(cuKernelGetName) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemPoolDestroy) X(cuCtxGetDevice)\
     X(cuStreamSynchronize)
 // clang-format on
 

@@ -174,6 +174,7 @@ CUresult settle(CUstream stream) {
     return session().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
 }
 
+CUresult allocate(CUdeviceptr* address, std::size_t bytes) { return session().allocate(*address, bytes); }
 CUresult free_idle(CUdeviceptr address) { return session().free_when_idle(address); }
 CUresult unload_module(CUmodule module) { return session().unload_when_idle(module, nullptr); }
 CUresult unload_library(CUlibrary library) { return session().unload_when_idle(nullptr, library); }

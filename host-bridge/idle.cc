@@ -65,7 +65,39 @@ CUresult Session::leave_when_idle(const Leaving& l) {
     leaving_.push_back(l);
     return CUDA_SUCCESS;
 }
-CUresult Session::free_when_idle(CUdeviceptr address) { return leave_when_idle({address, current_, 0, 0}); }
+
+bool Session::is_leaving(CUdeviceptr address) const {
+    return std::ranges::any_of(leaving_, [=](const Leaving& l) { return l.address && l.address == address; });
+}
+
+// Allocating and freeing cost a driver 50 us and more; programs do it in loops. So memory that has been freed (the
+// guest has waited for the GPU then, as CUDA does) stays until the worker has nothing else to do, or somebody asks how
+// much is free: who asks for as much meanwhile gets it again.
+CUresult Session::allocate(CUdeviceptr& address, std::size_t bytes) {
+    const auto again = std::ranges::find_if(
+        leaving_, [&](const Leaving& l) { return l.size && l.size == bytes && l.context == current_; });
+    if (again != leaving_.end()) {
+        address = again->address;
+        leaving_.erase(again);
+    } else if (const CUresult r = driver_.cuMemAlloc_v2(&address, bytes); r != CUDA_SUCCESS) {
+        return r;
+    }
+    sizes_[address] = bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult Session::free_when_idle(CUdeviceptr address) {
+    constexpr std::size_t most = 64;
+    if (is_leaving(address)) return CUDA_ERROR_INVALID_VALUE;  // twice
+    Leaving l{address, current_, 0, 0};
+    const auto size = sizes_.find(address);
+    if (size == sizes_.end()) return leave_when_idle(l);
+    l.size = size->second;
+    sizes_.erase(size);
+    leaving_.push_back(l);
+    if (leaving_.size() >= most) tidy();
+    return CUDA_SUCCESS;
+}
 CUresult Session::unload_when_idle(CUmodule module, CUlibrary library) {
     return leave_when_idle({0, current_, 0, 0, module, library});
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "host-bridge/bell.h"
@@ -60,6 +61,7 @@ class Session {
     Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
     Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height);
     void forget_addresses() { reachable_.clear(); }
+    void forget_address(std::uint64_t gone) { sizes_.erase(gone), forget_addresses(); }
 
     template <class T> Verdict admit(T&) { return fine; }  // structs of plain values
     Verdict admit(CUDA_RESOURCE_DESC& desc);
@@ -112,6 +114,7 @@ class Session {
     bool done(
         CUstream stream);  // no work of the stream is under way; in a capture too: the driver has its answer to that
     void note_work() { worked_ = true; }  // the GPU has been given something
+    CUresult allocate(CUdeviceptr& address, std::size_t bytes);
     CUresult free_when_idle(CUdeviceptr address);
     CUresult unload_when_idle(CUmodule module, CUlibrary library);  // one of the two
     CUresult destroy_when_idle(CUmemoryPool pool);
@@ -158,7 +161,9 @@ class Session {
         CUmodule module = nullptr;
         CUlibrary library = nullptr;
         CUmemoryPool pool = nullptr;
+        std::uint64_t size = 0;  // of memory that may be had again, as it was asked for
     };
+    bool is_leaving(CUdeviceptr address) const;
     CUresult leave_when_idle(const Leaving& l);
     void forget_memory(CUcontext context);  // it is gone, and its memory with it
     bool idle();
@@ -180,8 +185,9 @@ class Session {
     Launches launches_{*this};
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
-    std::vector<Leaving> leaving_;  // in the order in which the client gave them back
-    bool worked_ = false;           // since the GPU was last seen idle
+    std::vector<Leaving> leaving_;                          // in the order in which the client gave them back
+    std::unordered_map<CUdeviceptr, std::uint64_t> sizes_;  // of what cuMemAlloc has given, as it was asked for
+    bool worked_ = false;                                   // since the GPU was last seen idle
     std::set<std::uint64_t> objects_;
     std::map<CUlinkState, Link> links_;
     std::unique_ptr<CompilerLog> load_log_;

@@ -59,7 +59,6 @@
     X(cuOccupancyAvailableDynamicSMemPerBlock,        call, out, use, in, in)                          \
     /* device memory */                                                                                \
     X(cuMemGetInfo_v2,                                call, out, out)                                  \
-    X(cuMemAlloc_v2,                                  call, out, in)                                   \
     X(cuMemAllocPitch_v2,                             call, out, out, in, in, in)                      \
     X(cuMemGetAddressRange_v2,                        call, maybe, maybe, in)                          \
     X(cuMemAllocAsync,                                call, out, in, use)                              \
@@ -214,6 +213,7 @@
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
     X(try_launch,                                     call, use, in, use, blob<4>, in)                 \
     X(settle,                                         call, use)                                       \
+    X(allocate,                                       call, out, in)                                   \
     X(free_idle,                                      post, freed)                                     \
     X(unload_module,                                  call, drop)                                      \
     X(unload_library,                                 call, drop)                                      \

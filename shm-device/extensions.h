@@ -56,6 +56,8 @@ CUresult reset_primary(CUdevice device);
 // (in a capture); else CUDA_ERROR_NOT_READY: the worker waits for no GPU.
 CUresult settle(CUstream stream);
 
+// cuMemAlloc: memory of that size which has just been freed, if there is.
+CUresult allocate(CUdeviceptr* address, std::size_t bytes);
 // cuMemFree, as soon as the GPU has nothing to do: then nobody has to wait for it.
 CUresult free_idle(CUdeviceptr address);
 // The same of code, and of pools.

@@ -112,6 +112,8 @@ CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
     return allocate(reinterpret_cast<void**>(p), bytes, flags | managed_mark);
 }
 
+CU cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) { return command<Op::allocate>(p, bytes); }
+
 CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);
