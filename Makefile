@@ -204,12 +204,16 @@ check: deps
 	@$(MAKE) --no-print-directory -j$(jobs) -k tests
 	@tests/check --build $(B)
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench queue_bench)
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/cuda_bench.cu tests/bench/measure.h tests/bench/processes.h
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
+$(B)/bench/libjump.so: tests/bench/jump.cc
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -O2 -shared -fPIC -fno-plt -o $@ $<
 $(B)/bench/malloc_bench: tests/heap/malloc_bench.cc
 $(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-device/virtqueue.h
 $(B)/bench/malloc_bench $(B)/bench/queue_bench:

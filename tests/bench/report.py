@@ -201,6 +201,7 @@ VM: program, bridge and worker share a kernel.
   are held to native's *pinned* ones.
 - `init_first_call` meets a warm worker, as in a VM whose bridge has been up for a second; `shortest_program` is a whole program
   with that call and one launch, as the shell sees it; `_cold` is the same with a bridge started at that moment (`barcuda run`).
+- `heap_*_jump_alone` is a library in front of the program's allocator whose `malloc` and `free` are a jump and nothing else.
 - `idle_host_cpu` is what bridge and workers use while a client sleeps, `idle_bridge_cpu` the bridge's part of it.
 
 Where one run's time goes: `BARCUDA_TRACE=trace.json build/bin/barcuda run -- PROGRAM`, and open the file at

@@ -57,11 +57,15 @@ int main() {
     for (std::thread& t : others) t.join();
 
     char* p;
-    const size_t before = free_now();
-    CHECK(cudaMalloc(&p, 256 * MiB));
-    REQUIRE(free_now() + 256 * MiB <= before);
-    CHECK(cudaFree(p));
-    REQUIRE(free_now() >= before);
+    bool counted = false;
+    for (int tries = 0; tries < 100 && !counted; ++tries) {  // other programs may come and go meanwhile
+        const size_t before = free_now();
+        CHECK(cudaMalloc(&p, 256 * MiB));
+        const size_t during = free_now();
+        CHECK(cudaFree(p));
+        counted = during + 256 * MiB <= before && free_now() >= before;
+    }
+    REQUIRE(counted);
 
     CHECK(cudaMalloc(&p, 4096));
     CHECK(cudaFree(p));
