@@ -57,16 +57,22 @@ void Launches::give() {
 
 void Launches::give(Run& run) {
     const CUstream stream = run.place.stream;
-    Chains* chains = run.count < shortest || session_.capturing(stream) ? nullptr : &chains_of(run.place);
-    if (chains && chains->barred) chains = nullptr;
+    Chains* chains = chains_for(run);
     if (chains) chains->launched += run.count;
     for (unsigned i = 0; i < run.count;) {
         const Launch* next = run.launches.data() + i;
         const unsigned left = run.count - i;
         if (chains && left >= longest && give_chain(*chains, next, longest, stream)) i += longest;
         else if (chains && left >= shortest && give_chain(*chains, next, shortest, stream)) i += shortest;
-        else give_alone(*next, stream), ++i;
+        else give_alone(*next, stream), ++i, chains = chains_for(run);  // for memory it may have unloaded code
     }
+}
+
+// Null: none of them may go in a chain.
+Launches::Chains* Launches::chains_for(const Run& run) {
+    if (run.count < shortest || session_.capturing(run.place.stream)) return nullptr;
+    Chains& chains = chains_of(run.place);
+    return chains.barred ? nullptr : &chains;
 }
 
 void Launches::give_alone(const Launch& l, CUstream stream) {
@@ -150,7 +156,8 @@ Launches::Chains& Launches::chains_of(const Place& place) {
         return session_.driver().cuStreamGetAttribute(place.stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};
     };
     at->second.barred = value(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW).accessPolicyWindow.num_bytes != 0 ||
-                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
+                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP).memSyncDomainMap.default_ != 0;
     return at->second;
 }
 

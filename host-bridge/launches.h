@@ -73,6 +73,7 @@ class Launches {
     };
 
     void give(Run& run);
+    Chains* chains_for(const Run& run);
     void give_alone(const Launch& launch, CUstream stream);
     bool give_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream);
     Chain* pick(Chains& chains, const Launch* launches, unsigned count);

@@ -18,7 +18,8 @@ struct Given {
     std::map<CUgraphExec, std::vector<CUgraphNode>> execs;
     unsigned set = 0, made = 0, destroyed = 0;
     char refused = 0;  // a kernel that no driver launches
-    bool graphs_work = true, window = false;
+    bool graphs_work = true, window = false, map = false;
+    unsigned full = 0;  // launches that find no memory
     std::uint64_t handle = 0x5000;
 };
 Given* given = nullptr;
@@ -28,6 +29,7 @@ CUfunction kernel(char name) { return reinterpret_cast<CUfunction>(static_cast<s
 
 CUresult launch(CUfunction f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
                 void**) {
+    if (given->full) return --given->full, CUDA_ERROR_OUT_OF_MEMORY;
     if (letter(f) == given->refused) return CUDA_ERROR_INVALID_VALUE;
     return given->kernels += letter(f), CUDA_SUCCESS;
 }
@@ -52,15 +54,17 @@ CUresult set(CUgraphExec, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS* p) {
     return CUDA_SUCCESS;
 }
 CUresult launch_graph(CUgraphExec e, CUstream) {
+    EXPECT_TRUE(given->execs.contains(e)) << "a chain that is gone";
     given->kernels += '(';
     for (CUgraphNode n : given->execs[e]) given->kernels += given->nodes[n];
     given->kernels += ')';
     return CUDA_SUCCESS;
 }
-CUresult destroy(CUgraphExec) { return ++given->destroyed, CUDA_SUCCESS; }
+CUresult destroy(CUgraphExec e) { return given->execs.erase(e), ++given->destroyed, CUDA_SUCCESS; }
 CUresult attribute(CUstream, CUstreamAttrID id, CUstreamAttrValue* value) {
     *value = {};
     if (given->window && id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) value->accessPolicyWindow.num_bytes = 4096;
+    if (given->map && id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP) value->memSyncDomainMap = {1, 1};
     return CUDA_SUCCESS;
 }
 
@@ -75,6 +79,9 @@ Driver driver() {
     d.cuGraphExecDestroy = destroy;
     d.cuGraphDestroy = [](CUgraph) { return CUDA_SUCCESS; };
     d.cuStreamGetAttribute = attribute;
+    d.cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
+    d.cuCtxSetCurrent = [](CUcontext) { return CUDA_SUCCESS; };
+    d.cuStreamQuery = [](CUstream) { return CUDA_ERROR_NOT_READY; };
     return d;
 }
 
@@ -162,6 +169,20 @@ TEST_F(LaunchesTest, WithoutGraphsAllGoAlone) {
 TEST_F(LaunchesTest, AStreamWithAWindowKeepsItsLaunchesToItself) {
     all.window = true;
     EXPECT_EQ(taken(std::string(500, 'a')), std::string(500, 'a'));
+}
+TEST_F(LaunchesTest, AStreamWithADomainOfItsOwnKeepsItsLaunchesToItself) {
+    all.map = true;
+    EXPECT_EQ(taken(std::string(500, 'a')), std::string(500, 'a'));
+}
+TEST_F(LaunchesTest, OneThatFindsNoMemoryMayTakeTheChainsWithIt) {
+    ground.session.context_ready(reinterpret_cast<CUcontext>(0x300));
+    ground.session.note_work();
+    make_chains();
+    ground.session.unload_when_idle(reinterpret_cast<CUmodule>(0x400), nullptr);
+    all.refused = 'x', all.full = 1;
+    EXPECT_EQ(taken("aaxaaaaaaa"), "aaaaaaaaa");  // the first alone, because of its neighbour; it makes room
+    EXPECT_EQ(all.destroyed, all.made);
+    EXPECT_EQ(ground.status.posted_count, 1u);
 }
 TEST_F(LaunchesTest, ChainsGoWithWhatTheyRemember) {
     make_chains();
