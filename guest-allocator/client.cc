@@ -198,24 +198,23 @@ struct Client::Due {
 // The worker may be in a call of the driver's that waits for the GPU (to load code, to make a stream), and the GPU for
 // the thread that asks here. So who need not have the memory gives up after a while; the answer is a later call's.
 bool Client::grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept {
-    // A GPU takes 0.1 to 0.5 s to map a gibibyte.
-    std::uint64_t limit = patient ? Queue::for_ever : 1'000'000'000 + bytes * 2;
     for (;;) {
-        if (due_) {
-            if (!patient) limit = 0;  // it has been waited for
-        } else {
-            due_ = new (std::nothrow) Due(bytes);
-            if (!due_) return false;
-            if (due_->call.send(*this, patient) != CUDA_SUCCESS) return delete std::exchange(due_, nullptr), false;
+        // One that is due has been waited for. A GPU takes 0.1 to 0.5 s to map a gibibyte.
+        Due* due = due_;
+        const std::uint64_t limit = patient ? Queue::for_ever : due ? 0 : 1'000'000'000 + bytes * 2;
+        if (!due) {
+            due = new (std::nothrow) Due(bytes);
+            if (!due) return false;
+            if (due->call.send(*this, patient) != CUDA_SUCCESS) return delete due, false;
+            due_ = due;
         }
-        const CUresult answered = due_->call.await(*this, limit);
-        if (answered == CUDA_ERROR_NOT_READY) {
-            if (!std::exchange(due_->left, true)) due_->call.leave(*this, due_->answer);
-            return false;
-        }
-        const CUresult result = due_->call.receive(*this, answered);
-        const std::uint64_t offset = due_->offset, granted = due_->granted;
-        delete std::exchange(due_, nullptr);
+        const CUresult answered = due->call.await(*this, limit);
+        if (answered == CUDA_ERROR_NOT_READY && !std::exchange(due->left, true)) due->call.leave(*this, due->answer);
+        // Even when the session has ended, a worker may write the answer there.
+        if (answered != CUDA_SUCCESS && due->left) return false;
+        const CUresult result = due->call.receive(*this, answered);
+        const std::uint64_t offset = due->offset, granted = due->granted;
+        delete due_.exchange(nullptr);
         if (result != CUDA_SUCCESS) return false;
         void* at = nullptr;
         Error e;

@@ -75,7 +75,8 @@ class Client final : public heap::ExtentSource {
     Channel channel_;
     Bell bell_;
     Queue* queue_ = nullptr;
-    Due* due_ = nullptr;  // a grant that was asked for and has not been answered yet; under the heap's lock for growth
+    // A grant that was asked for and has not been answered yet; written under the heap's lock for growth.
+    std::atomic<Due*> due_{nullptr};
     std::atomic<std::uint64_t> failures_seen_{0};
     std::atomic_flag complained_;
     std::mutex ids_mutex_;
