@@ -180,10 +180,13 @@ CUresult unload_module(CUmodule module) { return session().unload_when_idle(modu
 CUresult unload_library(CUlibrary library) { return session().unload_when_idle(nullptr, library); }
 CUresult destroy_pool(CUmemoryPool pool) {
     CUdevice device = 0;
-    CUmemoryPool always = nullptr;
+    CUmemoryPool always = nullptr, used = nullptr;
     if (driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-        driver().cuDeviceGetDefaultMemPool(&always, device) == CUDA_SUCCESS && pool == always)
-        return CUDA_ERROR_INVALID_VALUE;
+        driver().cuDeviceGetDefaultMemPool(&always, device) == CUDA_SUCCESS &&
+        driver().cuDeviceGetMemPool(&used, device) == CUDA_SUCCESS) {
+        if (pool == always) return CUDA_ERROR_INVALID_VALUE;
+        if (pool == used) driver().cuDeviceSetMemPool(device, always);  // as when the driver destroys it
+    }
     return session().destroy_when_idle(pool);
 }
 

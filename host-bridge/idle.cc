@@ -61,7 +61,10 @@ CUresult Session::leave(const Leaving& l) {
 }
 
 CUresult Session::leave_when_idle(const Leaving& l) {
-    if (leaving_.empty() && idle()) return leave(l);
+    constexpr std::size_t most = 1 << 16;  // a guest may free while its GPU never rests
+    if (idle()) return tidy(), leave(l);   // in the order in which they came
+    // The answer to that is to wait for the GPU, as CUDA does (worker.cc).
+    if (leaving_.size() >= most) return CUDA_ERROR_OUT_OF_MEMORY;
     leaving_.push_back(l);
     return CUDA_SUCCESS;
 }
@@ -71,8 +74,9 @@ bool Session::is_leaving(CUdeviceptr address) const {
 }
 
 // Allocating and freeing cost a driver 50 us and more; programs do it in loops. So memory that has been freed (the
-// guest has waited for the GPU then, as CUDA does) stays until the worker has nothing else to do, or somebody asks how
-// much is free: who asks for as much meanwhile gets it again.
+// guest has waited for the GPU then, as CUDA does) stays until the worker has nothing else to do, or somebody asks what
+// memory there is: who asks for as much meanwhile gets it again. That is for a few blocks, in the context that they
+// were allocated in: for any other the guest has not waited; and other clients of the GPU need memory too.
 CUresult Session::allocate(CUdeviceptr& address, std::size_t bytes) {
     const auto again = std::ranges::find_if(
         leaving_, [&](const Leaving& l) { return l.size && l.size == bytes && l.context == current_; });
@@ -82,18 +86,21 @@ CUresult Session::allocate(CUdeviceptr& address, std::size_t bytes) {
     } else if (const CUresult r = driver_.cuMemAlloc_v2(&address, bytes); r != CUDA_SUCCESS) {
         return r;
     }
-    sizes_[address] = bytes;
+    allocated_[address] = {bytes, current_};
     return CUDA_SUCCESS;
 }
 
 CUresult Session::free_when_idle(CUdeviceptr address) {
     constexpr std::size_t most = 64;
-    if (is_leaving(address)) return CUDA_ERROR_INVALID_VALUE;  // twice
+    constexpr std::uint64_t most_bytes = 256 << 20;  // of them all
     Leaving l{address, current_, 0, 0};
-    const auto size = sizes_.find(address);
-    if (size == sizes_.end()) return leave_when_idle(l);
-    l.size = size->second;
-    sizes_.erase(size);
+    std::uint64_t kept = 0;
+    for (const Leaving& other : leaving_) kept += other.size;
+    const auto known = allocated_.find(address);
+    if (known == allocated_.end() || known->second.context != current_ || known->second.bytes > most_bytes - kept)
+        return leave_when_idle(l);
+    l.size = known->second.bytes;
+    allocated_.erase(known);
     leaving_.push_back(l);
     if (leaving_.size() >= most) tidy();
     return CUDA_SUCCESS;
@@ -113,11 +120,16 @@ CUresult Session::give_back_when_idle(std::uint64_t offset, std::uint64_t bytes)
 }
 
 bool Session::tidy(bool wait) {
-    if (leaving_.empty() || (!wait && !idle())) return false;
-    for (const Leaving& l : leaving_)
-        if (CUresult r = leave(l); r != CUDA_SUCCESS) posted_failure(static_cast<std::uint32_t>(Op::free_idle), r);
-    leaving_.clear();
-    return true;
+    if (leaving_.empty()) return false;
+    const CUcontext before = current_;
+    const bool now = wait || idle();
+    if (now) {
+        for (const Leaving& l : leaving_)
+            if (CUresult r = leave(l); r != CUDA_SUCCESS) posted_failure(static_cast<std::uint32_t>(Op::free_idle), r);
+        leaving_.clear();
+    }
+    switch_to(before);  // whoever asked goes on there
+    return now;
 }
 
 void Session::forget_memory(CUcontext context) {

@@ -37,7 +37,7 @@ void Session::begin_command(std::uint32_t op) {
     if (op == static_cast<std::uint32_t>(Op::launch)) return;
     launches_.give();
     if (configures(static_cast<Op>(op))) launches_.forget();
-    if (op == static_cast<std::uint32_t>(Op::cuMemGetInfo_v2)) tidy();
+    if (counts_memory(static_cast<Op>(op))) tidy();
 }
 
 bool Session::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
@@ -74,7 +74,7 @@ Verdict Session::reachable(CUdeviceptr address, std::uint64_t bytes) {
                       bytes, driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
     }
-    if (is_leaving(start)) return bad_value;  // the driver has it still, the client has not
+    if (is_leaving(start)) return bad_value;
     reachable_[start] = size;
     return fine;
 }
@@ -242,7 +242,7 @@ void Session::context_gone() {
     driver_.cuCtxSetCurrent(nullptr);
     current_ = home_ = nullptr;
     has_context_ = false;
-    sizes_.clear();
+    allocated_.clear();
     forget_addresses();
 }
 
@@ -275,7 +275,7 @@ void Session::drop(std::uint64_t id) {
     CUcontext context = nullptr;
     if (handles_.find(id, context)) {
         forget_memory(context);
-        sizes_.clear();
+        allocated_.clear();
         if (context == current_) current_ = nullptr;
         if (context == home_) extents_.forget_registrations(), home_ = nullptr;
     }

@@ -61,7 +61,8 @@ class Session {
     Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
     Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height);
     void forget_addresses() { reachable_.clear(); }
-    void forget_address(std::uint64_t gone) { sizes_.erase(gone), forget_addresses(); }
+    void forget_address(std::uint64_t gone) { allocated_.erase(gone), forget_addresses(); }
+    bool is_leaving(CUdeviceptr address) const;  // the driver has it still, the client has not
 
     template <class T> Verdict admit(T&) { return fine; }  // structs of plain values
     Verdict admit(CUDA_RESOURCE_DESC& desc);
@@ -163,7 +164,6 @@ class Session {
         CUmemoryPool pool = nullptr;
         std::uint64_t size = 0;  // of memory that may be had again, as it was asked for
     };
-    bool is_leaving(CUdeviceptr address) const;
     CUresult leave_when_idle(const Leaving& l);
     void forget_memory(CUcontext context);  // it is gone, and its memory with it
     bool idle();
@@ -185,8 +185,12 @@ class Session {
     Launches launches_{*this};
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
-    std::vector<Leaving> leaving_;                          // in the order in which the client gave them back
-    std::unordered_map<CUdeviceptr, std::uint64_t> sizes_;  // of what cuMemAlloc has given, as it was asked for
+    std::vector<Leaving> leaving_;  // in the order in which the client gave them back
+    struct Allocated {
+        std::uint64_t bytes;  // as they were asked for
+        CUcontext context;
+    };
+    std::unordered_map<CUdeviceptr, Allocated> allocated_;  // by cuMemAlloc
     bool worked_ = false;                                   // since the GPU was last seen idle
     std::set<std::uint64_t> objects_;
     std::map<CUlinkState, Link> links_;

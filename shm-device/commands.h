@@ -312,6 +312,11 @@ constexpr bool configures(Op op) {
     }
 }
 
+// Whether a command asks what memory there is: what has been given back must not be there any more.
+constexpr bool counts_memory(Op op) {
+    return op == Op::cuMemGetInfo_v2 || op == Op::cuMemGetAddressRange_v2 || op == Op::pointer_attribute;
+}
+
 // A row, taken apart: one life per parameter. A row whose kinds and prototype disagree does not compile.
 template <class Prototype, How how, class... Kinds> struct Row;
 template <class... P, How way, class... Kinds> struct Row<CUresult(P...), way, Kinds...> {

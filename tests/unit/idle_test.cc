@@ -1,0 +1,127 @@
+// idle_test: what a session puts off until the GPU is idle, and whose freed memory is had again.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "host-bridge/session.h"
+#include "shm-device/extensions.h"
+#include "tests/unit/support/fake_driver.h"
+
+namespace barcuda {
+namespace {
+
+struct Told {
+    bool busy = false;
+    CUdeviceptr next = 0x1000;
+    std::vector<CUdeviceptr> freed;
+    CUcontext current = nullptr;
+    CUmemoryPool used = nullptr;
+    unsigned pools_destroyed = 0;
+};
+Told* told = nullptr;
+
+const CUmemoryPool always = reinterpret_cast<CUmemoryPool>(0x500), own = reinterpret_cast<CUmemoryPool>(0x600);
+
+Driver driver() {
+    Driver d = fake::driver();
+    d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) { return *p = told->next += 0x1000, CUDA_SUCCESS; };
+    d.cuMemFree_v2 = [](CUdeviceptr p) { return told->freed.push_back(p), CUDA_SUCCESS; };
+    d.cuStreamQuery = [](CUstream) { return told->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
+    d.cuCtxSetCurrent = [](CUcontext c) { return told->current = c, CUDA_SUCCESS; };
+    d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice) { return *p = always, CUDA_SUCCESS; };
+    d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice) { return *p = told->used, CUDA_SUCCESS; };
+    d.cuDeviceSetMemPool = [](CUdevice, CUmemoryPool p) { return told->used = p, CUDA_SUCCESS; };
+    d.cuMemPoolDestroy = [](CUmemoryPool) { return ++told->pools_destroyed, CUDA_SUCCESS; };
+    return d;
+}
+
+struct IdleTest : testing::Test {
+    Told all;
+    fake::Ground ground{fake::ground_base, (told = &all, driver())};
+    Session& session = ground.session;
+    const CUcontext one = reinterpret_cast<CUcontext>(0x100), two = reinterpret_cast<CUcontext>(0x200);
+    static constexpr std::size_t MiB = 1 << 20;
+
+    IdleTest() {
+        session.context_ready(two);
+        session.context_ready(one);
+    }
+    CUdeviceptr allocate(std::size_t bytes) {
+        CUdeviceptr p = 0;
+        EXPECT_EQ(session.allocate(p, bytes), CUDA_SUCCESS);
+        return p;
+    }
+    void busy() { all.busy = true, session.note_work(); }
+};
+
+TEST_F(IdleTest, WhatIsFreedIsHadAgainOnce) {
+    const CUdeviceptr p = allocate(4096);
+    session.free_when_idle(p);
+    EXPECT_EQ(allocate(4096), p);
+    EXPECT_NE(allocate(4096), p);
+    EXPECT_TRUE(all.freed.empty());
+}
+TEST_F(IdleTest, OfAnotherSizeItIsNot) {
+    const CUdeviceptr p = allocate(4096);
+    session.free_when_idle(p);
+    EXPECT_NE(allocate(4095), p);
+}
+TEST_F(IdleTest, MemoryOfOneContextIsNotHadInAnother) {
+    const CUdeviceptr p = allocate(4096);
+    session.context_ready(two);
+    session.free_when_idle(p);  // as CUDA allows
+    EXPECT_NE(allocate(4096), p);
+    EXPECT_EQ(all.freed, std::vector{p});
+}
+TEST_F(IdleTest, NorIsItInItsOwnAfterThat) {  // the guest has waited for the other context's work
+    busy();
+    const CUdeviceptr p = allocate(4096);
+    session.context_ready(two);
+    session.free_when_idle(p);
+    session.context_ready(one);
+    EXPECT_NE(allocate(4096), p);
+}
+TEST_F(IdleTest, MuchMemoryGoesAtOnce) {
+    const CUdeviceptr small = allocate(MiB), large = allocate(256 * MiB);
+    session.free_when_idle(small);
+    session.free_when_idle(large);
+    EXPECT_EQ(all.freed, (std::vector{small, large}));
+    EXPECT_FALSE(session.untidy());
+}
+TEST_F(IdleTest, FreedMemoryKeepsNothingElseWaiting) {
+    session.free_when_idle(allocate(4096));
+    EXPECT_EQ(session.give_back_when_idle(0, fake::Ground::granted), CUDA_SUCCESS);
+    EXPECT_FALSE(session.untidy());
+}
+TEST_F(IdleTest, TidyingLeavesTheContextAsItWas) {
+    session.free_when_idle(allocate(4096));
+    session.context_ready(two);
+    session.tidy(true);
+    EXPECT_EQ(session.current(), two);
+    EXPECT_EQ(all.current, two);
+}
+TEST_F(IdleTest, NobodyFillsTheWorkersMemoryWithWhatIsPutOff) {
+    busy();
+    CUresult r = CUDA_SUCCESS;
+    for (CUdeviceptr p = 1; p < 200'000 && r == CUDA_SUCCESS; ++p)
+        r = session.unload_when_idle(reinterpret_cast<CUmodule>(p), nullptr);
+    EXPECT_EQ(r, CUDA_ERROR_OUT_OF_MEMORY);
+}
+TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
+    const CUdeviceptr p = allocate(4096);
+    session.free_when_idle(p);
+    session.begin_command(static_cast<std::uint32_t>(Op::pointer_attribute));
+    EXPECT_EQ(all.freed, std::vector{p});
+}
+TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
+    const SessionScope scope(session);
+    busy();
+    all.used = own;
+    EXPECT_EQ(ext::destroy_pool(own), CUDA_SUCCESS);
+    EXPECT_EQ(all.pools_destroyed, 0u);
+    EXPECT_EQ(all.used, always);
+    EXPECT_EQ(ext::destroy_pool(always), CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace
+}  // namespace barcuda
