@@ -183,10 +183,13 @@ CU cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 }
 
 CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    CUresult unknown;
+    const bool limit = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0;
+    const FunctionFacts* f = limit ? facts(function, unknown) : nullptr;
+    if (f && f->shared.is(static_cast<unsigned>(value))) return CUDA_SUCCESS;  // programs say it before each launch
     const SharedLimit::Time before = SharedLimit::now();
-    CUresult r = command<Op::cuFuncSetAttribute>(function, attribute, value), unknown;
-    if (r != CUDA_SUCCESS || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return r;
-    if (const FunctionFacts* f = facts(function, unknown)) f->shared.learn(before, static_cast<unsigned>(value));
+    const CUresult r = command<Op::cuFuncSetAttribute>(function, attribute, value);
+    if (f && r == CUDA_SUCCESS) f->shared.set(before, static_cast<unsigned>(value));
     return r;
 }
 CU cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {

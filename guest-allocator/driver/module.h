@@ -17,16 +17,21 @@ class SharedLimit {
     static Time now() noexcept { return time.load(std::memory_order_acquire); }
     static void set_somewhere() noexcept { time.fetch_add(1, std::memory_order_acq_rel); }
 
-    SharedLimit(Time when, unsigned bytes) noexcept { learn(when, bytes); }
+    SharedLimit(Time when, unsigned bytes) noexcept { set(when, bytes); }
+    void set(Time when, unsigned bytes) noexcept { known_.store(limit(when, bytes), std::memory_order_relaxed); }
+    // So much was allowed; the limit itself may be higher.
     void learn(Time when, unsigned bytes) noexcept {
         known_.store(std::uint64_t{when} << 32 | bytes, std::memory_order_relaxed);
     }
     bool allows(unsigned bytes) const noexcept {
         const std::uint64_t known = known_.load(std::memory_order_relaxed);
-        return bytes == 0 || (bytes <= static_cast<unsigned>(known) && known >> 32 == now());
+        return bytes == 0 || (bytes <= (known & ~whole & 0xffffffff) && known >> 32 == now());
     }
+    bool is(unsigned bytes) const noexcept { return known_.load(std::memory_order_relaxed) == limit(now(), bytes); }
 
   private:
+    static constexpr std::uint64_t whole = 1u << 31;  // the number is the limit
+    static std::uint64_t limit(Time when, unsigned bytes) { return std::uint64_t{when} << 32 | whole | bytes; }
     std::atomic<std::uint64_t> known_;
     static inline std::atomic<Time> time{0};
 };
