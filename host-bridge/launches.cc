@@ -29,7 +29,8 @@ CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function, const ext::Shape& s, Packed
 }  // namespace
 
 Launches::Launches(Session& session) : session_(session) {
-    for (Run& run : runs_) run.parameters = std::make_unique_for_overwrite<std::byte[]>(longest * most_bytes);
+    // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
+    for (Run& run : runs_) run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + most_a_kernel_takes);
 }
 
 CUresult Launches::take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
