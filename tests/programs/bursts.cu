@@ -33,6 +33,7 @@ struct Counted {  // a word of the device, and what it must be
     Counted() {
         CHECK(cudaMalloc(&word, sizeof *word));
         CHECK(cudaMemcpy(word, &expected, sizeof expected, cudaMemcpyHostToDevice));
+        CHECK(cudaDeviceSynchronize());  // streams that do not wait for the default one do not wait for that copy
     }
     void launch(unsigned kind, unsigned k, cudaStream_t s) {
         Words words;
