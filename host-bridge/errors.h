@@ -1,8 +1,8 @@
-// errors.h: what the driver writes to the worker's standard error, which is a pipe (bridge.cc): full, it takes no more,
-// and nobody waits for that. The text of a failed assert of a kernel is for the client's standard error, where CUDA
-// shows it: the client takes it when it learns of that error. All else is the host's business, and goes on to the log
-// when the worker has nothing else to do. What is left when the worker ends, because its client is gone or because it
-// was killed, the bridge writes to its own standard error: nothing is lost.
+// errors.h: what the driver writes to the worker's standard error, which is a pipe (bridge.cc): full (64 KiB), it takes
+// no more, since nobody may wait for that. The text of a failed assert of a kernel is for the client's standard error,
+// where CUDA shows it: the client takes it when it learns of that error. All else is the host's business, and goes on
+// to the log when the worker has nothing else to do. What is left when the worker ends, because its client is gone or
+// because it was killed, the bridge writes to its own standard error.
 #pragma once
 #include <cuda.h>
 #include <unistd.h>

@@ -102,11 +102,7 @@ CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* p
 
 CUresult try_launch(CUfunction function, Shape s, CUstream stream, const void* parameters, std::size_t bytes) {
     session().launches().give();
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
-    if (!s.cooperative)
-        return driver().cuLaunchKernel(function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
-                                       s.shared_bytes, stream, nullptr, extra);
+    if (!s.cooperative) return session().launches().launch({function, s, parameters, bytes}, stream);
     // The cooperative entry takes parameters one by one: their offsets come from the driver.
     void* each[max_parameters];
     if (CUresult r = point(each, function, parameters, bytes); r != CUDA_SUCCESS) return r;

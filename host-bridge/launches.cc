@@ -76,16 +76,17 @@ Launches::Chains* Launches::chains_for(const Run& run) {
     return chains.barred ? nullptr : &chains;
 }
 
-void Launches::give_alone(const Launch& l, CUstream stream) {
+CUresult Launches::launch(const Launch& l, CUstream stream) {
     const trace::Slice slice("cuLaunchKernel");
     Packed packed(l.parameters, l.bytes);
-    const auto give = [&] {
-        return session_.driver().cuLaunchKernel(l.function, l.shape.grid[0], l.shape.grid[1], l.shape.grid[2],
-                                                l.shape.block[0], l.shape.block[1], l.shape.block[2],
-                                                l.shape.shared_bytes, stream, nullptr, packed.extra);
-    };
-    CUresult r = give();
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_.tidy(true)) r = give();
+    const ext::Shape& s = l.shape;
+    return session_.driver().cuLaunchKernel(l.function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1],
+                                            s.block[2], s.shared_bytes, stream, nullptr, packed.extra);
+}
+
+void Launches::give_alone(const Launch& l, CUstream stream) {
+    CUresult r = launch(l, stream);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_.tidy(true)) r = launch(l, stream);
     if (r != CUDA_SUCCESS) session_.posted_failure(static_cast<std::uint32_t>(Op::launch), r);
 }
 

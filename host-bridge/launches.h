@@ -24,6 +24,14 @@ class Launches {
   public:
     explicit Launches(Session& session);
 
+    struct Launch {
+        CUfunction function;
+        ext::Shape shape;
+        const void* parameters;
+        std::size_t bytes;
+    };
+    // One, at once.
+    CUresult launch(const Launch& launch, CUstream stream);
     // A launch, held until give(), which is near: the caller has nothing else to do, or something that is no launch.
     CUresult take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                   std::size_t bytes);
@@ -43,12 +51,6 @@ class Launches {
     // A chain takes 30 to 300 us to make, and saves 2 us for each of its kernels.
     static constexpr unsigned worth_a_chain = 64;
 
-    struct Launch {
-        CUfunction function;
-        ext::Shape shape;
-        const void* parameters;
-        std::size_t bytes;
-    };
     struct Place {
         CUcontext context = nullptr;
         CUstream stream = nullptr;
