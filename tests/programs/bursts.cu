@@ -112,6 +112,9 @@ static void settings_change() {
     CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
     for (unsigned i = 0; i < 100; ++i) noted.launch(plus, 1, s);
     CHECK(cudaStreamEndCapture(s, &graph));
+    size_t nodes;
+    CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+    REQUIRE(nodes == 100);
     for (unsigned i = 0; i < 500; ++i) c.launch(i % kinds, i, s);
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     CHECK(cudaGraphLaunch(exec, s));

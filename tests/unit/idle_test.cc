@@ -66,6 +66,12 @@ TEST_F(IdleTest, OfAnotherSizeItIsNot) {
     session.free_when_idle(p);
     EXPECT_NE(allocate(4095), p);
 }
+TEST_F(IdleTest, NorByAnotherContext) {
+    const CUdeviceptr p = allocate(4096);
+    session.free_when_idle(p);
+    session.context_ready(two);
+    EXPECT_NE(allocate(4096), p);
+}
 TEST_F(IdleTest, MemoryOfOneContextIsNotHadInAnother) {
     const CUdeviceptr p = allocate(4096);
     session.context_ready(two);

@@ -114,6 +114,12 @@ TEST_F(Loopback, ACopyFromTheClientsExtentsReachesTheDriver) {
         (call<Op::cuMemcpyHtoDAsync_v2>(world.memory, static_cast<const void*>(this), std::size_t{4096}, CUstream{})
              .ok()));
 }
+TEST_F(Loopback, MemoryIsNotFreedTwice) {
+    CUdeviceptr p = 0;
+    EXPECT_EQ(ground.session.allocate(p = world.memory, 4096), CUDA_SUCCESS);
+    EXPECT_EQ((call<Op::free_idle>(p).result), CUDA_SUCCESS);
+    EXPECT_EQ((call<Op::free_idle>(p).result), CUDA_ERROR_INVALID_VALUE);
+}
 TEST_F(Loopback, ACopyFromOutsideTheExtentsIsALie) {
     for (std::uint64_t offset : {ground.granted, ground.granted - 1, ~std::uint64_t{0} - 100}) {
         guest.offset = offset;
