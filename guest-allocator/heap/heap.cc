@@ -13,6 +13,7 @@
 #include "guest-allocator/heap/registrations.h"
 #include "guest-allocator/heap/settings.h"
 #include "guest-allocator/heap/small.h"
+#include "guest-allocator/heap/thread_cache.h"
 
 namespace barcuda::heap {
 
@@ -206,6 +207,7 @@ bool region_resize(void* p, std::size_t bytes) noexcept {
 void expect() noexcept {
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
     small::open();
+    thread_cache::open();
     limit.store(settings.threshold, std::memory_order_relaxed);
 }
 

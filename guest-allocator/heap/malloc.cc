@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/thread_cache.h"
 
 // Under a sanitizer the program's malloc is the sanitizer's; its tests use the rooms of the heap directly.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -28,6 +29,7 @@
 
 using namespace barcuda;
 using heap::limit;
+namespace thread_cache = heap::thread_cache;
 
 namespace {
 
@@ -128,11 +130,15 @@ bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
 
 }  // namespace
 
-HOT void* malloc(std::size_t bytes) noexcept { return ordinary(bytes) ? next_malloc(bytes) : region_malloc(bytes); }
+HOT void* malloc(std::size_t bytes) noexcept {
+    if (bytes < thread_cache::below.load(std::memory_order_acquire)) return thread_cache::malloc(bytes, next_malloc);
+    return ordinary(bytes) ? next_malloc(bytes) : region_malloc(bytes);
+}
 
 HOT void free(void* p) noexcept {
-    if (!ours(p)) return next_free(p);
-    region_free(p);
+    if (ours(p)) return region_free(p);
+    if (auto* const cache = thread_cache::mine) return thread_cache::free(cache, p, next_free);
+    next_free(p);
 }
 
 PUBLIC void* calloc(std::size_t count, std::size_t size) noexcept {

@@ -8,6 +8,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/small.h"
+#include "guest-allocator/heap/thread_cache.h"
 
 namespace barcuda::heap {
 
@@ -57,6 +58,7 @@ void open_heap() noexcept {
     watch_forks();
     if (settings.mode == Mode::always) {
         small::open();
+        thread_cache::open();
         limit.store(settings.threshold, std::memory_order_relaxed);
     }
 }
