@@ -47,6 +47,8 @@ archive_files = $(patsubst %,$(B)/%.a,$(1))
 
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
+# What runs while the loader relocates the library must not need its jump table.
+$(B)/guest-allocator/runtime/static_runtime.o: CXXFLAGS += -fno-plt
 $(B)/host-bridge/soft-gpu/%.o: CXXFLAGS += $(if $(SANITIZE),,-O3) -ffp-contract=off -fno-math-errno -fno-trapping-math
 
 $(B)/%.o: %.cc
@@ -107,10 +109,12 @@ $(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(cal
 programs := $(patsubst tests/programs/%.cu,$(B)/programs/%,$(wildcard tests/programs/*.cu))
 programs: $(programs)
 .PHONY: programs
+$(B)/programs/%: cudart := shared
+$(B)/programs/static_runtime: cudart := static
 $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	@$(NVCC) -cudart=shared -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
+	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
 
 e2e_programs := $(patsubst tests/e2e/%.cu,$(B)/e2e/%,$(wildcard tests/e2e/*.cu))

@@ -1,7 +1,8 @@
 #!/bin/sh
 # older_names.sh GUEST_RUNTIME_A: assembly that gives every runtime function a second and a third name, under the versions that
 # programs of CUDA 12 and 11 ask for (cudaMalloc@libcudart.so.12). Where runtime/older.cc has barcuda_12_NAME or
-# barcuda_11_NAME, that function is meant. The versions themselves are declared in libbarcuda.map.
+# barcuda_11_NAME, that function is meant. The versions themselves are declared in libbarcuda.map. And a table of all of
+# them, in order of the names, for runtime/static_runtime.cc.
 set -eu
 symbols=$(nm -g --defined-only "$1" | awk '$2 ~ /^[TWi]$/ { print $3 }' | LC_ALL=C sort -u)
 alias() { # alias NAME VERSION FUNCTION
@@ -13,12 +14,17 @@ $symbols
 " in *"
 $1
 "*) ;; *) return 1 ;; esac; }
+names=$(echo "$symbols" | grep -E '^(cuda[A-Z]|__cuda)')
 echo .text
-for name in $(echo "$symbols" | grep -E '^(cuda[A-Z]|__cuda)'); do
+for name in $names; do
     function=$name
     if has "barcuda_12_$name"; then function=barcuda_12_$name; fi
     alias "$name" 12 "$function"
     if has "barcuda_11_$name"; then function=barcuda_11_$name; fi
     alias "$name" 11.0 "$function"
 done
+printf '.section .data.rel.ro, "aw"\n.balign 8\n.globl barcuda_runtime_names\n.hidden barcuda_runtime_names\nbarcuda_runtime_names:\n'
+for name in $names; do printf '.quad text_%s, %s, at_12_%s, at_11.0_%s\n' "$name" "$name" "$name" "$name"; done
+printf '.quad 0\n.section .rodata.str1.1, "aMS", @progbits, 1\n'
+for name in $names; do printf 'text_%s: .asciz "%s"\n' "$name" "$name"; done
 echo '.section .note.GNU-stack, "", @progbits'

@@ -143,7 +143,7 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
         if (bytes > n) write_past_caches(at + start, stage.buffer(static_cast<int>(i)), n);
         else memcpy(at, stage.buffer(static_cast<int>(i)), n);
     }
-    return r;
+    return r == CUDA_SUCCESS && may_print() ? show_and_tell(stream, Client::current()->queue().work()) : r;
 }
 
 // A copy that is noted down for a graph reads and writes its memory at every launch. What the GPU reaches is named; for

@@ -136,16 +136,16 @@ CU cuGetErrorString(CUresult error, const char** text) {
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Private interfaces between NVIDIA's runtime and NVIDIA's driver. Only a copy of that runtime asks, and it cannot do
-// without; what it reports then (cudaErrorSymbolNotFound) would help nobody.
+// Private interfaces between NVIDIA's runtime and NVIDIA's driver. Only a copy of that runtime asks that could not be
+// replaced (runtime/static_runtime.cc), and it cannot do without; what it reports then would help nobody.
 CU cuGetExportTable(const void** table, const CUuuid*) {
     static std::atomic_flag told;
     if (!told.test_and_set())
-        fprintf(
-            stderr,
-            "barcuda: %s has a CUDA runtime of its own inside (nvcc's default, -cudart=static, or a library such as "
-            "cuBLAS), which works with NVIDIA's driver alone: link with -cudart=shared\n",
-            program_invocation_short_name);
+        fprintf(stderr,
+                "barcuda: %s has a CUDA runtime of its own inside (nvcc's default, -cudart=static) which works with "
+                "NVIDIA's driver alone, and which cannot be replaced because its file is stripped of its symbols, as a "
+                "library such as cuBLAS is: link with -cudart=shared, or do not strip\n",
+                program_invocation_short_name);
     if (table) *table = nullptr;
     return CUDA_ERROR_NOT_FOUND;
 }

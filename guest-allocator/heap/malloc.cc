@@ -10,17 +10,9 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/thread_cache.h"
+#include "guest-allocator/sanitized.h"
 
-// Under a sanitizer the program's malloc is the sanitizer's; its tests use the rooms of the heap directly.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BARCUDA_NO_MALLOC
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define BARCUDA_NO_MALLOC
-#endif
-#endif
-
-#ifndef BARCUDA_NO_MALLOC
+#if !BARCUDA_SANITIZED  // then its tests use the rooms of the heap directly
 
 #define PUBLIC extern "C" __attribute__((visibility("default")))
 // Each in one line of the instruction cache: what such a function costs is the fetching of it.
