@@ -170,6 +170,11 @@ CUresult settle(CUstream stream) {
     return session().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
 }
 
+CUresult settle_event(CUevent event) {
+    const CUresult r = driver().cuEventQuery(event);
+    return r == CUDA_SUCCESS ? driver().cuEventSynchronize(event) : r;
+}
+
 CUresult allocate(CUdeviceptr* address, std::size_t bytes) { return session().allocate(*address, bytes); }
 CUresult free_idle(CUdeviceptr address) { return session().free_when_idle(address); }
 CUresult unload_module(CUmodule module) { return session().unload_when_idle(module, nullptr); }

@@ -213,6 +213,7 @@
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
     X(try_launch,                                     call, use, in, use, blob<4>, in)                 \
     X(settle,                                         call, use)                                       \
+    X(settle_event,                                   call, use)                                       \
     X(allocate,                                       call, out, in)                                   \
     X(free_idle,                                      post, freed)                                     \
     X(unload_module,                                  call, drop)                                      \

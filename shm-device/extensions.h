@@ -55,6 +55,7 @@ CUresult reset_primary(CUdevice device);
 // cuStreamSynchronize where there is nothing to wait for (it shows what kernels have printed), or where it is an error
 // (in a capture); else CUDA_ERROR_NOT_READY: the worker waits for no GPU.
 CUresult settle(CUstream stream);
+CUresult settle_event(CUevent event);  // cuEventSynchronize, likewise
 
 // cuMemAlloc: memory of that size which has just been freed, if there is.
 CUresult allocate(CUdeviceptr* address, std::size_t bytes);

@@ -140,12 +140,16 @@ CU cuGetErrorString(CUresult error, const char** text) {
 // replaced (runtime/static_runtime.cc), and it cannot do without; what it reports then would help nobody.
 CU cuGetExportTable(const void** table, const CUuuid*) {
     static std::atomic_flag told;
-    if (!told.test_and_set())
-        fprintf(stderr,
-                "barcuda: %s has a CUDA runtime of its own inside (nvcc's default, -cudart=static) which works with "
-                "NVIDIA's driver alone, and which cannot be replaced because its file is stripped of its symbols, as a "
-                "library such as cuBLAS is: link with -cudart=shared, or do not strip\n",
-                program_invocation_short_name);
+    if (!told.test_and_set()) {
+        Dl_info caller{};
+        dladdr(__builtin_return_address(0), &caller);
+        fprintf(
+            stderr,
+            "barcuda: %s carries a CUDA runtime of its own, which works with NVIDIA's driver alone, and is stripped, "
+            "so that it cannot be replaced: what it asks of the GPU will fail. Link it with -cudart=shared, or do not "
+            "strip it\n",
+            caller.dli_fname ? caller.dli_fname : program_invocation_short_name);
+    }
     if (table) *table = nullptr;
     return CUDA_ERROR_NOT_FOUND;
 }

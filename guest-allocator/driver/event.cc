@@ -105,8 +105,13 @@ CU cuEventSynchronize(CUevent event) {
         while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuEventQuery>(event), std::this_thread::yield();
         return r;
     }
-    if (CUresult r = wait_until(*f->word, f->asked.load(std::memory_order_relaxed)); r != CUDA_SUCCESS) return r;
-    if (may_print()) show_output();
+    const std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
+    if (CUresult r = wait_until(*f->word, asked); r != CUDA_SUCCESS) return r;
+    if (may_print()) {  // as in show_and_tell()
+        const auto still_it = [&] { return e->fence.load() == f && f->asked.load(std::memory_order_relaxed) == asked; };
+        while (command<Op::settle_event>(event) == CUDA_ERROR_NOT_READY && still_it()) std::this_thread::yield();
+        show_output();
+    }
     return client->take_error();
 }
 

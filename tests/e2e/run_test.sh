@@ -11,12 +11,4 @@ grep -q 'power of two' "$scratch/err" || fail "the message says why: $(cat "$scr
 $build/bin/barcuda run --device none -- true > /dev/null 2>&1 && fail "--device none is refused"
 region=$($run -- sh -c 'echo $BARCUDA_REGION')
 [ -n "$region" ] && [ ! -e "$region" ] || fail "the region '$region' was left behind"
-nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-if [ -x "$nvcc" ]; then  # a program with NVIDIA's runtime inside cannot run: it is told why
-    echo '#include <cuda_runtime.h>
-int main() { void* p; return cudaMalloc(&p, 4) != cudaSuccess; }' > "$scratch/static.cu"
-    "$nvcc" -cudart=static -o "$scratch/static" "$scratch/static.cu" || fail "nvcc"
-    $run -- "$scratch/static" 2> "$scratch/err" && fail "a runtime of its own cannot work"
-    grep -q 'static has a CUDA runtime of its own inside .* link with -cudart=shared' "$scratch/err" || fail "no advice: $(cat "$scratch/err")"
-fi
 echo passed

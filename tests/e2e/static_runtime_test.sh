@@ -70,7 +70,7 @@ passes "a runtime in the program and one in its library" "$scratch/both"
 # What cannot be served says why.
 strip -o "$scratch/stripped" "$scratch/vector_add"
 timeout 60 $run -- "$scratch/stripped" > "$scratch/out" 2>&1 && fail "a stripped program ended well: $(cat "$scratch/out")"
-grep -q 'stripped has a CUDA runtime of its own inside.*-cudart=shared' "$scratch/out" || fail "what a stripped program hears: $(cat "$scratch/out")"
+grep -q 'stripped carries a CUDA runtime of its own.*-cudart=shared' "$scratch/out" || fail "what a stripped program hears: $(cat "$scratch/out")"
 echo "a stripped program is told"
 
 # Runtimes of older days: what tells them apart are the names that they have.
