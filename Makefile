@@ -33,9 +33,11 @@ sources_shm-device      := $(wildcard shm-device/*.cc)
 sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc)
 sources_guest-driver    := $(wildcard guest-allocator/*.cc guest-allocator/driver/*.cc)
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
+sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
 sources_host-bridge     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
 sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc)
 sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
+sources_soft-blas       := $(wildcard host-bridge/soft-gpu/blas/*.cc)
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 
 define archive
@@ -58,10 +60,12 @@ $(B)/%.o: %.cc
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # prototype of <cuda.h> (and of the runtime layer's older entry points), so that a program that never calls them still loads.
-$(B)/unsupported.o: $(CUDA_HOME)/include/cuda.h guest-allocator/unsupported.sh
+# So do those of cuBLAS and cuRAND, with statuses of their own.
+library_headers := $(patsubst %,$(CUDA_HOME)/include/%,cuda.h cublas_api.h cublas.h cublasXt.h curand.h)
+$(B)/unsupported.o: $(library_headers) guest-allocator/unsupported.sh
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
-	@sh guest-allocator/unsupported.sh $< > $(B)/unsupported.c
+	@sh guest-allocator/unsupported.sh $(library_headers) > $(B)/unsupported.c
 	@$(CC) -O2 -fPIC -c -o $@ $(B)/unsupported.c
 
 # The runtime's functions under the versions of CUDA 12 and 11.
@@ -73,15 +77,16 @@ $(B)/older_names.o: $(B)/guest-runtime.a guest-allocator/older_names.sh
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin
 lib := $(B)/lib
-links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0 \
+             libcublas.so.13 libcublas.so libcurand.so.10 libcurand.so)
 
-all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(links)
+all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(links)
 
-$(lib)/libbarcuda.so: $(call archive_files,guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o guest-allocator/libbarcuda.map
+$(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o guest-allocator/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
-	    -Wl,--whole-archive $(call archive_files,guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
+	    -Wl,--whole-archive $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
 	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
@@ -94,6 +99,12 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) 
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	    $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
+
+# The software GPU's cuBLAS, over the system's CBLAS.
+$(lib)/barcuda-soft/libcublas.so.13: $(B)/soft-blas.a $(lib)/barcuda-soft/libcuda.so.1
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ -Wl,-soname,libcublas.so.13 -Wl,-z,defs -Wl,-Bsymbolic -Wl,-rpath,'$$ORIGIN' -Wl,--whole-archive $< -Wl,--no-whole-archive \
+	    $(lib)/barcuda-soft/libcuda.so.1 $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -lblas
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(B)/host-bridge/soft-gpu/fatbin.o $(call archive_files,host-bridge shm-device)
 	@mkdir -p $(@D)
@@ -111,11 +122,13 @@ programs: $(programs)
 .PHONY: programs
 $(B)/programs/%: cudart := shared
 $(B)/programs/static_runtime: cudart := static
+$(B)/programs/blas: libraries := -lcublas
+$(B)/programs/random: libraries := -lcurand
 $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
-	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
+	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(libraries)
 
 e2e_programs := $(patsubst tests/e2e/%.cu,$(B)/e2e/%,$(wildcard tests/e2e/*.cu))
 $(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
@@ -188,7 +201,7 @@ tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libhe
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
-packages := g++ make nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev \
+packages := g++ make nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libblas-dev \
             libgtest-dev libgmock-dev qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils python3 procps util-linux
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
@@ -271,7 +284,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
-	install -m 644 $(lib)/barcuda-soft/libcuda.so.1 $(DESTDIR)$(PREFIX)/lib/barcuda-soft
+	install -m 644 $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
 	install -m 644 guest-uio/* shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install -D -m 644 guest-uio/70-barcuda.rules $(DESTDIR)/etc/udev/rules.d/70-barcuda.rules

@@ -41,7 +41,8 @@ std::string try_driver(const std::string& library) {
 
 }  // namespace
 
-std::string Driver::open(const std::string& library) {
+std::string Driver::open(const std::string& name) {
+    library = name;
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) return fmt::format("{}", dlerror());
     if (dlsym(handle, "barcuda_guest_library"))

@@ -34,9 +34,10 @@ struct Driver {
     BARCUDA_DRIVER_ROWS(X)
     BARCUDA_DRIVER_EXTRAS(X)
 #undef X
+    std::string library;  // where it was found; empty: it has not been opened
 
-    // Opens `library` and fills the table. Returns what went wrong and what to do about it; empty: all is well.
-    std::string open(const std::string& library);
+    // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty: all is well.
+    std::string open(const std::string& name);
     std::string error_name(CUresult result) const;
 };
 

@@ -5,20 +5,31 @@
 
 namespace barcuda {
 
-// What the driver's table or host-bridge/extensions.cc has for a row.
+// What the driver's table, host-bridge/extensions.cc or a math library has for a row; and what is answered where there
+// is none.
 template <Op> struct Target;
 #define X(name, ...)                                                 \
     template <> struct Target<Op::name> {                            \
-        static auto in(const Driver& driver) { return driver.name; } \
+        static auto in(Session& host) { return host.driver().name; } \
     };
 BARCUDA_DRIVER_ROWS(X)
 #undef X
-#define X(name, ...)                                         \
-    template <> struct Target<Op::name> {                    \
-        static auto in(const Driver&) { return &ext::name; } \
+#define X(name, ...)                                    \
+    template <> struct Target<Op::name> {               \
+        static auto in(Session&) { return &ext::name; } \
     };
 BARCUDA_EXTENSIONS(X)
 #undef X
+#define X(name, ...)                                                    \
+    template <> struct Target<Op::name> {                               \
+        static auto in(Session& host) { return host.libraries().name; } \
+    };
+BARCUDA_LIBRARY_ROWS(X)
+#undef X
+inline CUresult missing(Op op, Session& host) {
+    return is_library(op) && !host.libraries().has(op) ? CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+                                                       : CUDA_ERROR_NOT_SUPPORTED;
+}
 
 // Runs one row. What it returns travels back; a lie ends the session.
 template <Op op> Verdict execute(Session& host, Reader& request, Writer& reply) {
@@ -27,9 +38,9 @@ template <Op op> Verdict execute(Session& host, Reader& request, Writer& reply) 
         if (!(std::get<I>(parameters).read(request, host) && ...) || !request.done()) return a_lie;
         Verdict verdict;
         if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
-        const auto function = Target<op>::in(host.driver());
-        if (!function) return {CUDA_ERROR_NOT_SUPPORTED};
-        const CUresult result = function(std::get<I>(parameters).pass()...);
+        const auto function = Target<op>::in(host);
+        if (!function) return {missing(op, host)};
+        const CUresult result = Status<typename RowOf<op>::Result>::code(function(std::get<I>(parameters).pass()...));
         if (result == CUDA_SUCCESS) (std::get<I>(parameters).publish(reply, parameters, host), ...);
         return {result};
     }
@@ -41,7 +52,7 @@ inline Verdict dispatch(Session& host, std::uint32_t op, Reader& request, Writer
     using Handler = Verdict (*)(Session&, Reader&, Writer&);
     static constexpr Handler handlers[] = {
 #define X(name, ...) &execute<Op::name>,
-        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+        BARCUDA_ROWS(X)
 #undef X
     };
     return op < std::size(handlers) ? handlers[op](host, request, reply) : a_lie;
@@ -51,7 +62,7 @@ inline Verdict dispatch(Session& host, std::uint32_t op, Reader& request, Writer
 inline bool works(std::uint32_t op) {
     static constexpr bool does[] = {
 #define X(name, ...) is_work(Op::name, RowOf<Op::name>::how),
-        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+        BARCUDA_ROWS(X)
 #undef X
     };
     return op < std::size(does) && does[op];

@@ -2,7 +2,9 @@
 // one table, ids that the host gave (for objects that the driver already had, such as a module's functions) index
 // another. An entry remembers its type: a stream's id never passes for an event.
 #pragma once
+#include <cublas_api.h>
 #include <cuda.h>
+#include <curand.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,6 +32,8 @@ BARCUDA_HANDLE(CUgraphExec, 12);
 BARCUDA_HANDLE(CUgraphNode, 13);
 BARCUDA_HANDLE(CUmemGenericAllocationHandle, 14);
 BARCUDA_HANDLE(CUlinkState, 15);
+BARCUDA_HANDLE(cublasHandle_t, 16);
+BARCUDA_HANDLE(curandGenerator_t, 17);
 #undef BARCUDA_HANDLE
 
 class Handles {

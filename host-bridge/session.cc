@@ -26,6 +26,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       status_(status),
       bell_(bell),
       calls_(calls, bell),
+      libraries_(driver.library),
       scratch_(new std::byte[scratch_bytes]) {
     // All of the client's threads are this one thread here: a capture of one must not forbid calls to the others.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -35,6 +36,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
 void Session::begin_command(std::uint32_t op) {
     scratch_used_ = 0;
     if (op == static_cast<std::uint32_t>(Op::launch)) return;
+    if (op < static_cast<std::uint32_t>(Op::count)) libraries_.need(static_cast<Op>(op));
     launches_.give();
     if (configures(static_cast<Op>(op))) launches_.forget();
     if (counts_memory(static_cast<Op>(op))) tidy();
@@ -194,6 +196,12 @@ void Session::disclose(CUDA_MEM_ALLOC_NODE_PARAMS& node) {
 void Session::disclose(CUgraphExecUpdateResultInfo& info) {
     info.errorNode = reinterpret_cast<CUgraphNode>(name(info.errorNode));
     info.errorFromNode = reinterpret_cast<CUgraphNode>(name(info.errorFromNode));
+}
+
+Verdict Session::point(cublasHandle_t handle, bool device) {
+    if (libraries_.cublasSetPointerMode_v2)
+        libraries_.cublasSetPointerMode_v2(handle, device ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST);
+    return fine;
 }
 
 bool Session::capturing(CUstream stream) const {

@@ -18,6 +18,7 @@
 #include "host-bridge/extents.h"
 #include "host-bridge/handles.h"
 #include "host-bridge/launches.h"
+#include "host-bridge/libraries.h"
 
 namespace barcuda {
 
@@ -86,6 +87,8 @@ class Session {
     bool bears(std::uint64_t object) const { return objects_.contains(object); }
     void bury(std::uint64_t object) { objects_.erase(object); }
     void capture_begun() { captures_ = true; }
+    // Where the scalars of this handle's next call lie.
+    Verdict point(cublasHandle_t handle, bool device);
 
     void* scratch(std::size_t bytes);  // zero-filled; lives until the next command
     // -------------------------------------------------------------------------------------------------------------------
@@ -96,6 +99,7 @@ class Session {
     Handles& handles() { return handles_; }
     Calls& calls() { return calls_; }
     Launches& launches() { return launches_; }
+    Libraries& libraries() { return libraries_; }
 
     // Whatever is not a launch comes after those that are held.
     void begin_command(std::uint32_t op);
@@ -183,6 +187,7 @@ class Session {
     Calls calls_;
     Handles handles_;
     Launches launches_{*this};
+    Libraries libraries_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::vector<Fence> fences_;
     std::vector<Leaving> leaving_;  // in the order in which the client gave them back

@@ -6,7 +6,8 @@
 //   post   the guest goes on at once; a failure surfaces at a later synchronizing call (status.posted_error)
 //
 // BARCUDA_REMOTE: the guest's exported function is the command itself. BARCUDA_INNER: the command is used by a function that
-// guest-allocator/driver writes by hand. BARCUDA_EXTENSIONS: rows of extensions.h.
+// guest-allocator/driver writes by hand. BARCUDA_EXTENSIONS: rows of extensions.h. library_commands.h has the rows of NVIDIA's math
+// libraries.
 #pragma once
 #include <cudaProfiler.h>
 
@@ -18,6 +19,7 @@
 #include "shm-device/extensions.h"
 #include "shm-device/array_kinds.h"
 #include "shm-device/layout.h"
+#include "shm-device/library_commands.h"
 
 // clang-format off
 //    driver function                                 how   one kind per parameter
@@ -263,29 +265,36 @@
     X(take_output,                                    call, in, fill<2>, in, out)
 // clang-format on
 #define BARCUDA_DRIVER_ROWS(X) BARCUDA_REMOTE(X) BARCUDA_INNER(X)
+#define BARCUDA_BLAS(X) BARCUDA_BLAS_INNER(X) BARCUDA_BLAS_REMOTE(X)
+#define BARCUDA_RANDOM(X) BARCUDA_RANDOM_INNER(X) BARCUDA_RANDOM_REMOTE(X)
+#define BARCUDA_LIBRARY_ROWS(X) BARCUDA_BLAS(X) BARCUDA_BLAS_WORK(X) BARCUDA_RANDOM(X)
+#define BARCUDA_ROWS(X) BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X) BARCUDA_LIBRARY_ROWS(X)
 
 namespace barcuda {
 
 enum class Op : std::uint32_t {
 #define X(name, ...) name,
-    BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+    BARCUDA_ROWS(X)
 #undef X
         count
 };
 
-inline constexpr std::array op_names{
-#define X(name, ...) std::string_view{#name},
-    BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+inline constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count)> op_names{
+#define X(name, ...) #name,
+    BARCUDA_ROWS(X)
 #undef X
 };
 
 enum class How { call, post };
 
+constexpr bool is_library(Op op) { return op >= Op::cublasCreate_v2; }
+
 // Whether a command gives the GPU something to do: all that is posted does, but for what only looks or tidies up. (What is
-// called has ended when its reply is there, but for a launch.)
+// called has ended when its reply is there, but for a launch, and whatever a math library does.)
 constexpr bool is_work(Op op, How how) {
-    if (how != How::post) return op == Op::try_launch;
+    if (how != How::post) return op == Op::try_launch || is_library(op);
     switch (op) {
+        case Op::cublasSetStream_v2:
         case Op::write_fence:
         case Op::cuStreamDestroy_v2:
         case Op::cuEventDestroy_v2:
@@ -320,8 +329,9 @@ constexpr bool counts_memory(Op op) {
 
 // A row, taken apart: one life per parameter. A row whose kinds and prototype disagree does not compile.
 template <class Prototype, How how, class... Kinds> struct Row;
-template <class... P, How way, class... Kinds> struct Row<CUresult(P...), way, Kinds...> {
+template <class R, class... P, How way, class... Kinds> struct Row<R(P...), way, Kinds...> {
     static_assert(sizeof...(P) == sizeof...(Kinds), "one kind per parameter");
+    using Result = R;
     using Arguments = std::tuple<P...>;
     template <class Sequence> struct Lives;
     template <std::size_t... I> struct Lives<std::index_sequence<I...>> {
@@ -342,6 +352,15 @@ BARCUDA_DRIVER_ROWS(X)
     template <> struct RowOf<Op::name> : Row<decltype(ext::name), How::how __VA_OPT__(, ) __VA_ARGS__> {};
 BARCUDA_EXTENSIONS(X)
 #undef X
+#define X(name, how, ...) \
+    template <> struct RowOf<Op::name> : Row<decltype(::name), How::how __VA_OPT__(, ) __VA_ARGS__> {};
+BARCUDA_BLAS(X)
+BARCUDA_RANDOM(X)
+#undef X
+#define X(name, how, ...) \
+    template <> struct RowOf<Op::name> : Row<decltype(::name##_64), How::how __VA_OPT__(, ) __VA_ARGS__> {};
+BARCUDA_BLAS_WORK(X)
+#undef X
 
 }  // namespace kind
 using kind::RowOf;
@@ -358,8 +377,7 @@ consteval std::uint64_t fingerprint() {
     const auto sizes = [&]<class... P>(std::type_identity<std::tuple<P...>>) { (mix(sizeof(P)), ...); };
 #define X(name, how, ...) \
     text(#name " " #how " " #__VA_ARGS__), sizes(std::type_identity<RowOf<Op::name>::Arguments>{});
-    BARCUDA_DRIVER_ROWS(X)
-    BARCUDA_EXTENSIONS(X)
+    BARCUDA_ROWS(X)
 #undef X
     const std::uint64_t numbers[] = {BARCUDA_LAYOUT,         BARCUDA_CHANNEL_SIZE,   BARCUDA_GRANULE,    BARCUDA_QUEUE_SIZE,
                                      sizeof(barcuda_header), sizeof(barcuda_status), sizeof(ext::Shape), sizeof(ext::FunctionInfo)};

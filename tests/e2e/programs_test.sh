@@ -1,9 +1,12 @@
 #!/bin/bash
-# Every program of tests/programs passes with no VM.
+# Every program of tests/programs passes with no VM; one that has nothing to show on this device says so and ends with 77.
 . "$(dirname "$0")/lib.sh"
 for source in tests/programs/*.cu; do
     program=$build/programs/$(basename "$source" .cu)
-    $run -- "$program" > "$scratch/out" 2>&1 || { cat "$scratch/out"; fail "$program under $run"; }
+    $run -- "$program" > "$scratch/out" 2>&1
+    status=$?
+    [ $status = 77 ] && { echo "$(basename "$program"): $(grep -m 1 skipped "$scratch/out")"; continue; }
+    [ $status = 0 ] || { cat "$scratch/out"; fail "$program under $run"; }
     grep -q PASSED "$scratch/out" || fail "$program did not say PASSED"
     echo "$(basename "$program"): passed"
 done

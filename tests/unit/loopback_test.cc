@@ -287,8 +287,7 @@ TEST_F(Loopback, ATruncatedRequestIsALieAndReachesNoDriver) {
         for (std::size_t n = 0; n < bytes.size(); n += 8)                                    \
             EXPECT_TRUE(send(Op::name, std::span(bytes).first(n)).lie) << #name << " " << n; \
     }
-    BARCUDA_DRIVER_ROWS(X)
-    BARCUDA_EXTENSIONS(X)
+    BARCUDA_ROWS(X)
 #undef X
     EXPECT_EQ(world.calls, before);
 }
@@ -300,7 +299,7 @@ TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts a
     using Request = std::vector<std::byte> (*)(sample::Guest&, sample::Arguments&);
     const Request requests[] = {
 #define X(name, ...) &sample::request<Op::name>,
-        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+        BARCUDA_ROWS(X)
 #undef X
     };
     for (int i = 0; i < 20000; ++i) {

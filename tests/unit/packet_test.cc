@@ -110,7 +110,7 @@ TEST_P(Rows, BytesBehindTheLastValueAreRefused) {
 std::vector<Row> rows() {
     return {
 #define X(name, ...) {#name, &sample::request<Op::name>, &reads_whole<Op::name>},
-        BARCUDA_DRIVER_ROWS(X) BARCUDA_EXTENSIONS(X)
+        BARCUDA_ROWS(X)
 #undef X
     };
 }

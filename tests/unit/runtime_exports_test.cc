@@ -1,5 +1,5 @@
-// The library exports every name that NVIDIA's libcudart.so.13 exports: a program that imports one that is missing does
-// not load, whether it would ever call it or not.
+// The library exports every name that NVIDIA's libcudart.so.13, libcublas.so.13 and libcurand.so.10 export: a program
+// that imports one that is missing does not load, whether it would ever call it or not.
 #include <elf.h>
 #include <gtest/gtest.h>
 
@@ -26,15 +26,16 @@ std::set<std::string> exports_of(const std::filesystem::path& path) {
         auto* symbols = reinterpret_cast<const Elf64_Sym*>(bytes.data() + sections[i].sh_offset);
         const char* text = bytes.data() + sections[sections[i].sh_link].sh_offset;
         for (std::size_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); s++)
-            if (symbols[s].st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbols[s].st_info) == STT_FUNC)
+            if (symbols[s].st_shndx != SHN_UNDEF &&
+                (ELF64_ST_TYPE(symbols[s].st_info) == STT_FUNC || ELF64_ST_TYPE(symbols[s].st_info) == STT_GNU_IFUNC))
                 names.insert(text + symbols[s].st_name);
     }
     return names;
 }
 
-std::filesystem::path toolkit() {
+std::filesystem::path toolkit(const char* library) {
     const char* home = std::getenv("CUDA_HOME");
-    return std::filesystem::path(home ? home : "/usr/local/cuda") / "lib64/libcudart.so.13";
+    return std::filesystem::path(home ? home : "/usr/local/cuda") / "lib64" / library;
 }
 
 // The test stands in BUILD/tests, the library in BUILD/lib.
@@ -46,9 +47,27 @@ std::filesystem::path ours() {
 }  // namespace
 
 TEST(RuntimeExports, NameEveryFunctionOfTheRealLibrary) {
-    auto real = exports_of(toolkit()), mine = exports_of(ours());
-    if (real.empty()) GTEST_SKIP() << toolkit() << " is not there";
+    auto real = exports_of(toolkit("libcudart.so.13")), mine = exports_of(ours());
+    if (real.empty()) GTEST_SKIP() << toolkit("libcudart.so.13") << " is not there";
     if (mine.empty()) GTEST_SKIP() << ours() << " is not built";
+    for (const std::string& name : real) EXPECT_TRUE(mine.count(name)) << name << " is missing";
+}
+
+TEST(RuntimeExports, NameEveryFunctionOfCuRand) {
+    auto real = exports_of(toolkit("libcurand.so.10")), mine = exports_of(ours());
+    if (real.empty()) GTEST_SKIP() << toolkit("libcurand.so.10") << " is not there";
+    if (mine.empty()) GTEST_SKIP() << ours() << " is not built";
+    for (const std::string& name : real) EXPECT_TRUE(mine.count(name)) << name << " is missing";
+}
+
+TEST(RuntimeExports, NameEveryFunctionOfCuBlasThatItsHeadersDeclare) {
+    auto real = exports_of(toolkit("libcublas.so.13")), mine = exports_of(ours());
+    if (real.empty()) GTEST_SKIP() << toolkit("libcublas.so.13") << " is not there";
+    if (mine.empty()) GTEST_SKIP() << ours() << " is not built";
+    for (const char* secret :
+         {"cublasCbdmm", "cublasDbdmm", "cublasSbdmm", "cublasZbdmm", "cublasGetBackdoor", "cublasSetBackdoor",
+          "cublasSetBackdoorEx", "cublasGetEnvironmentMode", "cublasSetEnvironmentMode"})
+        real.erase(secret);  // no program can call them
     for (const std::string& name : real) EXPECT_TRUE(mine.count(name)) << name << " is missing";
 }
 

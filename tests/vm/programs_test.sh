@@ -1,5 +1,6 @@
 #!/bin/bash
-# Every program of tests/programs passes in a QEMU guest: its arrays lie in the BAR, its kernels run on the host's device.
+# Every program of tests/programs passes in a QEMU guest: its arrays lie in the BAR, its kernels run on the host's device. One that
+# has nothing to show on this device says so and ends with 77.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
@@ -9,7 +10,10 @@ trap 'rm -f "$out"' EXIT
 tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
     for source in tests/programs/*.cu; do
         program=$(basename $source .cu)
-        '"$build"'/programs/$program > /tmp/out 2>&1 && grep -q PASSED /tmp/out && echo "$program: passed" || { cat /tmp/out; echo "$program: FAILED"; exit 1; }
+        '"$build"'/programs/$program > /tmp/out 2>&1
+        status=$?
+        [ $status = 77 ] && { echo "$program: passed over, $(grep -m 1 skipped /tmp/out)"; continue; }
+        [ $status = 0 ] && grep -q PASSED /tmp/out && echo "$program: passed" || { cat /tmp/out; echo "$program: FAILED"; exit 1; }
     done' > "$out" 2>&1
 status=$?
 cat "$out"

@@ -54,13 +54,13 @@ template <class T> void look_at(const char* function, T argument) {
 }
 
 template <auto member, class F> struct Function;
-template <auto member, class... P> struct Function<member, CUresult (*)(P...)> {
+template <auto member, class R, class... P> struct Function<member, R (*)(P...)> {
     static inline const char* name = "?";
-    static CUresult call(P... arguments) {
+    static R call(P... arguments) {
         World::current().last = name;
         ++World::current().calls;
         (look_at(name, arguments), ...);
-        return CUDA_SUCCESS;
+        return R{};
     }
 };
 
@@ -95,6 +95,7 @@ inline Driver driver() {
     BARCUDA_DRIVER_ROWS(X)
     BARCUDA_DRIVER_EXTRAS(X)
 #undef X
+    d.library = "/nowhere/";
     d.cuPointerGetAttributes = pointer_attributes;
     d.cuFuncGetParamInfo = no_parameters;
     d.cuKernelGetParamInfo = no_kernel_parameters;
@@ -103,6 +104,14 @@ inline Driver driver() {
     d.cuLinkComplete = no_image;
     d.cuGetErrorName = error_name;
     return d;
+}
+
+inline void fill(Libraries& l) {
+#define X(function, ...)                                                             \
+    Function<&Libraries::function, decltype(Libraries::function)>::name = #function; \
+    l.function = &Function<&Libraries::function, decltype(Libraries::function)>::call;
+    BARCUDA_LIBRARY_ROWS(X)
+#undef X
 }
 
 // Where the region lies: under TSan somewhere else, it keeps the usual place for itself.
@@ -134,6 +143,7 @@ struct Ground : Granter {
 
 inline barcuda::fake::Ground::Ground(std::uint64_t base, const Driver& driver)
     : file(memfd_create("ground", 0)), extents(file, base), table(driver), session(table, extents, *this, status) {
+    fill(session.libraries());
     expect(file >= 0 && ftruncate(file, bytes) == 0 && extents.map(0, granted).empty(), "the test", "no memory");
 }
 inline barcuda::fake::Ground::~Ground() { close(file); }

@@ -1,0 +1,164 @@
+// matrices.cc: matrices with matrices: one product, many, and of other types than float and double.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <vector>
+
+#include "host-bridge/soft-gpu/blas/blas.h"
+
+namespace barcuda::soft::blas {
+
+template <> void Gemm<float>::operator()(float alpha, float beta) const {
+    cblas_sgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+template <> void Gemm<double>::operator()(double alpha, double beta) const {
+    cblas_dgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+namespace {
+
+// A matrix of another type, as float and back.
+struct Other {
+    cudaDataType type;
+    bool known() const { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
+    float get(const void* at, std::int64_t i) const {
+        switch (type) {
+            case CUDA_R_16F: return __half2float(static_cast<const __half*>(at)[i]);
+            case CUDA_R_16BF: return __bfloat162float(static_cast<const __nv_bfloat16*>(at)[i]);
+            default: return static_cast<const float*>(at)[i];
+        }
+    }
+    void put(void* at, std::int64_t i, float value) const {
+        switch (type) {
+            case CUDA_R_16F: static_cast<__half*>(at)[i] = __float2half(value); break;
+            case CUDA_R_16BF: static_cast<__nv_bfloat16*>(at)[i] = __float2bfloat16(value); break;
+            default: static_cast<float*>(at)[i] = value;
+        }
+    }
+    std::vector<float> all(const void* at, int rows, int cols, int ld) const {
+        std::vector<float> dense(std::size_t(rows) * cols);
+        for (int col = 0; col < cols; ++col)
+            for (int row = 0; row < rows; ++row)
+                dense[std::size_t(col) * rows + row] = get(at, std::int64_t{col} * ld + row);
+        return dense;
+    }
+    const void* step(const void* at, std::int64_t elements) const {
+        return static_cast<const char*>(at) + elements * (type == CUDA_R_32F ? 4 : 2);
+    }
+};
+
+// The product of matrices of such types, computed with floats.
+void multiply(const Gemm<float>& shape, const void* a, Other a_type, const void* b, Other b_type, void* c, Other c_type,
+              float alpha, float beta) {
+    const auto [m, n, k] = std::tuple(shape.m, shape.n, shape.k);
+    const bool at = shape.a_op != CUBLAS_OP_N, bt = shape.b_op != CUBLAS_OP_N;
+    if (m == 0 || n == 0) return;
+    const bool used = alpha != 0 && k != 0;
+    const auto left = used ? a_type.all(a, at ? k : m, at ? m : k, shape.lda) : std::vector<float>(std::size_t(m) * k);
+    const auto right = used ? b_type.all(b, bt ? n : k, bt ? k : n, shape.ldb) : std::vector<float>(std::size_t(k) * n);
+    auto sum = beta != 0 ? c_type.all(c, m, n, shape.ldc) : std::vector<float>(std::size_t(m) * n);
+    const auto one_at_least = [](int rows) { return rows > 1 ? rows : 1; };
+    Gemm<float>{
+        shape.a_op, shape.b_op, m, n, k, left.data(), one_at_least(at ? k : m), right.data(), one_at_least(bt ? n : k),
+        sum.data(), m}(alpha, beta);
+    for (int col = 0; col < n; ++col)
+        for (int row = 0; row < m; ++row)
+            c_type.put(c, std::int64_t{col} * shape.ldc + row, sum[std::size_t(col) * m + row]);
+}
+
+}  // namespace
+}  // namespace barcuda::soft::blas
+
+using namespace barcuda::soft::blas;
+
+#define MATRICES(T, S, s)                                                                                              \
+    BLAS cublas##S##gemm_v2_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n,     \
+                               int64_t k, const T* alpha, const T* A, int64_t lda, const T* B, int64_t ldb,            \
+                               const T* beta, T* C, int64_t ldc) {                                                     \
+        if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;                             \
+        if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;                                                       \
+        const Scalar a(h, alpha), b(h, beta);                                                                          \
+        const Gemm<T> product{ta, tb, int(m), int(n), int(k), A, int(lda), B, int(ldb), C, int(ldc)};                  \
+        return enqueue(h, [=] { product(a(), b()); });                                                                 \
+    }                                                                                                                  \
+    BLAS cublas##S##gemmBatched_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, \
+                                   int64_t k, const T* alpha, const T* const A[], int64_t lda, const T* const B[],     \
+                                   int64_t ldb, const T* beta, T* const C[], int64_t ldc, int64_t count) {             \
+        if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;                             \
+        if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                          \
+        const Scalar a(h, alpha), b(h, beta);                                                                          \
+        return enqueue(h, [=] {                                                                                        \
+            for (int64_t i = 0; i < count; ++i)                                                                        \
+                Gemm<T>{ta, tb, int(m), int(n), int(k), A[i], int(lda), B[i], int(ldb), C[i], int(ldc)}(a(), b());     \
+        });                                                                                                            \
+    }                                                                                                                  \
+    BLAS cublas##S##gemmStridedBatched_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m,     \
+                                          int64_t n, int64_t k, const T* alpha, const T* A, int64_t lda,               \
+                                          long long stride_a, const T* B, int64_t ldb, long long stride_b,             \
+                                          const T* beta, T* C, int64_t ldc, long long stride_c, int64_t count) {       \
+        if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;                             \
+        if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                          \
+        const Scalar a(h, alpha), b(h, beta);                                                                          \
+        return enqueue(h, [=] {                                                                                        \
+            for (int64_t i = 0; i < count; ++i)                                                                        \
+                Gemm<T>{ta,       tb,                                                                                  \
+                        int(m),   int(n),                                                                              \
+                        int(k),   A + i * stride_a,                                                                    \
+                        int(lda), B + i * stride_b,                                                                    \
+                        int(ldb), C + i * stride_c,                                                                    \
+                        int(ldc)}(a(), b());                                                                           \
+        });                                                                                                            \
+    }                                                                                                                  \
+    BLAS cublas##S##trsm_v2_64(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,                         \
+                               cublasOperation_t trans, cublasDiagType_t diag, int64_t m, int64_t n, const T* alpha,   \
+                               const T* A, int64_t lda, T* B, int64_t ldb) {                                           \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                                                  \
+        const bool left = side == CUBLAS_SIDE_LEFT;                                                                    \
+        if (!alpha || !operations(trans) || !sizes(m, n) || !leads(lda, left ? m : n) || !leads(ldb, m))               \
+            return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
+        if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
+        const Scalar a(h, alpha);                                                                                      \
+        return enqueue(h, [=] {                                                                                        \
+            cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                              \
+                            fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),               \
+                            diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A, lda, B, ldb);           \
+        });                                                                                                            \
+    }
+MATRICES(float, S, s)
+MATRICES(double, D, d)
+
+BLAS cublasGemmStridedBatchedEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n,
+                                   int64_t k, const void* alpha, const void* A, cudaDataType at, int64_t lda,
+                                   long long stride_a, const void* B, cudaDataType bt, int64_t ldb, long long stride_b,
+                                   const void* beta, void* C, cudaDataType ct, int64_t ldc, long long stride_c,
+                                   int64_t count, cublasComputeType_t compute, cublasGemmAlgo_t) {
+    const auto real = [](const void* p) { return static_cast<const double*>(p); };
+    if (at == CUDA_R_64F && bt == at && ct == at && compute == CUBLAS_COMPUTE_64F)
+        return cublasDgemmStridedBatched_64(h, ta, tb, m, n, k, real(alpha), real(A), lda, stride_a, real(B), ldb,
+                                            stride_b, real(beta), static_cast<double*>(C), ldc, stride_c, count);
+    if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;
+    if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;
+    const Other a_type{at}, b_type{bt}, c_type{ct};
+    const bool half = compute == CUBLAS_COMPUTE_16F,
+               single = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_FAST_16F ||
+                        compute == CUBLAS_COMPUTE_32F_FAST_16BF || compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    if ((!half && !single) || !a_type.known() || !b_type.known() || !c_type.known()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const Gemm<float> shape{ta, tb, int(m), int(n), int(k), nullptr, int(lda), nullptr, int(ldb), nullptr, int(ldc)};
+    const auto run = [=](auto a, auto b) {
+        return enqueue(h, [=] {
+            for (int64_t i = 0; i < count; ++i)
+                multiply(shape, a_type.step(A, i * stride_a), a_type, b_type.step(B, i * stride_b), b_type,
+                         const_cast<void*>(c_type.step(C, i * stride_c)), c_type, static_cast<float>(a()),
+                         static_cast<float>(b()));
+        });
+    };
+    if (half) return run(Scalar(h, static_cast<const __half*>(alpha)), Scalar(h, static_cast<const __half*>(beta)));
+    return run(Scalar(h, static_cast<const float*>(alpha)), Scalar(h, static_cast<const float*>(beta)));
+}
+BLAS cublasGemmEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
+                     const void* alpha, const void* A, cudaDataType at, int64_t lda, const void* B, cudaDataType bt,
+                     int64_t ldb, const void* beta, void* C, cudaDataType ct, int64_t ldc, cublasComputeType_t compute,
+                     cublasGemmAlgo_t algo) {
+    return cublasGemmStridedBatchedEx_64(h, ta, tb, m, n, k, alpha, A, at, lda, 0, B, bt, ldb, 0, beta, C, ct, ldc, 0,
+                                         1, compute, algo);
+}
