@@ -38,6 +38,7 @@ sources_host-bridge     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
 sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc)
 sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
 sources_soft-blas       := $(wildcard host-bridge/soft-gpu/blas/*.cc)
+sources_soft-random     := $(wildcard host-bridge/soft-gpu/random/*.cc)
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 
 define archive
@@ -80,7 +81,7 @@ lib := $(B)/lib
 links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0 \
              libcublas.so.13 libcublas.so libcurand.so.10 libcurand.so)
 
-all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(links)
+all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links)
 
 $(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o guest-allocator/libbarcuda.map
 	@mkdir -p $(@D)
@@ -100,11 +101,16 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) 
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	    $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
 
-# The software GPU's cuBLAS, over the system's CBLAS.
-$(lib)/barcuda-soft/libcublas.so.13: $(B)/soft-blas.a $(lib)/barcuda-soft/libcuda.so.1
+# The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
+# driver that they need is there before they are opened.
+$(lib)/barcuda-soft/libcublas.so.13: with := -Wl,-soname,libcublas.so.13 -lblas
+$(lib)/barcuda-soft/libcublas.so.13: $(B)/soft-blas.a
+$(lib)/barcuda-soft/libcurand.so.10: with := -ldl
+$(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
+$(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcublas.so.13 -Wl,-z,defs -Wl,-Bsymbolic -Wl,-rpath,'$$ORIGIN' -Wl,--whole-archive $< -Wl,--no-whole-archive \
-	    $(lib)/barcuda-soft/libcuda.so.1 $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -lblas
+	@$(CXX) -shared -o $@ -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
+	    $(with) $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(B)/host-bridge/soft-gpu/fatbin.o $(call archive_files,host-bridge shm-device)
 	@mkdir -p $(@D)
@@ -284,7 +290,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
-	install -m 644 $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(DESTDIR)$(PREFIX)/lib/barcuda-soft
+	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
 	install -m 644 guest-uio/* shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install -D -m 644 guest-uio/70-barcuda.rules $(DESTDIR)/etc/udev/rules.d/70-barcuda.rules

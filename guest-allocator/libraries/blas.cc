@@ -80,7 +80,7 @@ void explain_missing(Op op) noexcept {
         "barcuda: %s: barcuda-bridge found no %s for this device: install NVIDIA's %s on the host (a CUDA toolkit has "
         "it)%s\n",
         std::string(op_names[static_cast<std::size_t>(op)]).c_str(), random ? "libcurand.so.10" : "libcublas.so.13",
-        random ? "cuRAND" : "cuBLAS", random ? "; the software GPU has none" : "");
+        random ? "cuRAND" : "cuBLAS", random ? "; the software GPU uses it too" : "");
 }
 
 }  // namespace barcuda

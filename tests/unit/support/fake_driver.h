@@ -111,6 +111,7 @@ inline void fill(Libraries& l) {
     Function<&Libraries::function, decltype(Libraries::function)>::name = #function; \
     l.function = &Function<&Libraries::function, decltype(Libraries::function)>::call;
     BARCUDA_LIBRARY_ROWS(X)
+    X(cublasSetPointerMode_v2)
 #undef X
 }
 
