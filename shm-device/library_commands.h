@@ -29,7 +29,9 @@
     X(cublasIsamax_v2,                                post, blas, in, vector<1>, in, result)           \
     X(cublasIdamax_v2,                                post, blas, in, vector<1>, in, result)           \
     X(cublasIsamin_v2,                                post, blas, in, vector<1>, in, result)           \
-    X(cublasIdamin_v2,                                post, blas, in, vector<1>, in, result)
+    X(cublasIdamin_v2,                                post, blas, in, vector<1>, in, result)           \
+    X(cublasSgetrfBatched,                            post, blas, size, lu_a, in, lu_pivots, drawn<6>, size) \
+    X(cublasDgetrfBatched,                            post, blas, size, lu_a, in, lu_pivots, drawn<6>, size)
 
 #define BARCUDA_BLAS_WORK(X)                                                                           \
     X(cublasSasum_v2,                                 post, blas, in, vector<1>, in, result)           \

@@ -135,6 +135,11 @@ template <std::size_t N> struct Elements : AnyOf {
         return {0, Wide(plain<N>(from)) * sizeof(std::remove_pointer_t<T>)};
     }
 };
+template <std::size_t N, std::size_t M> struct Table : AnyOf {
+    template <class T, std::size_t I> static Span of(const auto& from) {
+        return {0, Wide(plain<N>(from)) * Wide(plain<M>(from)) * Wide(sizeof(std::remove_pointer_t<T>))};
+    }
+};
 // Parameter N counts a vector's elements, or Other does, if parameter Trans is not CUBLAS_OP_N. The next parameter is
 // its step.
 template <std::size_t N, std::size_t Trans = 0, std::size_t Other = N> struct Vector : AnyOf {
@@ -205,6 +210,8 @@ using trsm_b = spread<Matrix<5, 6>>;
 using gemm_a = spread<Matrix<3, 5, 1>>;
 using gemm_b = spread<Matrix<5, 4, 2>>;
 using gemm_c = spread<Matrix<3, 4>>;
+using lu_a = spread<Matrices<1, 1, 0, 6>>;
+using lu_pivots = spread<Table<1, 6>>;
 template <std::size_t Count> using batch_a = spread<Matrix<3, 5, 1, Count>>;
 template <std::size_t Count> using batch_b = spread<Matrix<5, 4, 2, Count>>;
 template <std::size_t Count> using batch_c = spread<Matrix<3, 4, 0, Count>>;

@@ -3,6 +3,7 @@
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -22,7 +23,7 @@
     template <class... A> cublasStatus_t f(float, A... a) { return cublasS##f(a...); }                       \
     template <class... A> cublasStatus_t f(double, A... a) { return cublasD##f(a...); }
 BOTH(asum) BOTH(nrm2) BOTH(dot) BOTH(copy) BOTH(swap) BOTH(axpy) BOTH(scal) BOTH(gemv) BOTH(ger) BOTH(trsm) BOTH(gemm)
-BOTH(gemmBatched) BOTH(gemmStridedBatched)
+BOTH(gemmBatched) BOTH(gemmStridedBatched) BOTH(getrfBatched)
 template <class... A> cublasStatus_t amax(float, A... a) { return cublasIsamax(a...); }
 template <class... A> cublasStatus_t amax(double, A... a) { return cublasIdamax(a...); }
 template <class... A> cublasStatus_t amin(float, A... a) { return cublasIsamin(a...); }
@@ -167,6 +168,25 @@ template <class T> void matrices(cublasHandle_t h, bool on_device) {
         Device<T> da(a), db(b);
         BLAS_CHECK(trsm(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n, one.get(), da.at, m, db.at, m));
         expect(db.get(), x, "trsm", 100);
+    }
+    {  // rows exchanged as the pivots say, A is L times U; of a matrix of zeros the first pivot is none
+        auto a = numbers<T>(2 * m * m);
+        std::fill(a.begin() + m * m, a.end(), T(0));
+        Device<T> da(a);
+        Device<T*> das(std::vector<T*>{da.at, da.at + m * m});
+        Device<int> pivots(2 * m), info(2);
+        BLAS_CHECK(getrfBatched(t, h, m, das.at, m, pivots.at, info.at, 2));
+        const auto lu = da.get();
+        const auto swaps = pivots.get();
+        for (int i = 0; i < m; ++i)
+            for (int col = 0; col < m; ++col) std::swap(a[i + col * m], a[swaps[i] - 1 + col * m]);
+        for (int row = 0; row < m; ++row)
+            for (int col = 0; col < m; ++col) {
+                double sum = 0;
+                for (int i = 0; i <= row && i <= col; ++i) sum += (i == row ? 1 : double(lu[row + i * m])) * double(lu[i + col * m]);
+                REQUIRE(near(T(sum), a[row + col * m], 100));
+            }
+        REQUIRE(info.get()[0] == 0 && info.get()[1] != 0);
     }
     {  // three products, apart in memory and named by an array; C is not read where beta is 0
         const int count = 3, apart = ld * n;

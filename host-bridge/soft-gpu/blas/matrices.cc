@@ -2,6 +2,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "host-bridge/soft-gpu/blas/blas.h"
@@ -66,10 +68,44 @@ void multiply(const Gemm<float>& shape, const void* a, Other a_type, const void*
             c_type.put(c, std::int64_t{col} * shape.ldc + row, sum[std::size_t(col) * m + row]);
 }
 
+// A = P L U in place, as LAPACK's getrf: pivots count from 1, none where there is no room for them. Returns the first
+// column whose pivot is zero, or 0.
+template <class T> int factor(int n, T* a, std::int64_t ld, int* pivots) {
+    int singular = 0;
+    for (int j = 0; j < n; ++j) {
+        T* const column = a + j * ld;
+        int best = j;
+        for (int i = j + 1; pivots && i < n; ++i)
+            if (std::fabs(column[i]) > std::fabs(column[best])) best = i;
+        if (pivots) pivots[j] = best + 1;
+        for (int k = 0; best != j && k < n; ++k) std::swap(a[j + k * ld], a[best + k * ld]);
+        if (column[j] == 0) {
+            if (!singular) singular = j + 1;
+            continue;
+        }
+        for (int i = j + 1; i < n; ++i) column[i] /= column[j];
+        for (int k = j + 1; k < n; ++k)
+            for (int i = j + 1; i < n; ++i) a[i + k * ld] -= column[i] * a[j + k * ld];
+    }
+    return singular;
+}
+
 }  // namespace
 }  // namespace barcuda::soft::blas
 
 using namespace barcuda::soft::blas;
+
+#define FACTORS(T, S)                                                                                                 \
+    BLAS cublas##S##getrfBatched(cublasHandle_t h, int n, T* const A[], int lda, int* pivots, int* info, int count) { \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                                                 \
+        if (!sizes(n, count) || !leads(lda, n)) return CUBLAS_STATUS_INVALID_VALUE;                                   \
+        return enqueue(h, [=] {                                                                                       \
+            for (std::int64_t i = 0; i < count; ++i)                                                                  \
+                info[i] = factor(n, A[i], lda, pivots ? pivots + i * n : nullptr);                                    \
+        });                                                                                                           \
+    }
+FACTORS(float, S)
+FACTORS(double, D)
 
 #define MATRICES(T, S, s)                                                                                              \
     BLAS cublas##S##gemm_v2_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n,     \
