@@ -69,17 +69,17 @@ $(B)/unsupported.o: $(library_headers) guest-allocator/unsupported.sh
 	@sh guest-allocator/unsupported.sh $(library_headers) > $(B)/unsupported.c
 	@$(CC) -O2 -fPIC -c -o $@ $(B)/unsupported.c
 
-# The runtime's functions under the versions of CUDA 12 and 11.
-$(B)/older_names.o: $(B)/guest-runtime.a guest-allocator/older_names.sh
+# The runtime's functions, and cuBLAS's, under the versions of CUDA 12 and 11.
+$(B)/older_names.o: $(B)/guest-runtime.a $(B)/unsupported.o guest-allocator/older_names.sh
 	@echo "  GEN  $@"
-	@sh guest-allocator/older_names.sh $< > $(B)/older_names.s
+	@sh guest-allocator/older_names.sh $(filter %.a %.o,$^) > $(B)/older_names.s
 	@$(CC) -c -o $@ $(B)/older_names.s
 
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin
 lib := $(B)/lib
 links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0 \
-             libcublas.so.13 libcublas.so libcurand.so.10 libcurand.so)
+             libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublas.so libcurand.so.10 libcurand.so)
 
 all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links)
 

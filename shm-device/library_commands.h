@@ -60,8 +60,11 @@
     X(cublasDgemmBatched,                             post, blas, operation, operation, size, size, size, scalar, array_a<14>, in, array_b<14>, in, scalar, array_c<14>, in, size) \
     X(cublasSgemmStridedBatched,                      post, blas, operation, operation, size, size, size, scalar, batch_a<17>, in, in, batch_b<17>, in, in, scalar, batch_c<17>, in, in, size) \
     X(cublasDgemmStridedBatched,                      post, blas, operation, operation, size, size, size, scalar, batch_a<17>, in, in, batch_b<17>, in, in, scalar, batch_c<17>, in, in, size) \
-    X(cublasGemmEx,                                   call, blas, operation, operation, size, size, size, scalar_of<17>, gemm_a, in, in, gemm_b, in, in, scalar_of<17>, gemm_c, in, in, in, in) \
-    X(cublasGemmStridedBatchedEx,                     call, blas, operation, operation, size, size, size, scalar_of<21>, batch_a<20>, in, in, in, batch_b<20>, in, in, in, scalar_of<21>, batch_c<20>, in, in, in, size, in, in)
+    X(cublasGemmEx,                                   call, blas, operation, operation, size, size, size, ex_scalar, gemm_a, in, in, gemm_b, in, in, ex_scalar, gemm_c, in, in, in, in) \
+    X(cublasStrsmBatched,                             post, blas, two, two, operation, two, size, size, scalar, trsm_as, in, trsm_bs, in, size) \
+    X(cublasDtrsmBatched,                             post, blas, two, two, operation, two, size, size, scalar, trsm_as, in, trsm_bs, in, size) \
+    X(cublasGemmBatchedEx,                            call, blas, operation, operation, size, size, size, batched_ex_scalar, array_a<17>, in, in, array_b<17>, in, in, batched_ex_scalar, array_c<17>, in, in, size, in, in) \
+    X(cublasGemmStridedBatchedEx,                     call, blas, operation, operation, size, size, size, strided_ex_scalar, batch_a<20>, in, in, in, batch_b<20>, in, in, in, strided_ex_scalar, batch_c<20>, in, in, in, size, in, in)
 
 #define BARCUDA_RANDOM_INNER(X)                                                                     \
     X(curandCreateGenerator,                          call, make, in)                                  \

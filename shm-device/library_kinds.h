@@ -191,10 +191,10 @@ struct Triangle {
     }
 };
 // An array of addresses in device memory, what they mean is between the program and its GPU; of matrices as above.
-template <std::size_t Rows, std::size_t Cols, std::size_t Trans, std::size_t Count> struct Matrices {
+template <class Each, std::size_t Count> struct Array {
     template <class T, std::size_t I> static Span of(const auto& from) { return {0, Wide(plain<Count>(from)) * 8}; }
     template <class T, std::size_t I> static bool usable(const auto& args) {
-        return Matrix<Rows, Cols, Trans>::template usable<T, I>(args);
+        return Each::template usable<std::remove_cv_t<std::remove_pointer_t<T>>, I>(args);
     }
 };
 
@@ -210,18 +210,20 @@ using trsm_b = spread<Matrix<5, 6>>;
 using gemm_a = spread<Matrix<3, 5, 1>>;
 using gemm_b = spread<Matrix<5, 4, 2>>;
 using gemm_c = spread<Matrix<3, 4>>;
-using lu_a = spread<Matrices<1, 1, 0, 6>>;
+using lu_a = spread<Array<Matrix<1, 1>, 6>>;
 using lu_pivots = spread<Table<1, 6>>;
 template <std::size_t Count> using batch_a = spread<Matrix<3, 5, 1, Count>>;
 template <std::size_t Count> using batch_b = spread<Matrix<5, 4, 2, Count>>;
 template <std::size_t Count> using batch_c = spread<Matrix<3, 4, 0, Count>>;
-template <std::size_t Count> using array_a = spread<Matrices<3, 5, 1, Count>>;
-template <std::size_t Count> using array_b = spread<Matrices<5, 4, 2, Count>>;
-template <std::size_t Count> using array_c = spread<Matrices<3, 4, 0, Count>>;
+using trsm_as = spread<Array<Triangle, 12>>;
+using trsm_bs = spread<Array<Matrix<5, 6>, 12>>;
+template <std::size_t Count> using array_a = spread<Array<Matrix<3, 5, 1>, Count>>;
+template <std::size_t Count> using array_b = spread<Array<Matrix<5, 4, 2>, Count>>;
+template <std::size_t Count> using array_c = spread<Array<Matrix<3, 4>, Count>>;
 
 // ---- scalars and results -------------------------------------------------------------------------------------------
-// const T*; of const void* parameter Compute says what it is.
-template <std::size_t Compute> struct Scalar {
+// const T*; of const void* parameters say what it is: Compute how one computes, Type what of.
+template <std::size_t Compute, std::size_t Type> struct Scalar {
     template <class T, std::size_t I> struct As : Plain {
         static constexpr std::size_t most =
             untyped<T> ? 16 : padded(sizeof(std::conditional_t<untyped<T>, int, std::remove_pointer_t<T>>));
@@ -237,8 +239,8 @@ template <std::size_t Compute> struct Scalar {
                     default: return complex(from) ? 8 : 4;
                 }
         }
-        static bool complex(const auto& from) {  // it is as the matrix behind it
-            const int type = plain<Compute - 2>(from);
+        static bool complex(const auto& from) {
+            const int type = plain<Type>(from);
             return type == CUDA_C_32F || type == CUDA_C_64F || type == CUDA_C_8I;
         }
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
@@ -268,8 +270,10 @@ template <std::size_t Compute> struct Scalar {
         T pass() { return device ? reinterpret_cast<T>(address()) : reinterpret_cast<T>(value); }
     };
 };
-using scalar = Scalar<0>;
-template <std::size_t Compute> using scalar_of = Scalar<Compute>;
+using scalar = Scalar<0, 0>;
+using ex_scalar = Scalar<17, 15>;  // of cublasGemmEx
+using batched_ex_scalar = Scalar<18, 15>;
+using strided_ex_scalar = Scalar<21, 17>;
 
 struct result {  // T*, written by the GPU: device memory or the region
     template <class T, std::size_t I> struct As : Plain {

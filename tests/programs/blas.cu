@@ -23,7 +23,7 @@
     template <class... A> cublasStatus_t f(float, A... a) { return cublasS##f(a...); }                       \
     template <class... A> cublasStatus_t f(double, A... a) { return cublasD##f(a...); }
 BOTH(asum) BOTH(nrm2) BOTH(dot) BOTH(copy) BOTH(swap) BOTH(axpy) BOTH(scal) BOTH(gemv) BOTH(ger) BOTH(trsm) BOTH(gemm)
-BOTH(gemmBatched) BOTH(gemmStridedBatched) BOTH(getrfBatched)
+BOTH(gemmBatched) BOTH(gemmStridedBatched) BOTH(getrfBatched) BOTH(trsmBatched)
 template <class... A> cublasStatus_t amax(float, A... a) { return cublasIsamax(a...); }
 template <class... A> cublasStatus_t amax(double, A... a) { return cublasIdamax(a...); }
 template <class... A> cublasStatus_t amin(float, A... a) { return cublasIsamin(a...); }
@@ -168,6 +168,11 @@ template <class T> void matrices(cublasHandle_t h, bool on_device) {
         Device<T> da(a), db(b);
         BLAS_CHECK(trsm(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n, one.get(), da.at, m, db.at, m));
         expect(db.get(), x, "trsm", 100);
+        Device<T> again(b);
+        Device<const T*> as(std::vector<const T*>{da.at});
+        Device<T*> bs(std::vector<T*>{again.at});
+        BLAS_CHECK(trsmBatched(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n, one.get(), as.at, m, bs.at, m, 1));
+        expect(again.get(), x, "trsmBatched", 100);
     }
     {  // rows exchanged as the pivots say, A is L times U; of a matrix of zeros the first pivot is none
         auto a = numbers<T>(2 * m * m);
@@ -232,6 +237,12 @@ void halves(cublasHandle_t h) {
     BLAS_CHECK(cublasGemmStridedBatchedEx(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n / 2, n, &alpha, da.at, CUDA_R_16F, n, 0, db.at, CUDA_R_16F, n, n / 2, &beta, dc.at, CUDA_R_32F, n, n * n / 2, 2,
                                           CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     expect(dc.get(), want, "GemmStridedBatchedEx");  // two halves of the same product
+    CHECK(cudaMemset(dc.at, 0, dc.count * sizeof(float)));
+    Device<const void*> as(std::vector<const void*>{da.at, da.at}), bs(std::vector<const void*>{db.at, db.at + n / 2});
+    Device<void*> cs(std::vector<void*>{dc.at, dc.at + n * n / 2});
+    BLAS_CHECK(cublasGemmBatchedEx(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n / 2, n, &alpha, as.at, CUDA_R_16F, n, bs.at, CUDA_R_16F, n, &beta, cs.at, CUDA_R_32F, n, 2, CUBLAS_COMPUTE_32F,
+                                   CUBLAS_GEMM_DEFAULT));
+    expect(dc.get(), want, "GemmBatchedEx");
 }
 
 __global__ void fill(float* x, int n, float value) {

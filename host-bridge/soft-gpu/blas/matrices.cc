@@ -145,6 +145,23 @@ FACTORS(double, D)
                         int(ldc)}(a(), b());                                                                           \
         });                                                                                                            \
     }                                                                                                                  \
+    BLAS cublas##S##trsmBatched_64(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,                     \
+                                   cublasOperation_t trans, cublasDiagType_t diag, int64_t m, int64_t n,               \
+                                   const T* alpha, const T* const A[], int64_t lda, T* const B[], int64_t ldb,         \
+                                   int64_t count) {                                                                    \
+        if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                                                  \
+        const bool left = side == CUBLAS_SIDE_LEFT;                                                                    \
+        if (!alpha || !operations(trans) || !sizes(m, n, count) || !leads(lda, left ? m : n) || !leads(ldb, m))        \
+            return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
+        if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
+        const Scalar a(h, alpha);                                                                                      \
+        return enqueue(h, [=] {                                                                                        \
+            for (int64_t i = 0; i < count; ++i)                                                                        \
+                cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                          \
+                                fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),           \
+                                diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A[i], lda, B[i], ldb); \
+        });                                                                                                            \
+    }                                                                                                                  \
     BLAS cublas##S##trsm_v2_64(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,                         \
                                cublasOperation_t trans, cublasDiagType_t diag, int64_t m, int64_t n, const T* alpha,   \
                                const T* A, int64_t lda, T* B, int64_t ldb) {                                           \
@@ -163,33 +180,64 @@ FACTORS(double, D)
 MATRICES(float, S, s)
 MATRICES(double, D, d)
 
+namespace {
+
+// `count` products of matrices of any types that are known; `a(i)`, `b(i)` and `c(i)` are where the matrices of the
+// i-th lie.
+template <class A, class B, class C>
+cublasStatus_t others(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
+                      const void* alpha, A a, Other a_type, int64_t lda, B b, Other b_type, int64_t ldb,
+                      const void* beta, C c, Other c_type, int64_t ldc, int64_t count, cublasComputeType_t compute) {
+    if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;
+    if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;
+    const bool half = compute == CUBLAS_COMPUTE_16F;
+    const bool single = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_FAST_16F ||
+                        compute == CUBLAS_COMPUTE_32F_FAST_16BF || compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    if ((!half && !single) || !a_type.known() || !b_type.known() || !c_type.known()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const Gemm<float> shape{ta, tb, int(m), int(n), int(k), nullptr, int(lda), nullptr, int(ldb), nullptr, int(ldc)};
+    const auto run = [=](auto by, auto keep) {
+        return enqueue(h, [=] {
+            for (int64_t i = 0; i < count; ++i)
+                multiply(shape, a(i), a_type, b(i), b_type, c(i), c_type, static_cast<float>(by()),
+                         static_cast<float>(keep()));
+        });
+    };
+    if (half) return run(Scalar(h, static_cast<const __half*>(alpha)), Scalar(h, static_cast<const __half*>(beta)));
+    return run(Scalar(h, static_cast<const float*>(alpha)), Scalar(h, static_cast<const float*>(beta)));
+}
+bool doubles(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t compute) {
+    return a == CUDA_R_64F && b == a && c == a && compute == CUBLAS_COMPUTE_64F;
+}
+const double* real(const void* p) { return static_cast<const double*>(p); }
+
+}  // namespace
+
 BLAS cublasGemmStridedBatchedEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n,
                                    int64_t k, const void* alpha, const void* A, cudaDataType at, int64_t lda,
                                    long long stride_a, const void* B, cudaDataType bt, int64_t ldb, long long stride_b,
                                    const void* beta, void* C, cudaDataType ct, int64_t ldc, long long stride_c,
                                    int64_t count, cublasComputeType_t compute, cublasGemmAlgo_t) {
-    const auto real = [](const void* p) { return static_cast<const double*>(p); };
-    if (at == CUDA_R_64F && bt == at && ct == at && compute == CUBLAS_COMPUTE_64F)
+    if (doubles(at, bt, ct, compute))
         return cublasDgemmStridedBatched_64(h, ta, tb, m, n, k, real(alpha), real(A), lda, stride_a, real(B), ldb,
                                             stride_b, real(beta), static_cast<double*>(C), ldc, stride_c, count);
-    if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;
-    if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;
-    const Other a_type{at}, b_type{bt}, c_type{ct};
-    const bool half = compute == CUBLAS_COMPUTE_16F,
-               single = compute == CUBLAS_COMPUTE_32F || compute == CUBLAS_COMPUTE_32F_FAST_16F ||
-                        compute == CUBLAS_COMPUTE_32F_FAST_16BF || compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    if ((!half && !single) || !a_type.known() || !b_type.known() || !c_type.known()) return CUBLAS_STATUS_NOT_SUPPORTED;
-    const Gemm<float> shape{ta, tb, int(m), int(n), int(k), nullptr, int(lda), nullptr, int(ldb), nullptr, int(ldc)};
-    const auto run = [=](auto a, auto b) {
-        return enqueue(h, [=] {
-            for (int64_t i = 0; i < count; ++i)
-                multiply(shape, a_type.step(A, i * stride_a), a_type, b_type.step(B, i * stride_b), b_type,
-                         const_cast<void*>(c_type.step(C, i * stride_c)), c_type, static_cast<float>(a()),
-                         static_cast<float>(b()));
-        });
+    const auto each = [](const void* first, cudaDataType type, long long stride) {
+        return [=](int64_t i) { return const_cast<void*>(Other{type}.step(first, i * stride)); };
     };
-    if (half) return run(Scalar(h, static_cast<const __half*>(alpha)), Scalar(h, static_cast<const __half*>(beta)));
-    return run(Scalar(h, static_cast<const float*>(alpha)), Scalar(h, static_cast<const float*>(beta)));
+    return others(h, ta, tb, m, n, k, alpha, each(A, at, stride_a), Other{at}, lda, each(B, bt, stride_b), Other{bt},
+                  ldb, beta, each(C, ct, stride_c), Other{ct}, ldc, count, compute);
+}
+BLAS cublasGemmBatchedEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n,
+                            int64_t k, const void* alpha, const void* const A[], cudaDataType at, int64_t lda,
+                            const void* const B[], cudaDataType bt, int64_t ldb, const void* beta, void* const C[],
+                            cudaDataType ct, int64_t ldc, int64_t count, cublasComputeType_t compute,
+                            cublasGemmAlgo_t) {
+    if (doubles(at, bt, ct, compute))
+        return cublasDgemmBatched_64(h, ta, tb, m, n, k, real(alpha), reinterpret_cast<const double* const*>(A), lda,
+                                     reinterpret_cast<const double* const*>(B), ldb, real(beta),
+                                     reinterpret_cast<double* const*>(C), ldc, count);
+    const auto each = [](auto array) { return [=](int64_t i) { return array[i]; }; };
+    return others(h, ta, tb, m, n, k, alpha, each(A), Other{at}, lda, each(B), Other{bt}, ldb, beta, each(C), Other{ct},
+                  ldc, count, compute);
 }
 BLAS cublasGemmEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
                      const void* alpha, const void* A, cudaDataType at, int64_t lda, const void* B, cudaDataType bt,

@@ -1,0 +1,24 @@
+#!/bin/bash
+# A host without a math library says so, once and by name, and its functions answer that they cannot be initialized; a function that
+# is not served answers by name too.
+. "$(dirname "$0")/lib.sh"
+need g++
+mkdir -p "$scratch/bin" "$scratch/lib/barcuda-soft"
+cp "$build"/bin/barcuda "$build"/bin/barcuda-bridge "$scratch/bin"
+ln -s "$PWD/$build/lib/libbarcuda.so" "$PWD/$build/lib/barcuda" "$scratch/lib"
+ln -s "$PWD/$build/lib/barcuda-soft/libcuda.so.1" "$scratch/lib/barcuda-soft"
+cat > "$scratch/program.cc" <<'CC'
+#include <cstdio>
+extern "C" int cublasCreate_v2(void**), curandCreateGenerator(void**, int), cublasXtCreate(void**);
+int main() {
+    void* it;
+    for (int i = 0; i < 2; ++i) std::printf("%d %d %d\n", cublasCreate_v2(&it), curandCreateGenerator(&it, 100), cublasXtCreate(&it));
+}
+CC
+g++ -o "$scratch/program" "$scratch/program.cc" "$build/lib/libbarcuda.so" || fail "g++"
+"$scratch/bin/barcuda" run --device soft -- "$scratch/program" > "$scratch/out" 2> "$scratch/err"
+[ "$(cat "$scratch/out")" = "$(printf '1 203 15\n1 203 15')" ] || fail "the statuses are: $(cat "$scratch/out" "$scratch/err")"
+for what in "cublasCreate_v2: .*libcublas.so.13" "curandCreateGenerator: .*libcurand.so.10" "cublasXtCreate is not supported"; do
+    [ "$(grep -c "^barcuda: $what" "$scratch/err")" = 1 ] || fail "'$what' was not said once: $(cat "$scratch/err")"
+done
+echo "what is not there answers by name"
