@@ -60,8 +60,13 @@ using operation = choice<CUBLAS_OP_C>;
 using two = choice<1>;
 
 // ---- memory of the device ------------------------------------------------------------------------------------------
-// So many bytes, more than there can be: a product of the guest's numbers.
+// Products of the guest's numbers: no number that means memory reaches 2^48, and with that for more they fit.
 using Wide = __int128;
+template <std::size_t N, class Tuple> Wide number(const Tuple& of) {
+    constexpr Wide most = Wide{1} << 48;
+    const Wide n = plain<N>(of);
+    return n > most ? most : n < -most ? -most : n;
+}
 constexpr std::uint64_t bounded(Wide bytes) {
     constexpr Wide most = Wide{1} << 62;
     return static_cast<std::uint64_t>(bytes < 0 ? 0 : bytes > most ? most : bytes);
@@ -121,30 +126,30 @@ template <class T, std::size_t I, class Tuple> std::size_t element(const Tuple& 
     else return sizeof(std::remove_pointer_t<T>);
 }
 template <class T, std::size_t I, std::size_t Ahead = 1, class Tuple> Wide behind(const Tuple& of) {
-    return plain<I + Ahead + (untyped<T> ? 1 : 0)>(of);
+    return number<I + Ahead + (untyped<T> ? 1 : 0)>(of);
 }
 
 struct AnyOf {
     template <class T, std::size_t I> static bool usable(const auto&) { return true; }
 };
 template <std::size_t N> struct Bytes : AnyOf {
-    template <class T, std::size_t I> static Span of(const auto& from) { return {0, Wide(plain<N>(from))}; }
+    template <class T, std::size_t I> static Span of(const auto& from) { return {0, number<N>(from)}; }
 };
 template <std::size_t N> struct Elements : AnyOf {
     template <class T, std::size_t I> static Span of(const auto& from) {
-        return {0, Wide(plain<N>(from)) * sizeof(std::remove_pointer_t<T>)};
+        return {0, number<N>(from) * sizeof(std::remove_pointer_t<T>)};
     }
 };
 template <std::size_t N, std::size_t M> struct Table : AnyOf {
     template <class T, std::size_t I> static Span of(const auto& from) {
-        return {0, Wide(plain<N>(from)) * Wide(plain<M>(from)) * Wide(sizeof(std::remove_pointer_t<T>))};
+        return {0, number<N>(from) * number<M>(from) * Wide(sizeof(std::remove_pointer_t<T>))};
     }
 };
 // Parameter N counts a vector's elements, or Other does, if parameter Trans is not CUBLAS_OP_N. The next parameter is
 // its step.
 template <std::size_t N, std::size_t Trans = 0, std::size_t Other = N> struct Vector : AnyOf {
     template <class T, std::size_t I> static Span of(const auto& from) {
-        const Wide n = turned<Trans>(from) ? Wide(plain<Other>(from)) : Wide(plain<N>(from));
+        const Wide n = turned<Trans>(from) ? number<Other>(from) : number<N>(from);
         const Wide inc = behind<T, I>(from), apart = inc < 0 ? -inc : inc;
         return {0, n <= 0 ? 0 : ((n - 1) * apart + 1) * element<T, I>(from)};
     }
@@ -158,13 +163,13 @@ template <std::size_t N, std::size_t Trans = 0, std::size_t Other = N> struct Ve
 template <std::size_t Rows, std::size_t Cols, std::size_t Trans = 0, std::size_t Count = 0> struct Matrix {
     template <class T, std::size_t I> static Span of(const auto& from) {
         const bool turned = Vector<0>::turned<Trans>(from);
-        const Wide rows = turned ? plain<Cols>(from) : plain<Rows>(from);
-        const Wide cols = turned ? plain<Rows>(from) : plain<Cols>(from);
+        const Wide rows = turned ? number<Cols>(from) : number<Rows>(from);
+        const Wide cols = turned ? number<Rows>(from) : number<Cols>(from);
         const Wide ld = behind<T, I>(from);
         if (rows <= 0 || cols <= 0 || ld < 0) return {};
         Span span{0, (cols - 1) * ld + rows};
         if constexpr (Count != 0) {
-            const Wide count = plain<Count>(from), stride = behind<T, I, 2>(from);
+            const Wide count = number<Count>(from), stride = behind<T, I, 2>(from);
             if (count <= 0) return {};
             const Wide others = (count - 1) * stride;
             if (others < 0) span.before = -others;
@@ -173,14 +178,14 @@ template <std::size_t Rows, std::size_t Cols, std::size_t Trans = 0, std::size_t
         return {span.before * Wide(element<T, I>(from)), span.bytes * Wide(element<T, I>(from))};
     }
     template <class T, std::size_t I> static bool usable(const auto& args) {
-        const Wide rows = Vector<0>::turned<Trans>(args) ? plain<Cols>(args) : plain<Rows>(args);
+        const Wide rows = Vector<0>::turned<Trans>(args) ? number<Cols>(args) : number<Rows>(args);
         return behind<T, I>(args) >= (rows > 1 ? rows : 1);
     }
 };
 // The triangle of trsm: as many rows as the matrix on whose side it stands.
 struct Triangle {
     template <class Tuple> static Wide edge(const Tuple& from) {
-        return static_cast<int>(plain<1>(from)) == CUBLAS_SIDE_LEFT ? plain<5>(from) : plain<6>(from);
+        return static_cast<int>(plain<1>(from)) == CUBLAS_SIDE_LEFT ? number<5>(from) : number<6>(from);
     }
     template <class T, std::size_t I> static Span of(const auto& from) {
         const Wide n = edge(from), ld = behind<T, I>(from);
@@ -192,7 +197,7 @@ struct Triangle {
 };
 // An array of addresses in device memory, what they mean is between the program and its GPU; of matrices as above.
 template <class Each, std::size_t Count> struct Array {
-    template <class T, std::size_t I> static Span of(const auto& from) { return {0, Wide(plain<Count>(from)) * 8}; }
+    template <class T, std::size_t I> static Span of(const auto& from) { return {0, number<Count>(from) * 8}; }
     template <class T, std::size_t I> static bool usable(const auto& args) {
         return Each::template usable<std::remove_cv_t<std::remove_pointer_t<T>>, I>(args);
     }

@@ -97,6 +97,14 @@ void look_at_host() {
     } else {
         note("no CUDA driver (libcuda.so.1): the bridge will use the software GPU");
     }
+    for (const char* library : {"libcublas.so.13", "libcurand.so.10"}) {
+        void* found = nullptr;
+        for (const std::string folder : {"", "/usr/local/cuda/lib64/"})  // as host-bridge/libraries.cc does it
+            if (!found) found = dlopen((folder + library).c_str(), RTLD_LAZY | RTLD_LOCAL);
+        if (found && dlsym(found, "barcuda_guest_library")) note(fmt::format("{} here is Barcuda's own", library));
+        else if (found) good(fmt::format("{}: for programs that use it", library));
+        else note(fmt::format("no {}: programs that use it are told so", library));
+    }
     struct statvfs space;
     if (statvfs("/dev/shm", &space) == 0) {
         const auto free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
@@ -110,7 +118,10 @@ void look_at_host() {
     const std::string cpu{std::istreambuf_iterator<char>(cpuinfo), {}};
     const bool virtualizes = cpu.find(" vmx ") != cpu.npos || cpu.find(" svm ") != cpu.npos;
     if (virtualizes && access("/dev/kvm", R_OK | W_OK) == 0) good("/dev/kvm: guests can run at full speed");
-    else note("no hardware virtualization for this user: QEMU guests run in software emulation, slowly; copies do not mind");
+    else
+        note(
+            "no hardware virtualization for this user: QEMU guests run in software emulation, slowly; copies do not "
+            "mind");
 }
 
 }  // namespace

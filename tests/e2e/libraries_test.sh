@@ -1,6 +1,6 @@
 #!/bin/bash
 # A host without a math library says so, once and by name, and its functions answer that they cannot be initialized; a function that
-# is not served answers by name too.
+# is not served answers by name too. Addresses that cuBLAS finds in device memory lead the software GPU nowhere but to its own.
 . "$(dirname "$0")/lib.sh"
 need g++
 mkdir -p "$scratch/bin" "$scratch/lib/barcuda-soft"
@@ -22,3 +22,23 @@ for what in "cublasCreate_v2: .*libcublas.so.13" "curandCreateGenerator: .*libcu
     [ "$(grep -c "^barcuda: $what" "$scratch/err")" = 1 ] || fail "'$what' was not said once: $(cat "$scratch/err")"
 done
 echo "what is not there answers by name"
+
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+[ -x "$nvcc" ] || exit 0
+cat > "$scratch/wild.cu" <<'CU'
+#include <cublas_v2.h>
+#include <cstdio>
+int main() {
+    cublasHandle_t h;
+    float one = 1, *nowhere = reinterpret_cast<float*>(0x7f1234560000), **array;
+    cublasCreate(&h);
+    cudaMalloc(&array, 8);
+    cudaMemcpy(array, &nowhere, 8, cudaMemcpyHostToDevice);
+    std::printf("%d ", cublasSgemmBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, array, 4, array, 4, &one, array, 4, 1));
+    std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+CU
+"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/wild" "$scratch/wild.cu" -lcublas || fail "nvcc"
+"$build/bin/barcuda" run --device soft -- "$scratch/wild" > "$scratch/out" 2> "$scratch/err"
+[ "$(cat "$scratch/out")" = "0 cudaErrorIllegalAddress" ] || fail "a wild address: $(cat "$scratch/out" "$scratch/err")"
+echo "a wild address in an array is the context's fault"

@@ -1,6 +1,8 @@
 // library_test: what the rows of the math libraries (shm-device/library_commands.h) let through: statuses come back as
 // they were, scalars and results go where the pointer mode says, and a library never gets an address that is not the
 // client's.
+#include <limits>
+
 #include "tests/unit/support/loopback.h"
 
 namespace barcuda {
@@ -93,6 +95,9 @@ TEST_F(Blas, AVectorEndsWhereTheClientsMemoryDoes) {
 TEST_F(Blas, SizesWhoseProductOverflowsAreRefused) {
     EXPECT_EQ(scale(handle, std::int64_t{1} << 62, &one, memory, std::int64_t{1} << 62).result,
               CUDA_ERROR_INVALID_VALUE);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    EXPECT_EQ(scale(handle, most, &one, memory, most).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(scale(handle, most, &one, memory, -most - 1).result, CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(product(2, 2, 1 << 30, memory, std::int64_t{1} << 62).result, CUDA_ERROR_INVALID_VALUE);
 }
 TEST_F(Blas, AMatrixEndsWithItsLastColumn) {

@@ -22,6 +22,9 @@ struct cublasContext {
 
 #define BLAS extern "C" [[gnu::visibility("default")]] cublasStatus_t
 
+// Whether these bytes are the device's: driver/reach.cc.
+extern "C" int barcuda_soft_reaches(CUcontext context, const void* address, std::size_t bytes);
+
 namespace barcuda::soft::blas {
 
 // Work in the handle's stream.
@@ -51,7 +54,20 @@ template <class... N> bool sizes(N... numbers) { return ((numbers >= 0) && ...);
 inline bool leads(std::int64_t ld, std::int64_t rows) { return ld >= (rows > 1 ? rows : 1); }
 template <class... O> bool operations(O... all) { return ((all >= CUBLAS_OP_N && all <= CUBLAS_OP_C) && ...); }
 
-// One matrix product; all has been checked.
+// Whether a matrix that an array in device memory names is the device's, from its first to its last column.
+class Reach {
+  public:
+    Reach() { cuCtxGetCurrent(&context_); }
+    bool operator()(const void* at, std::int64_t rows, std::int64_t cols, std::int64_t ld, std::size_t element) const {
+        if (rows == 0 || cols == 0) return true;
+        return barcuda_soft_reaches(context_, at, static_cast<std::size_t>((cols - 1) * ld + rows) * element);
+    }
+
+  private:
+    CUcontext context_ = nullptr;
+};
+
+// One matrix product; all has been checked, but for where its matrices lie if an array named them.
 template <class T> struct Gemm {
     cublasOperation_t a_op, b_op;
     int m, n, k;
@@ -62,6 +78,12 @@ template <class T> struct Gemm {
     T* c;
     int ldc;
     void operator()(T alpha, T beta) const;
+    bool in(const Reach& reach, const void* left, std::size_t left_bytes, const void* right, std::size_t right_bytes,
+            const void* sum, std::size_t sum_bytes) const {
+        const bool at = a_op != CUBLAS_OP_N, bt = b_op != CUBLAS_OP_N;
+        return reach(left, at ? k : m, at ? m : k, lda, left_bytes) &&
+               reach(right, bt ? n : k, bt ? k : n, ldb, right_bytes) && reach(sum, m, n, ldc, sum_bytes);
+    }
 };
 inline cublasStatus_t judge(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, std::int64_t m,
                             std::int64_t n, std::int64_t k, std::int64_t lda, std::int64_t ldb, std::int64_t ldc) {

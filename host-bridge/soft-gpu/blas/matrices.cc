@@ -23,6 +23,7 @@ namespace {
 struct Other {
     cudaDataType type;
     bool known() const { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
+    std::size_t bytes() const { return type == CUDA_R_32F ? 4 : 2; }
     float get(const void* at, std::int64_t i) const {
         switch (type) {
             case CUDA_R_16F: return __half2float(static_cast<const __half*>(at)[i]);
@@ -45,7 +46,7 @@ struct Other {
         return dense;
     }
     const void* step(const void* at, std::int64_t elements) const {
-        return static_cast<const char*>(at) + elements * (type == CUDA_R_32F ? 4 : 2);
+        return static_cast<const char*>(at) + elements * static_cast<std::int64_t>(bytes());
     }
 };
 
@@ -99,9 +100,10 @@ using namespace barcuda::soft::blas;
     BLAS cublas##S##getrfBatched(cublasHandle_t h, int n, T* const A[], int lda, int* pivots, int* info, int count) { \
         if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                                                 \
         if (!sizes(n, count) || !leads(lda, n)) return CUBLAS_STATUS_INVALID_VALUE;                                   \
-        return enqueue(h, [=] {                                                                                       \
+        return enqueue(h, [=, reach = Reach()] {                                                                      \
             for (std::int64_t i = 0; i < count; ++i)                                                                  \
-                info[i] = factor(n, A[i], lda, pivots ? pivots + i * n : nullptr);                                    \
+                if (reach(A[i], n, n, lda, sizeof(T)))                                                                \
+                    info[i] = factor(n, A[i], lda, pivots ? pivots + i * n : nullptr);                                \
         });                                                                                                           \
     }
 FACTORS(float, S)
@@ -123,9 +125,11 @@ FACTORS(double, D)
         if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;                             \
         if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                          \
         const Scalar a(h, alpha), b(h, beta);                                                                          \
-        return enqueue(h, [=] {                                                                                        \
-            for (int64_t i = 0; i < count; ++i)                                                                        \
-                Gemm<T>{ta, tb, int(m), int(n), int(k), A[i], int(lda), B[i], int(ldb), C[i], int(ldc)}(a(), b());     \
+        return enqueue(h, [=, reach = Reach()] {                                                                       \
+            for (int64_t i = 0; i < count; ++i) {                                                                      \
+                const Gemm<T> one{ta, tb, int(m), int(n), int(k), A[i], int(lda), B[i], int(ldb), C[i], int(ldc)};     \
+                if (one.in(reach, one.a, sizeof(T), one.b, sizeof(T), one.c, sizeof(T))) one(a(), b());                \
+            }                                                                                                          \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##gemmStridedBatched_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m,     \
@@ -155,11 +159,13 @@ FACTORS(double, D)
             return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
         if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
         const Scalar a(h, alpha);                                                                                      \
-        return enqueue(h, [=] {                                                                                        \
+        return enqueue(h, [=, reach = Reach()] {                                                                       \
             for (int64_t i = 0; i < count; ++i)                                                                        \
-                cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                          \
-                                fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),           \
-                                diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A[i], lda, B[i], ldb); \
+                if (reach(A[i], left ? m : n, left ? m : n, lda, sizeof(T)) && reach(B[i], m, n, ldb, sizeof(T)))      \
+                    cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                      \
+                                    fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),       \
+                                    diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A[i], lda, B[i],   \
+                                    ldb);                                                                              \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##trsm_v2_64(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,                         \
@@ -196,10 +202,11 @@ cublasStatus_t others(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t 
     if ((!half && !single) || !a_type.known() || !b_type.known() || !c_type.known()) return CUBLAS_STATUS_NOT_SUPPORTED;
     const Gemm<float> shape{ta, tb, int(m), int(n), int(k), nullptr, int(lda), nullptr, int(ldb), nullptr, int(ldc)};
     const auto run = [=](auto by, auto keep) {
-        return enqueue(h, [=] {
+        return enqueue(h, [=, reach = Reach()] {
             for (int64_t i = 0; i < count; ++i)
-                multiply(shape, a(i), a_type, b(i), b_type, c(i), c_type, static_cast<float>(by()),
-                         static_cast<float>(keep()));
+                if (shape.in(reach, a(i), a_type.bytes(), b(i), b_type.bytes(), c(i), c_type.bytes()))
+                    multiply(shape, a(i), a_type, b(i), b_type, c(i), c_type, static_cast<float>(by()),
+                             static_cast<float>(keep()));
         });
     };
     if (half) return run(Scalar(h, static_cast<const __half*>(alpha)), Scalar(h, static_cast<const __half*>(beta)));

@@ -1,0 +1,22 @@
+// reach.cc: the software GPU's own libraries (soft-gpu/blas) work on device memory in functions of the host. Where
+// memory of the device leads them, an array of addresses, they ask first, and an address that is nobody's is the
+// context's fault, as a kernel's is.
+#include <cstdio>
+
+#include "host-bridge/soft-gpu/driver/context.h"
+#include "host-bridge/soft-gpu/driver/driver.h"
+
+using namespace barcuda::soft::driver;
+
+extern "C" [[gnu::visibility("default")]] int barcuda_soft_reaches(CUcontext context, const void* address,
+                                                                   std::size_t bytes) {
+    try {
+        const auto at = reinterpret_cast<std::uintptr_t>(address);
+        const auto range = Driver::get().space.find(at);
+        if (bytes == 0 || (range.size != 0 && bytes <= range.size - (at - range.base))) return 1;
+        char text[80];
+        std::snprintf(text, sizeof text, "a library was led to %zu bytes at %p", bytes, address);
+        Driver::get().contexts.find(context)->set_fault(CUDA_ERROR_ILLEGAL_ADDRESS, text);
+    } catch (const barcuda::soft::Error&) {}
+    return 0;
+}
