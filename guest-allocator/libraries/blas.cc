@@ -35,10 +35,12 @@ template <Op op, class T, class... Before> CUresult await(State& state, T* resul
     if (capturing(stream)) return CUDA_ERROR_NOT_SUPPORTED;  // it would be known when the graph has run
     Answer answer(sizeof(T));
     if (!answer.get()) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::memset(answer.get(), 0, sizeof(T));  // the sum of nothing, where a library does not care to write that
     CUresult r = send<op>(before..., static_cast<T*>(answer.get()));
-    if (r == CUDA_SUCCESS) r = wait_for(stream);
-    if (r != CUDA_SUCCESS) return answer.abandon(), r;
-    return std::memcpy(result, answer.get(), sizeof(T)), CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS) return r;
+    if (r = wait_for(stream); r == CUDA_SUCCESS) std::memcpy(result, answer.get(), sizeof(T));
+    else if (Client::current()->ended() != CUDA_SUCCESS) answer.abandon();
+    return r;
 }
 
 template <Op op> constexpr bool answers = [] {
