@@ -75,6 +75,14 @@ $(B)/older_names.o: $(B)/guest-runtime.a $(B)/unsupported.o guest-allocator/olde
 	@sh guest-allocator/older_names.sh $(filter %.a %.o,$^) > $(B)/older_names.s
 	@$(CC) -c -o $@ $(B)/older_names.s
 
+# The runtimes that are linked into programs look like these. More of them, of other toolkits: STATIC_RUNTIMES="A.a B.a"
+STATIC_RUNTIMES ?= $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a)
+$(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/runtime_shapes.py guest-allocator/runtime/find_runtime.h
+	@mkdir -p $(@D)
+	@echo "  GEN  $@"
+	@python3 guest-allocator/runtime_shapes.py $(STATIC_RUNTIMES) > $(B)/runtime_shapes.cc
+	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $(B)/runtime_shapes.cc
+
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin
 lib := $(B)/lib
@@ -83,12 +91,12 @@ links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 l
 
 all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links)
 
-$(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o guest-allocator/libbarcuda.map
+$(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
 	    -Wl,--whole-archive $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
-	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
+	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
@@ -171,10 +179,10 @@ unit_tests := $(patsubst tests/unit/%.cc,$(B)/tests/%,$(wildcard tests/unit/*_te
 archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
     $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,host-bridge soft-engine shm-device)))
 .SECONDEXPANSION:
-$(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $(B)/unsupported.o
+$(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $(B)/unsupported.o $(B)/runtime_shapes.o
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(if $(filter runtime%,$*),$(B)/unsupported.o) $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(if $(filter runtime%,$*),$(B)/unsupported.o $(B)/runtime_shapes.o) $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))

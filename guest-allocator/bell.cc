@@ -11,15 +11,19 @@ namespace {
 
 constexpr std::uint64_t unwoken_nap = 1'000'000;  // ns: of who must look by himself
 
+bool takes_part() noexcept {
+    static const bool yes = Smp::take_part();
+    return yes;
+}
 // While this process has one thread still, which is when it costs nothing.
-const bool takes_part = Smp::take_part();
+[[gnu::constructor]] void begin() { takes_part(); }
 
 }  // namespace
 
 void Bell::open(const Region& region, const Channel& channel) noexcept {
     region_ = &region;
     channel_ = channel;
-    if (region.kind() == Region::Kind::file && takes_part) kind_ = BARCUDA_BELL_FUTEX;
+    if (region.kind() == Region::Kind::file && takes_part()) kind_ = BARCUDA_BELL_FUTEX;
     else if (region.ring()) kind_ = BARCUDA_BELL_DOORBELL;              // and the bridge looks who has come
     publish(channel.client().bell, static_cast<std::uint32_t>(kind_));  // WORD
 }

@@ -24,7 +24,8 @@
     X(cuDeviceGetGraphMemAttribute) X(cuDeviceSetGraphMemAttribute) X(cuLinkCreate_v2)                    \
     X(cuLinkAddData_v2) X(cuLinkComplete) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)       \
     X(cuFuncGetName) X(cuKernelGetName) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemPoolDestroy) X(cuCtxGetDevice)\
-    X(cuStreamSynchronize) X(cuEventSynchronize)
+    X(cuStreamSynchronize) X(cuEventSynchronize) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveClusters)    \
+    X(cuOccupancyMaxPotentialClusterSize) X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col)
 // clang-format on
 
 namespace barcuda {

@@ -95,13 +95,71 @@ CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint6
     return recorded != CUDA_SUCCESS ? recorded : fenced;
 }
 
+namespace {
+// A launch as cuLaunchKernelEx takes it.
+struct Config {
+    CUlaunchAttribute attributes[3] = {};
+    CUlaunchConfig config;
+    Config(const Shape& s, CUstream stream)
+        : config{s.grid[0],  s.grid[1],      s.grid[2], s.block[0], s.block[1],
+                 s.block[2], s.shared_bytes, stream,    attributes, 0} {
+        if (s.clustered()) {
+            next(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim = {s.cluster[0], s.cluster[1], s.cluster[2]};
+            next(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE).clusterSchedulingPolicyPreference =
+                static_cast<CUclusterSchedulingPolicy>(s.spread);
+        }
+        if (s.cooperative) next(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1;
+    }
+    CUlaunchAttributeValue& next(CUlaunchAttributeID id) {
+        CUlaunchAttribute& a = attributes[config.numAttrs++];
+        a.id = id;
+        return a.value;
+    }
+    Config(const Config&) = delete;
+};
+}  // namespace
+
+CUresult active_clusters(int* clusters, CUfunction function, Shape shape) {
+    if (!driver().cuOccupancyMaxActiveClusters) return CUDA_ERROR_NOT_SUPPORTED;
+    const Config config(shape, nullptr);
+    return driver().cuOccupancyMaxActiveClusters(clusters, function, &config.config);
+}
+CUresult cluster_size(int* blocks, CUfunction function, Shape shape) {
+    if (!driver().cuOccupancyMaxPotentialClusterSize) return CUDA_ERROR_NOT_SUPPORTED;
+    const Config config(shape, nullptr);
+    return driver().cuOccupancyMaxPotentialClusterSize(blocks, function, &config.config);
+}
+
+CUresult encode_tiled(CUtensorMap* map, TensorMap t) {
+    if (!driver().cuTensorMapEncodeTiled) return CUDA_ERROR_NOT_SUPPORTED;
+    if (t.rank > 5) return CUDA_ERROR_INVALID_VALUE;
+    return driver().cuTensorMapEncodeTiled(map, t.type, t.rank, reinterpret_cast<void*>(t.address), t.dimensions,
+                                           t.strides, t.box, t.element_strides, t.interleave, t.swizzle, t.promotion,
+                                           t.fill);
+}
+CUresult encode_im2col(CUtensorMap* map, TensorMap t) {
+    if (!driver().cuTensorMapEncodeIm2col) return CUDA_ERROR_NOT_SUPPORTED;
+    if (t.rank > 5) return CUDA_ERROR_INVALID_VALUE;
+    return driver().cuTensorMapEncodeIm2col(map, t.type, t.rank, reinterpret_cast<void*>(t.address), t.dimensions,
+                                            t.strides, t.lower, t.upper, t.channels, t.pixels, t.element_strides,
+                                            t.interleave, t.swizzle, t.promotion, t.fill);
+}
+
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
-    return shape.cooperative ? try_launch(function, shape, stream, parameters, bytes)
-                             : session().launches().take(function, shape, stream, parameters, bytes);
+    return shape.cooperative || shape.clustered()
+               ? try_launch(function, shape, stream, parameters, bytes)
+               : session().launches().take(function, shape, stream, parameters, bytes);
 }
 
 CUresult try_launch(CUfunction function, Shape s, CUstream stream, const void* parameters, std::size_t bytes) {
     session().launches().give();
+    if (s.clustered()) {
+        void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE,
+                         &bytes, CU_LAUNCH_PARAM_END};
+        const Config config(s, stream);
+        return driver().cuLaunchKernelEx ? driver().cuLaunchKernelEx(&config.config, function, nullptr, extra)
+                                         : CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (!s.cooperative) return session().launches().launch({function, s, parameters, bytes}, stream);
     // The cooperative entry takes parameters one by one: their offsets come from the driver.
     void* each[max_parameters];

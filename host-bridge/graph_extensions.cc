@@ -85,7 +85,9 @@ CUresult kernel_node(CUgraphNode node, CUfunction* function, Shape* shape, void*
     *function = p.func;
     if (!p.func)
         if (CUresult r = driver().cuKernelGetFunction(function, p.kern); r != CUDA_SUCCESS) return r;
-    *shape = {{p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ}, p.sharedMemBytes, 0};
+    *shape = {.grid = {p.gridDimX, p.gridDimY, p.gridDimZ},
+              .block = {p.blockDimX, p.blockDimY, p.blockDimZ},
+              .shared_bytes = p.sharedMemBytes};
     const void* buffer = nullptr;
     for (void** e = p.extra; e && *e != CU_LAUNCH_PARAM_END; e += 2)
         if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = e[1];

@@ -214,6 +214,10 @@
     X(record_event,                                   post, use, use, in, in, in)                      \
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
     X(try_launch,                                     call, use, in, use, blob<4>, in)                 \
+    X(active_clusters,                                call, out, use, in)                              \
+    X(cluster_size,                                   call, out, use, in)                              \
+    X(encode_tiled,                                   call, out, in)                                   \
+    X(encode_im2col,                                  call, out, in)                                   \
     X(settle,                                         call, use)                                       \
     X(settle_event,                                   call, use)                                       \
     X(allocate,                                       call, out, in)                                   \

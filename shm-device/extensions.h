@@ -11,8 +11,26 @@ namespace barcuda::ext {
 
 struct Shape {  // of a launch, in threads and blocks
     unsigned grid[3], block[3];
-    unsigned shared_bytes;  // dynamic shared memory of a block
-    unsigned cooperative;   // 1: cuLaunchCooperativeKernel
+    unsigned shared_bytes;     // dynamic shared memory of a block
+    unsigned cooperative = 0;  // 1: cuLaunchCooperativeKernel
+    unsigned cluster[3] = {};  // blocks that run together; zeros: none
+    unsigned spread = 0;       // CUclusterSchedulingPolicy
+    bool clustered() const { return cluster[0] || cluster[1] || cluster[2]; }
+};
+
+// cuTensorMapEncodeTiled and its kin: a description as the program gives it, of up to five dimensions.
+struct TensorMap {
+    CUtensorMapDataType type;
+    unsigned rank;
+    CUdeviceptr address;
+    std::uint64_t dimensions[5] = {}, strides[4] = {};  // strides in bytes, of all dimensions but the first
+    unsigned box[5] = {}, element_strides[5] = {};
+    int lower[3] = {}, upper[3] = {};  // im2col: corners of the box, of all dimensions but the first and the last
+    unsigned channels = 0, pixels = 0;
+    CUtensorMapInterleave interleave;
+    CUtensorMapSwizzle swizzle;
+    CUtensorMapL2promotion promotion;
+    CUtensorMapFloatOOBfill fill;
 };
 
 constexpr unsigned max_parameters =
@@ -36,6 +54,12 @@ CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint6
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes);
 // The same, answered: a launch that the driver may refuse.
 CUresult try_launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes);
+
+// cuOccupancyMaxActiveClusters and cuOccupancyMaxPotentialClusterSize.
+CUresult active_clusters(int* clusters, CUfunction function, Shape shape);
+CUresult cluster_size(int* blocks, CUfunction function, Shape shape);
+CUresult encode_tiled(CUtensorMap* map, TensorMap tensor);
+CUresult encode_im2col(CUtensorMap* map, TensorMap tensor);
 
 // Copies whose host side is not in the region: the bytes ride in the command or in its reply.
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream);

@@ -136,18 +136,20 @@ CU cuGetErrorString(CUresult error, const char** text) {
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Private interfaces between NVIDIA's runtime and NVIDIA's driver. Only a copy of that runtime asks that could not be
-// replaced (runtime/static_runtime.cc), and it cannot do without; what it reports then would help nobody.
-CU cuGetExportTable(const void** table, const CUuuid*) {
+// Private interfaces between NVIDIA's libraries and NVIDIA's driver. Most can do without. A CUDA runtime that could not
+// be replaced (runtime/static_runtime.cc) cannot, and what it reports then would help nobody.
+CU cuGetExportTable(const void** table, const CUuuid* id) {
+    static constexpr unsigned char runtimes[] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+                                                 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
     static std::atomic_flag told;
-    if (!told.test_and_set()) {
+    if (id && !memcmp(id->bytes, runtimes, sizeof runtimes) && !told.test_and_set()) {
         Dl_info caller{};
         dladdr(__builtin_return_address(0), &caller);
         fprintf(
             stderr,
-            "barcuda: %s carries a CUDA runtime of its own, which works with NVIDIA's driver alone, and is stripped, "
-            "so that it cannot be replaced: what it asks of the GPU will fail. Link it with -cudart=shared, or do not "
-            "strip it\n",
+            "barcuda: %s carries a CUDA runtime of its own, which works with NVIDIA's driver alone, and it is not one "
+            "that we know how to replace: what it asks of the GPU will fail. Link it with -cudart=shared, do not strip "
+            "it, or build Barcuda with the toolkit that it comes from\n",
             caller.dli_fname ? caller.dli_fname : program_invocation_short_name);
     }
     if (table) *table = nullptr;

@@ -56,7 +56,8 @@ bool may_be_refused(const FunctionFacts& f, const ext::Shape& s) {
         else threads *= b;
     return threads > static_cast<std::uint64_t>(f.max_threads_per_block) || s.block[2] > 64 || !s.grid[0] ||
            s.grid[0] > 0x7fffffff || !s.grid[1] || s.grid[1] > 65535 || !s.grid[2] || s.grid[2] > 65535 ||
-           !f.shared.allows(s.shared_bytes) || s.cooperative;  // whose blocks all have to run at once
+           !f.shared.allows(s.shared_bytes) || s.cooperative ||  // whose blocks all have to run at once
+           (s.clustered() && !f.clusters.allows(s));
 }
 
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
@@ -73,8 +74,42 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
         return command<Op::launch>(function, shape, stream, packed, bytes);
     const SharedLimit::Time before = SharedLimit::now();
     const CUresult r = command<Op::try_launch>(function, shape, stream, packed, bytes);
+    if (r == CUDA_SUCCESS && shape.clustered()) f->clusters.learn(shape);
     if (r == CUDA_SUCCESS && !f->shared.allows(shape.shared_bytes)) f->shared.learn(before, shape.shared_bytes);
     return r;
+}
+
+CUresult shape_of(const CUlaunchConfig* config, ext::Shape& shape) {
+    if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+    shape = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+             .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+             .shared_bytes = config->sharedMemBytes};
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+        const auto& [id, pad, value] = config->attrs[i];
+        switch (id) {
+            case CU_LAUNCH_ATTRIBUTE_IGNORE:
+            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:  // hints: a launch without them computes the same
+            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+            case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+            case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+            case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: break;
+            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape.cooperative = value.cooperative != 0; break;
+            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+                shape.cluster[0] = value.clusterDim.x;
+                shape.cluster[1] = value.clusterDim.y;
+                shape.cluster[2] = value.clusterDim.z;
+                break;
+            case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+                shape.spread = value.clusterSchedulingPolicyPreference;
+                break;
+            default: return CUDA_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -84,37 +119,29 @@ using namespace barcuda;
 
 CU cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                   unsigned shared, CUstream stream, void** parameters, void** extra) {
-    return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared, 0}, stream, parameters, extra);
+    return launch(f, {.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared}, stream, parameters, extra);
 }
 
 CU cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                              unsigned shared, CUstream stream, void** parameters) {
-    return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared, 1}, stream, parameters, nullptr);
+    return launch(f, {.grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared, .cooperative = 1}, stream,
+                  parameters, nullptr);
 }
 
 CU cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-    if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
-    ext::Shape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
-                     {config->blockDimX, config->blockDimY, config->blockDimZ},
-                     config->sharedMemBytes,
-                     0};
-    for (unsigned i = 0; i < config->numAttrs; ++i) {
-        const CUlaunchAttribute& a = config->attrs[i];
-        switch (a.id) {
-            case CU_LAUNCH_ATTRIBUTE_IGNORE:
-            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:  // hints: a launch without them computes the same
-            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-            case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: break;
-            case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: shape.cooperative = a.value.cooperative != 0; break;
-            case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-                if (a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z > 1)
-                    return CUDA_ERROR_NOT_SUPPORTED;
-                break;
-            default: return CUDA_ERROR_NOT_SUPPORTED;
-        }
-    }
+    ext::Shape shape{};
+    if (CUresult r = shape_of(config, shape); r != CUDA_SUCCESS) return r;
     return launch(f, shape, config->hStream, parameters, extra);
+}
+
+CU cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* config) {
+    ext::Shape shape{};
+    if (CUresult r = shape_of(config, shape); r != CUDA_SUCCESS) return r;
+    return command<Op::active_clusters>(clusters, f, shape);
+}
+
+CU cuOccupancyMaxPotentialClusterSize(int* blocks, CUfunction f, const CUlaunchConfig* config) {
+    ext::Shape shape{};
+    if (CUresult r = shape_of(config, shape); r != CUDA_SUCCESS) return r;
+    return command<Op::cluster_size>(blocks, f, shape);
 }

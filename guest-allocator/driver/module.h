@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "shm-device/extensions.h"
+
 namespace barcuda {
 
 // How much dynamic shared memory the driver is known to allow a block of a function: a number and its time, since what
@@ -36,11 +38,31 @@ class SharedLimit {
     static inline std::atomic<Time> time{0};
 };
 
+// The clusters that a function has been launched with: the same again is not refused, whatever the grid of whole ones.
+class KnownClusters {
+  public:
+    bool allows(const ext::Shape& s) const noexcept {
+        for (int i = 0; i < 3; ++i)
+            if (!s.cluster[i] || s.grid[i] % s.cluster[i]) return false;
+        return known_.load(std::memory_order_relaxed) == key(s);
+    }
+    void learn(const ext::Shape& s) const noexcept { known_.store(key(s), std::memory_order_relaxed); }
+
+  private:
+    static std::uint64_t key(const ext::Shape& s) noexcept {  // what an accepted launch has fits: 8, 11, 20, 2 bits
+        const std::uint64_t cluster = s.cluster[0] << 16 | s.cluster[1] << 8 | s.cluster[2];
+        const std::uint64_t threads = std::uint64_t{s.block[0]} * s.block[1] * s.block[2];
+        return cluster << 40 ^ threads << 28 ^ std::uint64_t{s.shared_bytes} << 4 ^ s.spread << 1 ^ 1;
+    }
+    mutable std::atomic<std::uint64_t> known_{0};
+};
+
 struct FunctionFacts {
     std::uint32_t parameter_count;
     std::uint32_t parameter_bytes;  // offset + size of the last one
     int max_threads_per_block;
     mutable SharedLimit shared;
+    KnownClusters clusters{};
 
     struct Parameter {
         std::uint16_t offset, size;

@@ -25,7 +25,8 @@ std::atomic<bool> active{false};
 Connection connection;
 Lock growth;
 
-Pages pageable{Use::pageable}, pinned{Use::pinned};
+// Nothing of the heap is made by a constructor: other libraries' constructors may run, and allocate, before ours.
+constinit Pages pageable{Use::pageable}, pinned{Use::pinned};
 
 namespace {
 
@@ -205,6 +206,7 @@ bool region_resize(void* p, std::size_t bytes) noexcept {
 }
 
 void expect() noexcept {
+    read_settings();
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
     small::open();
     thread_cache::open();

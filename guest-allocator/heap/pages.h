@@ -74,7 +74,7 @@ inline std::size_t pages_for(std::size_t bytes) noexcept {  // at least one
 
 class Pages {
   public:
-    explicit Pages(Use use) : use_(use) {}
+    constexpr explicit Pages(Use use) : use_(use) {}
 
     struct Block {
         std::byte* p = nullptr;

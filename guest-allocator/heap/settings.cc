@@ -49,7 +49,7 @@ namespace {
     _exit(78);
 }
 
-void open_heap() noexcept {
+void read() noexcept {
     if (const char* text = getenv("BARCUDA_HEAP"); text && !parse_mode(text, settings.mode))
         refuse("BARCUDA_HEAP=", text, " is not auto, always or never");
     if (const char* text = getenv("BARCUDA_THRESHOLD"); text && !parse_bytes(text, settings.threshold))
@@ -64,11 +64,16 @@ void open_heap() noexcept {
 }
 
 // Among the first of the constructors and the last of the destructors of this library.
-[[gnu::constructor(101)]] void begin() { open_heap(); }
+[[gnu::constructor(101)]] void begin() { read_settings(); }
 [[gnu::destructor(101)]] void end() {
     if (settings.stats && active.load()) report_at_exit(settings.stats);
 }
 
 }  // namespace
+
+void read_settings() noexcept {
+    static std::atomic_flag begun = ATOMIC_FLAG_INIT;
+    if (!begun.test_and_set()) read();
+}
 
 }  // namespace barcuda::heap

@@ -21,6 +21,7 @@ struct Settings {
     const char* stats = nullptr;
 };
 extern Settings settings;
+void read_settings() noexcept;  // from the environment, once; before the heap is used
 
 // Reads one variable's text; false if it is not well-formed.
 bool parse_mode(const char* text, Mode& out) noexcept;

@@ -1,104 +1,27 @@
 // static_runtime.cc: programs that carry a CUDA runtime of their own, as nvcc links them unless it is told otherwise
-// (-cudart static), and libraries of that kind. Such a copy asks NVIDIA's driver for private tables that nobody else
-// has, so it must not run: before any constructor of its file does, each of its public functions becomes a jump to ours
-// of the same name. Where they are says the symbol table of the file. A stripped file has none, and its runtime hears
-// why it cannot work when it asks for those tables (driver/entry.cc).
+// (-cudart static), and libraries of that kind, NVIDIA's own among them. Such a copy asks NVIDIA's driver for private
+// tables that nobody else has, so it must not run: before any constructor of its file does, each of its public
+// functions becomes a jump to ours of the same name (find_runtime.h: where they are). One that is not found hears why
+// it cannot work when it asks for those tables (driver/entry.cc).
 //
 // The loader tells debuggers about the files that it has mapped and not yet begun by calling an empty function
 // (r_brk in <link.h>); that call is ours to take.
-//
-// What must be known of libcudart_static.a: it is one object, so a file has all of its functions or none; and its
-// version shows in what it still has.
-#include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <string_view>
 #include <vector>
 
+#include "guest-allocator/runtime/find_runtime.h"
 #include "guest-allocator/sanitized.h"
 
+using namespace barcuda::runtime;
+
 namespace {
-
-// A file of the loader's, for reading; empty if it is stripped. Most are, and every program of a machine comes by here:
-// two small reads say so in a few microseconds.
-class File {
-  public:
-    explicit File(const char* path) {
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        struct stat status;
-        if (fd >= 0 && has_symbols(fd) && !fstat(fd, &status)) {
-            void* const at = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-            if (at != MAP_FAILED) data_ = static_cast<const char*>(at), bytes_ = status.st_size;
-        }
-        if (fd >= 0) close(fd);
-    }
-    ~File() {
-        if (data_) munmap(const_cast<char*>(data_), bytes_);
-    }
-    File(const File&) = delete;
-
-    // `count` of them at an offset; null where the file does not hold them.
-    template <class T> const T* at(std::size_t offset, std::size_t count = 1) const {
-        if (offset > bytes_ || count > (bytes_ - offset) / sizeof(T) || offset % alignof(T)) return nullptr;
-        return reinterpret_cast<const T*>(data_ + offset);
-    }
-
-  private:
-    static bool has_symbols(int fd) {
-        Elf64_Ehdr header;
-        Elf64_Shdr sections[64];
-        if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG))
-            return false;
-        if (header.e_shnum > std::size(sections)) return true;  // it may have
-        const auto bytes = static_cast<ssize_t>(header.e_shnum * sizeof *sections);
-        return pread(fd, sections, bytes, header.e_shoff) == bytes &&
-               std::ranges::count(sections, sections + header.e_shnum, SHT_SYMTAB, &Elf64_Shdr::sh_type);
-    }
-
-    const char* data_ = nullptr;
-    std::size_t bytes_ = 0;
-};
-
-struct Function {
-    std::uintptr_t address;  // in the file's terms
-    std::string_view name;   // in the file
-};
-
-// The functions that a file defines, by address; none if it is stripped, or no file that we can read.
-std::vector<Function> functions_of(const File& file) {
-    std::vector<Function> functions;
-    const auto* const header = file.at<Elf64_Ehdr>(0);
-    if (!header || header->e_shentsize != sizeof(Elf64_Shdr)) return functions;
-    const auto* const sections = file.at<Elf64_Shdr>(header->e_shoff, header->e_shnum);
-    for (unsigned i = 0; sections && i < header->e_shnum; ++i) {
-        const Elf64_Shdr& table = sections[i];
-        if (table.sh_type != SHT_SYMTAB || table.sh_link >= header->e_shnum) continue;
-        const Elf64_Shdr& strings = sections[table.sh_link];
-        const std::size_t count = table.sh_size / sizeof(Elf64_Sym);
-        const auto* const symbols = file.at<Elf64_Sym>(table.sh_offset, count);
-        const char* const text = file.at<char>(strings.sh_offset, strings.sh_size);
-        if (!symbols || !text || !strings.sh_size || text[strings.sh_size - 1]) continue;
-        for (std::size_t s = 0; s < count; ++s)
-            if (ELF64_ST_TYPE(symbols[s].st_info) == STT_FUNC && symbols[s].st_shndx != SHN_UNDEF &&
-                symbols[s].st_name < strings.sh_size)
-                functions.push_back({symbols[s].st_value, text + symbols[s].st_name});
-    }
-    std::ranges::sort(functions, {}, &Function::address);
-    return functions;
-}
-
-bool has(const std::vector<Function>& functions, std::string_view name) {
-    return std::ranges::find(functions, name, &Function::name) != functions.end();
-}
 
 // Our functions, by name, for the parameters and structures of each version: made by older_names.sh.
 struct Ours {
@@ -113,9 +36,13 @@ extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start;  // the linker
 
 namespace {
 
+// A runtime's version shows in what it still has.
 int version_of(const std::vector<Function>& functions) {
-    if (has(functions, "cudaGetDeviceProperties_v2")) return 1;  // of that name in CUDA 12 alone
-    if (has(functions, "cudaBindTexture")) return 2;             // gone since 12
+    const auto has = [&](const char* name) {
+        return std::ranges::find(functions, name, &Function::name) != functions.end();
+    };
+    if (has("cudaGetDeviceProperties_v2")) return 1;  // of that name in CUDA 12 alone
+    if (has("cudaBindTexture")) return 2;             // gone since 12
     return 0;
 }
 
@@ -165,9 +92,7 @@ bool redirect(const dl_phdr_info& object, const std::vector<Function>& functions
         for (const Ours* ours = barcuda_runtime_names; ours->name; ++ours) {
             const auto f = std::ranges::find(functions, ours->name, &Function::name);
             if (f == functions.end() || f->address < segment.p_vaddr || f->address >= end) continue;
-            const auto next = std::find_if(f, functions.end(), [f](auto& g) { return g.address != f->address; });
-            const std::size_t room = (next == functions.end() ? end : next->address) - f->address;
-            if (room >= sizeof(Jump)) jump(object.dlpi_addr + f->address, ours->of[version]);
+            if (f->room >= sizeof(Jump)) jump(object.dlpi_addr + f->address, ours->of[version]);
         }
     }
     return true;
@@ -187,8 +112,8 @@ int look_at(dl_phdr_info* object, std::size_t, void* data) {
     if (object->dlpi_addr == reinterpret_cast<std::uintptr_t>(&__ehdr_start)) return 0;
     const char* const path = *object->dlpi_name ? object->dlpi_name : "/proc/self/exe";
     const File file(path);
-    const std::vector<Function> functions = functions_of(file);
-    if (has(functions, "__cudaRegisterFatBinary") && has(functions, "cudaMalloc") && !redirect(*object, functions))
+    const std::vector<Function> functions = find_runtime(file);
+    if (!functions.empty() && !redirect(*object, functions))
         fprintf(stderr, "barcuda: the CUDA runtime inside %s cannot be replaced (%s): link it with -cudart=shared\n",
                 path, strerror(errno));
     return 0;

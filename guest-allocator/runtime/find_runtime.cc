@@ -1,0 +1,181 @@
+#include "guest-allocator/runtime/find_runtime.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace barcuda::runtime {
+
+File::File(const char* path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (fd >= 0 && !fstat(fd, &status) && status.st_size > 0) {
+        void* const at = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (at != MAP_FAILED) data_ = static_cast<const char*>(at), bytes_ = status.st_size;
+    }
+    if (fd >= 0) close(fd);
+}
+
+File::~File() {
+    if (data_) munmap(const_cast<char*>(data_), bytes_);
+}
+
+namespace {
+
+// An ELF file's sections; what it says of itself is believed only as far as the file goes.
+class Sections {
+  public:
+    explicit Sections(const File& file) : bytes_(file.bytes()) {
+        const auto header = read<Elf64_Ehdr>(0, 1);
+        if (header.empty() || memcmp(header[0].e_ident, ELFMAG, SELFMAG) || header[0].e_shentsize != sizeof(Elf64_Shdr))
+            return;
+        headers_ = read<Elf64_Shdr>(header[0].e_shoff, header[0].e_shnum);
+        if (header[0].e_shstrndx < headers_.size()) names_ = read<char>(headers_[header[0].e_shstrndx]);
+    }
+    std::span<const Elf64_Shdr> all() const { return headers_; }
+    const Elf64_Shdr* find(std::string_view name) const {
+        const auto found = std::ranges::find_if(headers_, [&](auto& s) { return text(names_, s.sh_name) == name; });
+        return found == headers_.end() ? nullptr : &*found;
+    }
+    template <class T> std::span<const T> read(const Elf64_Shdr& section) const {
+        return section.sh_type == SHT_NOBITS ? std::span<const T>{}
+                                             : read<T>(section.sh_offset, section.sh_size / sizeof(T));
+    }
+    bool holds(const char* section, std::string_view text) const {
+        const Elf64_Shdr* const s = find(section);
+        const auto bytes = s ? read<char>(*s) : std::span<const char>{};
+        return memmem(bytes.data(), bytes.size(), text.data(), text.size());
+    }
+    static std::string_view text(std::span<const char> table, std::size_t at) {
+        if (table.empty() || table.back() || at >= table.size()) return {};
+        return table.data() + at;
+    }
+
+  private:
+    template <class T> std::span<const T> read(std::size_t offset, std::size_t count) const {
+        if (offset > bytes_.size() || count > (bytes_.size() - offset) / sizeof(T) || offset % alignof(T)) return {};
+        return {reinterpret_cast<const T*>(bytes_.data() + offset), count};
+    }
+    std::span<const char> bytes_, names_;
+    std::span<const Elf64_Shdr> headers_;
+};
+
+constexpr std::string_view registers = "__cudaRegisterFatBinary", allocates = "cudaMalloc";
+bool is_runtime(const std::vector<Function>& functions) {
+    const auto has = [&](std::string_view name) {
+        return std::ranges::find(functions, name, &Function::name) != functions.end();
+    };
+    return has(registers) && has(allocates);
+}
+
+// From the symbol table.
+std::vector<Function> named(const Sections& sections, const Elf64_Shdr& table) {
+    std::vector<Function> functions, runtime;
+    if (table.sh_link >= sections.all().size()) return {};
+    const auto names = sections.read<char>(sections.all()[table.sh_link]);
+    for (const Elf64_Sym& s : sections.read<Elf64_Sym>(table))
+        if (ELF64_ST_TYPE(s.st_info) == STT_FUNC && s.st_shndx != SHN_UNDEF && s.st_shndx < sections.all().size())
+            functions.push_back({Sections::text(names, s.st_name), s.st_value, s.st_shndx});
+    std::ranges::sort(functions, {}, &Function::address);
+    for (auto f = functions.begin(); f != functions.end(); ++f) {
+        if (!f->name.starts_with("cuda") && !f->name.starts_with("__cuda")) continue;
+        const Elf64_Shdr& home = sections.all()[f->room];  // as kept above
+        const auto next = std::find_if(f, functions.end(), [f](auto& g) { return g.address != f->address; });
+        const std::uintptr_t end = home.sh_addr + home.sh_size;
+        const std::uintptr_t last = next == functions.end() ? end : std::min<std::uintptr_t>(end, next->address);
+        runtime.push_back({f->name, f->address, last - f->address});
+    }
+    return runtime;
+}
+
+bool matches(const Shape& shape, std::span<const char> code, std::size_t at) {
+    if (at > code.size() || shape.bytes > code.size() - at) return false;
+    std::uint64_t hash = 0xcbf29ce484222325;
+    const Hole* hole = shape.holes;
+    for (unsigned i = 0; i < shape.bytes; ++i) {
+        while (hole->end && i >= hole->end) ++hole;
+        const bool filled = hole->end && i >= hole->begin;
+        hash = (hash ^ (filled ? 0 : static_cast<unsigned char>(code[at + i]))) * 0x100000001b3;
+    }
+    return hash == shape.hash;
+}
+
+// The only place that looks so; none if there are two.
+bool find_only(const Shape& shape, std::span<const char> code, std::size_t& where) {
+    unsigned found = 0;
+    const char *from = code.data(), *const end = from + code.size();
+    while (from < end && found < 2) {
+        const auto* const hit = static_cast<const char*>(
+            memmem(from, static_cast<std::size_t>(end - from), shape.anchor.data(), shape.anchor.size()));
+        if (!hit) break;
+        from = hit + 1;
+        const auto at = static_cast<std::size_t>(hit - code.data());
+        if (at >= shape.anchor_at && matches(shape, code, at - shape.anchor_at)) where = at - shape.anchor_at, ++found;
+    }
+    return found == 1;
+}
+
+// The functions of a runtime. They lie in the order of the archive, in a few pieces: where one is, most of the others
+// are known. Small ones look like each other, and are known by their place alone, between two of the same piece.
+std::vector<Function> shaped(std::span<const Shape> runtime, const Elf64_Shdr& section, std::span<const char> code) {
+    constexpr std::size_t nowhere = ~std::size_t{0};
+    constexpr unsigned telling = 32;  // bytes
+    unsigned missed = 0;
+    std::vector<std::size_t> distances(runtime.size(), nowhere), pieces;
+    for (std::size_t i = 0; i < runtime.size(); ++i) {
+        const Shape& shape = runtime[i];
+        if (shape.bytes < telling) continue;
+        const auto fits = [&](std::size_t d) { return matches(shape, code, shape.offset + d); };
+        std::size_t at = 0;
+        if (const auto known = std::ranges::find_if(pieces, fits); known != pieces.end()) distances[i] = *known;
+        else if (find_only(shape, code, at)) pieces.push_back(distances[i] = at - shape.offset);
+        else if (++missed > 1 && pieces.empty()) return {};
+    }
+    std::vector<Function> functions;
+    std::size_t before = nowhere;
+    for (std::size_t i = 0; i < runtime.size(); ++i) {
+        const Shape& shape = runtime[i];
+        if (shape.bytes < telling) {
+            const auto after =
+                std::find_if(distances.begin() + i, distances.end(), [](auto d) { return d != nowhere; });
+            if (after == distances.end() || (before != nowhere && *after != before)) continue;
+            if (matches(shape, code, shape.offset + *after)) distances[i] = *after;
+        }
+        if (distances[i] == nowhere) continue;
+        before = distances[i];
+        functions.push_back({shape.name, section.sh_addr + shape.offset + before, (shape.bytes + 15u) / 16 * 16});
+    }
+    return functions.size() * 20 >= runtime.size() * 19 ? functions : std::vector<Function>{};
+}
+
+}  // namespace
+
+std::vector<Function> find_shapes(const File& file, std::span<const std::span<const Shape>> runtimes) {
+    const Sections sections(file);
+    // A runtime opens the driver by its name. Few files hold that, and in those it is worth to look long.
+    if (!sections.holds(".dynstr", "dlopen") || !sections.holds(".rodata", "libcuda.so.1")) return {};
+    for (const Elf64_Shdr& section : sections.all())
+        if (section.sh_flags & SHF_EXECINSTR)
+            for (const auto runtime : runtimes)
+                if (auto functions = shaped(runtime, section, sections.read<char>(section)); is_runtime(functions))
+                    return functions;
+    return {};
+}
+
+std::vector<Function> find_runtime(const File& file) {
+    const Sections sections(file);
+    for (const Elf64_Shdr& section : sections.all())
+        if (section.sh_type == SHT_SYMTAB) {
+            auto functions = named(sections, section);
+            if (is_runtime(functions)) return functions;
+            break;  // a library may have been stripped of local symbols only, NVIDIA's are
+        }
+    return find_shapes(file);
+}
+
+}  // namespace barcuda::runtime

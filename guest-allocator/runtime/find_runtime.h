@@ -1,0 +1,52 @@
+// find_runtime.h: where the public functions of a CUDA runtime are that was linked into a file. The file's symbol table
+// says so; a stripped file is compared with the archives that such runtimes come from (runtime_shapes.py).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace barcuda::runtime {
+
+// What a function of a static runtime looks like: its bytes but for those that a linker fills in.
+struct Hole {
+    std::uint16_t begin, end;  // {0, 0} ends a list
+};
+struct Shape {
+    std::string_view name;
+    std::uint32_t offset;     // in its object: one runtime's functions mostly keep their distances
+    std::uint16_t bytes;      // of code
+    std::uint64_t hash;       // FNV-1a of them, holes as zeros
+    std::uint16_t anchor_at;  // where some of them are
+    std::string_view anchor;
+    const Hole* holes;
+};
+extern const std::span<const std::span<const Shape>> known_runtimes;  // by offset; an empty one ends the list
+
+// A file, for reading.
+class File {
+  public:
+    explicit File(const char* path);
+    ~File();
+    File(const File&) = delete;
+    std::span<const char> bytes() const { return {data_, bytes_}; }
+
+  private:
+    const char* data_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+struct Function {
+    std::string_view name;   // the file's, or a shape's
+    std::uintptr_t address;  // in the file's terms
+    std::size_t room;        // bytes until the next one
+};
+
+// Empty: none. All of them or none: a runtime is one object.
+std::vector<Function> find_runtime(const File& file);
+
+// The same, from files that have no symbols.
+std::vector<Function> find_shapes(const File& file, std::span<const std::span<const Shape>> runtimes = known_runtimes);
+
+}  // namespace barcuda::runtime
