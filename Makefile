@@ -69,7 +69,7 @@ $(B)/unsupported.o: $(library_headers) guest-allocator/unsupported.sh
 	@sh guest-allocator/unsupported.sh $(library_headers) > $(B)/unsupported.c
 	@$(CC) -O2 -fPIC -c -o $@ $(B)/unsupported.c
 
-# The runtime's functions, and cuBLAS's, under the versions of CUDA 12 and 11.
+# The runtime's functions under the versions of CUDA 12 and 11.
 $(B)/older_names.o: $(B)/guest-runtime.a $(B)/unsupported.o guest-allocator/older_names.sh
 	@echo "  GEN  $@"
 	@sh guest-allocator/older_names.sh $(filter %.a %.o,$^) > $(B)/older_names.s
@@ -86,10 +86,10 @@ $(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/runtime_shapes.py gues
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin
 lib := $(B)/lib
-links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0 \
-             libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublas.so libcurand.so.10 libcurand.so)
+links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcurand.so.10)
 
-all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links)
+all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links) $(names)
 
 $(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/libbarcuda.map
 	@mkdir -p $(@D)
@@ -102,6 +102,14 @@ $(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-d
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
 	@mkdir -p $(@D)
 	@ln -sf ../libbarcuda.so $@
+
+# The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
+$(names): $(lib)/libbarcuda.so guest-allocator/library_names.sh
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@sh guest-allocator/library_names.sh $(B)/unsupported.o $(firstword $(subst .so, ,$(patsubst lib%,%,$(@F)))) $(@F) > $(B)/$(@F).s
+	@echo "$(@F) { };" > $(B)/$(@F).map
+	@$(CC) -shared -nostdlib -o $@ $(B)/$(@F).s -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,-z,defs $<
 
 $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) host-bridge/soft-gpu/driver/exports.map
 	@mkdir -p $(@D)
@@ -136,8 +144,9 @@ programs: $(programs)
 .PHONY: programs
 $(B)/programs/%: cudart := shared
 $(B)/programs/static_runtime: cudart := static
-$(B)/programs/blas: libraries := -lcublas
-$(B)/programs/random: libraries := -lcurand
+$(B)/programs/blas: libraries := -L$(lib)/barcuda-libraries -l:libcublas.so.13 -Xlinker -rpath-link,$(lib)/barcuda
+$(B)/programs/random: libraries := -L$(lib)/barcuda-libraries -l:libcurand.so.10 -Xlinker -rpath-link,$(lib)/barcuda
+$(B)/programs/blas $(B)/programs/random: $(names) $(links)
 $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
@@ -295,11 +304,12 @@ fuzz: deps
 	    grep -E 'DONE|executed_units|peak_rss' $$f.log; done
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-libraries $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
+	install -m 644 $(names) $(DESTDIR)$(PREFIX)/lib/barcuda-libraries
 	install -m 644 guest-uio/* shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
 	install -D -m 644 guest-uio/70-barcuda.rules $(DESTDIR)/etc/udev/rules.d/70-barcuda.rules
 

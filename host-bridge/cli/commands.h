@@ -11,6 +11,7 @@ struct RunOptions {
     std::uint64_t region_size = 4ull << 30;
     std::vector<std::string> program;
     bool statistics = false;
+    bool host_libraries = false;  // cuBLAS and cuRAND of the host, though there may be others
 };
 // Runs the program; returns its exit status (128 + signal if one killed it), or 125 if it could not be run under
 // Barcuda.
@@ -21,7 +22,7 @@ int doctor();
 
 // Where this installation's files are, found from where this program is.
 struct Installation {
-    std::string bridge, library, links, software;
+    std::string bridge, library, links, libraries, software;
 };
 Installation installation();
 

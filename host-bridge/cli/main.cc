@@ -21,6 +21,9 @@ int main(int argc, char** argv) {
                          "bytes of shared memory, a power of two; K, M, G are understood")
             ->transform(CLI::AsSizeValue(false))
             ->default_str("4G");
+        command->add_flag("--host-libraries", options.host_libraries,
+                          "cuBLAS and cuRAND are the host's, even if NVIDIA's libraries are installed here (always so "
+                          "with the software GPU)");
         command->add_option("PROGRAM", options.program, "the program and its arguments")->required();
         command->positionals_at_end();
     };

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "host-bridge/cli/commands.h"
 
@@ -26,8 +27,9 @@ void pass_on(int signal) {
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: {}\n", what), cannot_run; }
 
-// Starts the bridge and waits until guests may come. Returns its pid, or -1: it has said why.
-pid_t start_bridge(const Installation& here, const std::string& region, const RunOptions& o) {
+// Starts the bridge and waits until guests may come. Returns its pid, or -1: it has said why. `soft`: it has taken the
+// software GPU.
+pid_t start_bridge(const Installation& here, const std::string& region, const RunOptions& o, bool& soft) {
     int ready[2];
     if (pipe2(ready, O_CLOEXEC) != 0) return -1;
     const pid_t bridge = fork();
@@ -45,6 +47,7 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
     char line[64];
     const ssize_t n = read(ready[0], line, sizeof line);
     close(ready[0]);
+    soft = std::string_view(line, n > 0 ? n : 0).starts_with("ready soft");
     if (n > 0) return bridge;
     if (bridge > 0) waitpid(bridge, nullptr, 0);
     return -1;
@@ -61,7 +64,7 @@ Installation installation() {
     std::error_code ec;
     const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
     const auto lib = bin.parent_path() / "lib";
-    return {bin / "barcuda-bridge", lib / "libbarcuda.so", lib / "barcuda", lib / "barcuda-soft/libcuda.so.1"};
+    return {bin / "barcuda-bridge", lib / "libbarcuda.so", lib / "barcuda", lib / "barcuda-libraries", lib / "barcuda-soft/libcuda.so.1"};
 }
 
 int run(const RunOptions& o) {
@@ -74,13 +77,16 @@ int run(const RunOptions& o) {
     close(fd);
     unlink(region.c_str());  // only its name was wanted
 
-    const pid_t bridge = start_bridge(here, region, o);
+    bool soft = false;
+    const pid_t bridge = start_bridge(here, region, o, soft);
     if (bridge < 0) return unlink(region.c_str()), cannot_run;
     running_program = fork();
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
         prepend("LD_PRELOAD", here.library, ':');
+        // NVIDIA's libraries hold nothing that a software GPU could run.
+        if (soft || o.host_libraries) prepend("LD_LIBRARY_PATH", here.libraries, ':');
         prepend("LD_LIBRARY_PATH", here.links, ':');
         std::vector<char*> arguments;
         for (const std::string& a : o.program) arguments.push_back(const_cast<char*>(a.c_str()));

@@ -3,7 +3,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 device=${DEVICE:-soft}
-run="$build/bin/barcuda run --device $device"
+run="$build/bin/barcuda run --host-libraries --device $device"
 scratch=$(mktemp -d /dev/shm/barcuda-test-XXXXXX)
 bridge=
 finish() {
@@ -24,12 +24,12 @@ serve() {
     read -r _ < "$scratch/ready" || fail "the bridge did not come up"
 }
 client() {
-    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" "$@"
+    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda:$PWD/$build/lib/barcuda-libraries" "$@"
 }
 # The same in the background, its output in NAME.out and NAME.err; $! is the program itself.
 start() {
     local name=$1; shift
-    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" "$@" \
+    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda:$PWD/$build/lib/barcuda-libraries" "$@" \
         > "$scratch/$name.out" 2> "$scratch/$name.err" &
     until grep -q running "$scratch/$name.out" 2> /dev/null; do
         kill -0 $! 2> /dev/null || fail "$* ended early: $(cat "$scratch/$name.out" "$scratch/$name.err")"

@@ -6,7 +6,7 @@ need g++
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 # What the linker saw then: the names, under that version, in a library of that name. It is not there when the program runs.
 stand_in() { # stand_in LIBRARY VERSION: the names, as we have them for CUDA 13
-    local names=$(nm -D "$build/lib/libbarcuda.so" | sed -n "s/.* \([_a-zA-Z0-9]*\)@@$1.so.13$/\1/p" | sort -u)
+    local names=$(nm -D "$build/lib/libbarcuda.so" "$build"/lib/barcuda-libraries/*.so.13 | sed -n "s/.* \([_a-zA-Z0-9]*\)@@$1.so.13$/\1/p" | sort -u)
     mkdir -p "$scratch/$2"
     for n in $names; do echo "void $n(void) {}"; done > "$scratch/$2/names.c"
     echo "$1.so.$2 { global: *; };" > "$scratch/$2/map"

@@ -44,6 +44,8 @@ std::filesystem::path ours() {
     return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/libbarcuda.so";
 }
 
+std::filesystem::path ours(const char* library) { return ours().parent_path() / "barcuda-libraries" / library; }
+
 }  // namespace
 
 TEST(RuntimeExports, NameEveryFunctionOfTheRealLibrary) {
@@ -54,16 +56,16 @@ TEST(RuntimeExports, NameEveryFunctionOfTheRealLibrary) {
 }
 
 TEST(RuntimeExports, NameEveryFunctionOfCuRand) {
-    auto real = exports_of(toolkit("libcurand.so.10")), mine = exports_of(ours());
+    auto real = exports_of(toolkit("libcurand.so.10")), mine = exports_of(ours("libcurand.so.10"));
     if (real.empty()) GTEST_SKIP() << toolkit("libcurand.so.10") << " is not there";
-    if (mine.empty()) GTEST_SKIP() << ours() << " is not built";
+    if (mine.empty()) GTEST_SKIP() << ours("libcurand.so.10") << " is not built";
     for (const std::string& name : real) EXPECT_TRUE(mine.count(name)) << name << " is missing";
 }
 
 TEST(RuntimeExports, NameEveryFunctionOfCuBlasThatItsHeadersDeclare) {
-    auto real = exports_of(toolkit("libcublas.so.13")), mine = exports_of(ours());
+    auto real = exports_of(toolkit("libcublas.so.13")), mine = exports_of(ours("libcublas.so.13"));
     if (real.empty()) GTEST_SKIP() << toolkit("libcublas.so.13") << " is not there";
-    if (mine.empty()) GTEST_SKIP() << ours() << " is not built";
+    if (mine.empty()) GTEST_SKIP() << ours("libcublas.so.13") << " is not built";
     for (const char* secret :
          {"cublasCbdmm", "cublasDbdmm", "cublasSbdmm", "cublasZbdmm", "cublasGetBackdoor", "cublasSetBackdoor",
           "cublasSetBackdoorEx", "cublasGetEnvironmentMode", "cublasSetEnvironmentMode"})
