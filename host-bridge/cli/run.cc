@@ -64,7 +64,8 @@ Installation installation() {
     std::error_code ec;
     const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
     const auto lib = bin.parent_path() / "lib";
-    return {bin / "barcuda-bridge", lib / "libbarcuda.so", lib / "barcuda", lib / "barcuda-libraries", lib / "barcuda-soft/libcuda.so.1"};
+    return {bin / "barcuda-bridge", lib / "libbarcuda.so", lib / "barcuda", lib / "barcuda-libraries",
+            lib / "barcuda-soft/libcuda.so.1"};
 }
 
 int run(const RunOptions& o) {
@@ -84,6 +85,9 @@ int run(const RunOptions& o) {
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
+        if (o.host_libraries)  // programs that carry NVIDIA's name the folder themselves (DT_RPATH)
+            for (const char* name : {"/libcurand.so.10", "/libcublas.so.13"})
+                prepend("LD_PRELOAD", here.libraries + name, ':');
         prepend("LD_PRELOAD", here.library, ':');
         // NVIDIA's libraries hold nothing that a software GPU could run.
         if (soft || o.host_libraries) prepend("LD_LIBRARY_PATH", here.libraries, ':');
