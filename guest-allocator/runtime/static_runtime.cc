@@ -16,6 +16,7 @@
 #include <cstring>
 #include <vector>
 
+#include "guest-allocator/heap/heap.h"
 #include "guest-allocator/runtime/find_runtime.h"
 #include "guest-allocator/sanitized.h"
 
@@ -122,6 +123,7 @@ int look_at(dl_phdr_info* object, std::size_t, void* data) {
 void loaded() {
     if (_r_debug.r_state != r_debug::RT_CONSISTENT) return;
     const int before = errno;
+    const barcuda::heap::Inside inside;  // the loader's lock is held: no malloc of ours may wait for a host
     std::vector<std::uintptr_t> mapped;
     dl_iterate_phdr(look_at, &mapped);
     known() = std::move(mapped);
