@@ -62,7 +62,7 @@ $(B)/%.o: %.cc
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # prototype of <cuda.h> (and of the runtime layer's older entry points), so that a program that never calls them still loads.
 # So do those of cuBLAS and cuRAND, with statuses of their own.
-library_headers := $(patsubst %,$(CUDA_HOME)/include/%,cuda.h cublas_api.h cublas.h cublasXt.h curand.h)
+library_headers := $(patsubst %,$(CUDA_HOME)/include/%,cuda.h cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
 $(B)/unsupported.o: $(library_headers) guest-allocator/unsupported.sh
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
@@ -87,7 +87,8 @@ $(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/runtime_shapes.py gues
 bin := $(B)/bin
 lib := $(B)/lib
 links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
-names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcurand.so.10)
+names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
+             libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
 all: $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links) $(names)
 

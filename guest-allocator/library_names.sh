@@ -5,7 +5,7 @@
 # handles. UNSUPPORTED_O has all names.
 set -eu
 echo .text
-for name in $(nm -g --defined-only "$1" | awk -v prefix="^$2[A-Z]" '$3 ~ prefix { print $3 }' | LC_ALL=C sort -u); do
+for name in $(nm -g --defined-only "$1" | awk -v prefix="^$2[A-Z]" '$3 ~ prefix && (prefix ~ /Lt/ || $3 !~ /^cublasLt/) { print $3 }' | LC_ALL=C sort -u); do
     printf '.globl at_%s\n.type at_%s, @function\nat_%s: jmp barcuda_%s@PLT\n.symver at_%s, %s@@%s, remove\n' \
         "$name" "$name" "$name" "$name" "$name" "$name" "$3"
 done

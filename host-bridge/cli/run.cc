@@ -86,7 +86,7 @@ int run(const RunOptions& o) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
         if (o.host_libraries)  // programs that carry NVIDIA's name the folder themselves (DT_RPATH)
-            for (const char* name : {"/libcurand.so.10", "/libcublas.so.13"})
+            for (const char* name : {"/libcurand.so.10", "/libcublasLt.so.13", "/libcublas.so.13"})
                 prepend("LD_PRELOAD", here.libraries + name, ':');
         prepend("LD_PRELOAD", here.library, ':');
         // NVIDIA's libraries hold nothing that a software GPU could run.
