@@ -1,6 +1,7 @@
 #!/bin/bash
 # A host without a math library says so, once and by name, and its functions answer that they cannot be initialized; a function that
-# is not served answers by name too. Addresses that cuBLAS finds in device memory lead the software GPU nowhere but to its own.
+# is not served answers by name too. Addresses that cuBLAS finds in device memory lead the software GPU nowhere but to its own,
+# and null leads it nowhere.
 . "$(dirname "$0")/lib.sh"
 need g++
 mkdir -p "$scratch/bin" "$scratch/lib/barcuda-soft"
@@ -42,3 +43,34 @@ CU
 "$build/bin/barcuda" run --device soft -- "$scratch/wild" > "$scratch/out" 2> "$scratch/err"
 [ "$(cat "$scratch/out")" = "0 cudaErrorIllegalAddress" ] || fail "a wild address: $(cat "$scratch/out" "$scratch/err")"
 echo "a wild address in an array is the context's fault"
+
+cat > "$scratch/null.cu" <<'CU'
+#include <cublas_v2.h>
+#include <cstdio>
+#include <cstdlib>
+int main(int, char** argv) {
+    cublasHandle_t h;
+    float one = 1, *there, *none = nullptr, **nowhere = nullptr;
+    cublasCreate(&h);
+    cudaMalloc(&there, 64);
+    const auto N = CUBLAS_OP_N;
+    int s = -1;
+    switch (atoi(argv[1])) {
+        case 0: s = cublasSgemm(h, N, N, 4, 4, 4, &one, none, 4, there, 4, &one, there, 4); break;
+        case 1: s = cublasSgemmStridedBatched(h, N, N, 2, 2, 2, &one, there, 2, 4, there, 2, 4, &one, none, 2, 4, 2); break;
+        case 2: s = cublasSgemmBatched(h, N, N, 4, 4, 4, &one, nowhere, 4, nowhere, 4, &one, nowhere, 4, 1); break;
+        case 3: s = cublasSgemv(h, N, 4, 4, &one, there, 4, none, 1, &one, there, 1); break;
+        case 4: s = cublasSaxpy(h, 4, &one, none, 1, there, 1); break;
+        case 5: s = cublasStrsm(h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, N, CUBLAS_DIAG_UNIT, 4, 4, &one, none, 4, there, 4); break;
+        case 6: s = cublasScopy(h, 0, none, 1, none, 1) + cublasSgemm(h, N, N, 0, 4, 4, &one, none, 1, there, 4, &one, none, 1); break;
+    }
+    std::printf("%d %s\n", s, cudaGetErrorName(cudaDeviceSynchronize()));
+}
+CU
+"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/null" "$scratch/null.cu" -lcublas || fail "nvcc"
+for i in 0 1 2 3 4 5 6; do
+    [ $i = 6 ] && wanted="0 cudaSuccess" || wanted="0 cudaErrorIllegalAddress"
+    "$build/bin/barcuda" run --device soft -- "$scratch/null" $i > "$scratch/out" 2> "$scratch/err"
+    [ "$(cat "$scratch/out")" = "$wanted" ] || fail "null, $i: $(cat "$scratch/out" "$scratch/err")"
+done
+echo "null is the context's fault where it is read, and nobody's where it is not"

@@ -54,10 +54,13 @@ template <class... N> bool sizes(N... numbers) { return ((numbers >= 0) && ...);
 inline bool leads(std::int64_t ld, std::int64_t rows) { return ld >= (rows > 1 ? rows : 1); }
 template <class... O> bool operations(O... all) { return ((all >= CUBLAS_OP_N && all <= CUBLAS_OP_C) && ...); }
 
-// Whether a matrix that an array in device memory names is the device's, from its first to its last column.
+// Whether a matrix that an array in device memory names is the device's, from its first to its last column. What is
+// named in the call itself the worker has checked, but for null, which may be right where nothing is read. What is not
+// there is the context's fault, as when a kernel reads it.
 class Reach {
   public:
     Reach() { cuCtxGetCurrent(&context_); }
+    template <class... P> bool there(P... at) const { return ((at || barcuda_soft_reaches(context_, at, 1)) && ...); }
     bool operator()(const void* at, std::int64_t rows, std::int64_t cols, std::int64_t ld, std::size_t element) const {
         if (rows == 0 || cols == 0) return true;
         return barcuda_soft_reaches(context_, at, static_cast<std::size_t>((cols - 1) * ld + rows) * element);
@@ -66,6 +69,9 @@ class Reach {
   private:
     CUcontext context_ = nullptr;
 };
+
+// What an array in device memory names; null where there is no array.
+template <class P> P item(P const* array, std::int64_t i) { return array ? array[i] : nullptr; }
 
 // One matrix product; all has been checked, but for where its matrices lie if an array named them.
 template <class T> struct Gemm {
@@ -78,6 +84,10 @@ template <class T> struct Gemm {
     T* c;
     int ldc;
     void operator()(T alpha, T beta) const;
+    bool there(const Reach& reach, T alpha) const {
+        if (m == 0 || n == 0) return false;
+        return reach.there(c) && (k == 0 || alpha == 0 || reach.there(a, b));
+    }
     bool in(const Reach& reach, const void* left, std::size_t left_bytes, const void* right, std::size_t right_bytes,
             const void* sum, std::size_t sum_bytes) const {
         const bool at = a_op != CUBLAS_OP_N, bt = b_op != CUBLAS_OP_N;

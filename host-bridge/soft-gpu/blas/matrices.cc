@@ -102,7 +102,7 @@ using namespace barcuda::soft::blas;
         if (!sizes(n, count) || !leads(lda, n)) return CUBLAS_STATUS_INVALID_VALUE;                                   \
         return enqueue(h, [=, reach = Reach()] {                                                                      \
             for (std::int64_t i = 0; i < count; ++i)                                                                  \
-                if (reach(A[i], n, n, lda, sizeof(T)))                                                                \
+                if (reach(item(A, i), n, n, lda, sizeof(T)) && reach.there(info))                                     \
                     info[i] = factor(n, A[i], lda, pivots ? pivots + i * n : nullptr);                                \
         });                                                                                                           \
     }
@@ -117,7 +117,9 @@ FACTORS(double, D)
         if (!alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;                                                       \
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         const Gemm<T> product{ta, tb, int(m), int(n), int(k), A, int(lda), B, int(ldb), C, int(ldc)};                  \
-        return enqueue(h, [=] { product(a(), b()); });                                                                 \
+        return enqueue(h, [=, reach = Reach()] {                                                                       \
+            if (product.there(reach, a())) product(a(), b());                                                          \
+        });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##gemmBatched_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, \
                                    int64_t k, const T* alpha, const T* const A[], int64_t lda, const T* const B[],     \
@@ -127,7 +129,8 @@ FACTORS(double, D)
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
             for (int64_t i = 0; i < count; ++i) {                                                                      \
-                const Gemm<T> one{ta, tb, int(m), int(n), int(k), A[i], int(lda), B[i], int(ldb), C[i], int(ldc)};     \
+                const Gemm<T> one{ta,       tb,         int(m),   int(n),     int(k),  item(A, i),                     \
+                                  int(lda), item(B, i), int(ldb), item(C, i), int(ldc)};                               \
                 if (one.in(reach, one.a, sizeof(T), one.b, sizeof(T), one.c, sizeof(T))) one(a(), b());                \
             }                                                                                                          \
         });                                                                                                            \
@@ -139,14 +142,17 @@ FACTORS(double, D)
         if (cublasStatus_t wrong = judge(h, ta, tb, m, n, k, lda, ldb, ldc)) return wrong;                             \
         if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                          \
         const Scalar a(h, alpha), b(h, beta);                                                                          \
-        return enqueue(h, [=] {                                                                                        \
-            for (int64_t i = 0; i < count; ++i)                                                                        \
-                Gemm<T>{ta,       tb,                                                                                  \
-                        int(m),   int(n),                                                                              \
-                        int(k),   A + i * stride_a,                                                                    \
-                        int(lda), B + i * stride_b,                                                                    \
-                        int(ldb), C + i * stride_c,                                                                    \
-                        int(ldc)}(a(), b());                                                                           \
+        return enqueue(h, [=, reach = Reach()] {                                                                       \
+            for (int64_t i = 0; i < count; ++i) {                                                                      \
+                const Gemm<T> one{ta,       tb,                                                                        \
+                                  int(m),   int(n),                                                                    \
+                                  int(k),   A + i * stride_a,                                                          \
+                                  int(lda), B + i * stride_b,                                                          \
+                                  int(ldb), C + i * stride_c,                                                          \
+                                  int(ldc)};                                                                           \
+                if (!one.there(reach, a())) return;                                                                    \
+                one(a(), b());                                                                                         \
+            }                                                                                                          \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##trsmBatched_64(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,                     \
@@ -161,7 +167,8 @@ FACTORS(double, D)
         const Scalar a(h, alpha);                                                                                      \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
             for (int64_t i = 0; i < count; ++i)                                                                        \
-                if (reach(A[i], left ? m : n, left ? m : n, lda, sizeof(T)) && reach(B[i], m, n, ldb, sizeof(T)))      \
+                if (reach(item(A, i), left ? m : n, left ? m : n, lda, sizeof(T)) &&                                   \
+                    reach(item(B, i), m, n, ldb, sizeof(T)))                                                           \
                     cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                      \
                                     fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),       \
                                     diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A[i], lda, B[i],   \
@@ -177,10 +184,11 @@ FACTORS(double, D)
             return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
         if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
         const Scalar a(h, alpha);                                                                                      \
-        return enqueue(h, [=] {                                                                                        \
-            cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                              \
-                            fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),               \
-                            diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A, lda, B, ldb);           \
+        return enqueue(h, [=, reach = Reach()] {                                                                       \
+            if (m > 0 && n > 0 && reach.there(B) && (a() == 0 || reach.there(A)))                                      \
+                cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                          \
+                                fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),           \
+                                diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A, lda, B, ldb);       \
         });                                                                                                            \
     }
 MATRICES(float, S, s)
@@ -242,7 +250,7 @@ BLAS cublasGemmBatchedEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperat
         return cublasDgemmBatched_64(h, ta, tb, m, n, k, real(alpha), reinterpret_cast<const double* const*>(A), lda,
                                      reinterpret_cast<const double* const*>(B), ldb, real(beta),
                                      reinterpret_cast<double* const*>(C), ldc, count);
-    const auto each = [](auto array) { return [=](int64_t i) { return array[i]; }; };
+    const auto each = [](auto array) { return [=](int64_t i) { return item(array, i); }; };
     return others(h, ta, tb, m, n, k, alpha, each(A), Other{at}, lda, each(B), Other{bt}, ldb, beta, each(C), Other{ct},
                   ldc, count, compute);
 }

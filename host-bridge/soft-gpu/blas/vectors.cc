@@ -22,7 +22,6 @@ cublasStatus_t ask(cublasHandle_t handle, const void* result, std::function<void
 }
 
 template <class T> int least(int n, const T* x, int inc) {
-    if (n < 1 || inc < 1) return 0;
     int found = 0;
     for (int i = 1; i < n; ++i)
         if (std::fabs(x[std::int64_t{i} * inc]) < std::fabs(x[std::int64_t{found} * inc])) found = i;
@@ -34,31 +33,51 @@ template <class T> int least(int n, const T* x, int inc) {
 #define VECTORS(T, S, s)                                                                                               \
     BLAS cublas##S##asum_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, T* result) {                     \
         return ask(                                                                                                    \
-            h, result, [=] { *result = n < 1 || incx < 1 ? 0 : cblas_##s##asum(n, x, incx); }, n, incx);               \
+            h, result,                                                                                                 \
+            [=, reach = Reach()] {                                                                                     \
+                *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : cblas_##s##asum(n, x, incx);                      \
+            },                                                                                                         \
+            n, incx);                                                                                                  \
     }                                                                                                                  \
     BLAS cublas##S##nrm2_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, T* result) {                     \
         return ask(                                                                                                    \
-            h, result, [=] { *result = n < 1 || incx < 1 ? 0 : cblas_##s##nrm2(n, x, incx); }, n, incx);               \
+            h, result,                                                                                                 \
+            [=, reach = Reach()] {                                                                                     \
+                *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : cblas_##s##nrm2(n, x, incx);                      \
+            },                                                                                                         \
+            n, incx);                                                                                                  \
     }                                                                                                                  \
     BLAS cublasI##s##amax_v2(cublasHandle_t h, int n, const T* x, int incx, int* result) {                             \
-        return ask(h, result,                                                                                          \
-                   [=] { *result = n < 1 || incx < 1 ? 0 : static_cast<int>(cblas_i##s##amax(n, x, incx)) + 1; });     \
+        return ask(h, result, [=, reach = Reach()] {                                                                   \
+            *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : static_cast<int>(cblas_i##s##amax(n, x, incx)) + 1;   \
+        });                                                                                                            \
     }                                                                                                                  \
     BLAS cublasI##s##amin_v2(cublasHandle_t h, int n, const T* x, int incx, int* result) {                             \
-        return ask(h, result, [=] { *result = least(n, x, incx); });                                                   \
+        return ask(h, result,                                                                                          \
+                   [=, reach = Reach()] { *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : least(n, x, incx); });  \
     }                                                                                                                  \
     BLAS cublas##S##dot_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, const T* y, int64_t incy,         \
                               T* result) {                                                                             \
         return ask(                                                                                                    \
-            h, result, [=] { *result = n < 1 ? 0 : cblas_##s##dot(n, x, incx, y, incy); }, n, incx, incy);             \
+            h, result,                                                                                                 \
+            [=, reach = Reach()] { *result = n < 1 || !reach.there(x, y) ? 0 : cblas_##s##dot(n, x, incx, y, incy); }, \
+            n, incx, incy);                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##copy_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, T* y, int64_t incy) {            \
         return over(                                                                                                   \
-            h, [=] { cblas_##s##copy(n, x, incx, y, incy); }, n, incx, incy);                                          \
+            h,                                                                                                         \
+            [=, reach = Reach()] {                                                                                     \
+                if (n > 0 && reach.there(x, y)) cblas_##s##copy(n, x, incx, y, incy);                                  \
+            },                                                                                                         \
+            n, incx, incy);                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##swap_v2_64(cublasHandle_t h, int64_t n, T* x, int64_t incx, T* y, int64_t incy) {                  \
         return over(                                                                                                   \
-            h, [=] { cblas_##s##swap(n, x, incx, y, incy); }, n, incx, incy);                                          \
+            h,                                                                                                         \
+            [=, reach = Reach()] {                                                                                     \
+                if (n > 0 && reach.there(x, y)) cblas_##s##swap(n, x, incx, y, incy);                                  \
+            },                                                                                                         \
+            n, incx, incy);                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##axpy_v2_64(cublasHandle_t h, int64_t n, const T* alpha, const T* x, int64_t incx, T* y,            \
                                int64_t incy) {                                                                         \
@@ -66,14 +85,22 @@ template <class T> int least(int n, const T* x, int inc) {
         if (!alpha) return CUBLAS_STATUS_INVALID_VALUE;                                                                \
         const Scalar a(h, alpha);                                                                                      \
         return over(                                                                                                   \
-            h, [=] { cblas_##s##axpy(n, a(), x, incx, y, incy); }, n, incx, incy);                                     \
+            h,                                                                                                         \
+            [=, reach = Reach()] {                                                                                     \
+                if (n > 0 && a() != 0 && reach.there(x, y)) cblas_##s##axpy(n, a(), x, incx, y, incy);                 \
+            },                                                                                                         \
+            n, incx, incy);                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##scal_v2_64(cublasHandle_t h, int64_t n, const T* alpha, T* x, int64_t incx) {                      \
         if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;                                                                  \
         if (!alpha) return CUBLAS_STATUS_INVALID_VALUE;                                                                \
         const Scalar a(h, alpha);                                                                                      \
         return over(                                                                                                   \
-            h, [=] { cblas_##s##scal(n, a(), x, incx); }, n, incx);                                                    \
+            h,                                                                                                         \
+            [=, reach = Reach()] {                                                                                     \
+                if (n > 0 && reach.there(x)) cblas_##s##scal(n, a(), x, incx);                                         \
+            },                                                                                                         \
+            n, incx);                                                                                                  \
     }                                                                                                                  \
     BLAS cublas##S##gemv_v2_64(cublasHandle_t h, cublasOperation_t trans, int64_t m, int64_t n, const T* alpha,        \
                                const T* A, int64_t lda, const T* x, int64_t incx, const T* beta, T* y, int64_t incy) { \
@@ -82,7 +109,11 @@ template <class T> int least(int n, const T* x, int inc) {
             return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         return over(                                                                                                   \
-            h, [=] { cblas_##s##gemv(CblasColMajor, transposed(trans), m, n, a(), A, lda, x, incx, b(), y, incy); },   \
+            h,                                                                                                         \
+            [=, reach = Reach()] {                                                                                     \
+                if (m > 0 && n > 0 && reach.there(y) && (a() == 0 || reach.there(A, x)))                               \
+                    cblas_##s##gemv(CblasColMajor, transposed(trans), m, n, a(), A, lda, x, incx, b(), y, incy);       \
+            },                                                                                                         \
             m, n, lda, incx, incy);                                                                                    \
     }                                                                                                                  \
     BLAS cublas##S##ger_v2_64(cublasHandle_t h, int64_t m, int64_t n, const T* alpha, const T* x, int64_t incx,        \
@@ -91,7 +122,12 @@ template <class T> int least(int n, const T* x, int inc) {
         if (!alpha || !sizes(m, n) || !leads(lda, m) || !incx || !incy) return CUBLAS_STATUS_INVALID_VALUE;            \
         const Scalar a(h, alpha);                                                                                      \
         return over(                                                                                                   \
-            h, [=] { cblas_##s##ger(CblasColMajor, m, n, a(), x, incx, y, incy, A, lda); }, m, n, lda, incx, incy);    \
+            h,                                                                                                         \
+            [=, reach = Reach()] {                                                                                     \
+                if (m > 0 && n > 0 && a() != 0 && reach.there(x, y, A))                                                \
+                    cblas_##s##ger(CblasColMajor, m, n, a(), x, incx, y, incy, A, lda);                                \
+            },                                                                                                         \
+            m, n, lda, incx, incy);                                                                                    \
     }
 VECTORS(float, S, s)
 VECTORS(double, D, d)
