@@ -9,9 +9,13 @@ using namespace barcuda;
 
 namespace {
 
-// False: something is missing, or there are more dimensions than a tensor map has.
-bool describe(ext::TensorMap& t, const cuuint64_t* dimensions, const cuuint64_t* strides,
+// Where the driver puts a map. Programs of CUDA 12 align theirs so, those of 13 to twice that.
+constexpr std::size_t alignment = 64;
+
+// False: something is missing, the map is not where one can be, or there are more dimensions than it has.
+bool describe(const CUtensorMap* map, ext::TensorMap& t, const cuuint64_t* dimensions, const cuuint64_t* strides,
               const cuuint32_t* element_strides) {
+    if (!map || reinterpret_cast<std::uintptr_t>(map) % alignment) return false;
     if (!dimensions || !element_strides || t.rank < 1 || t.rank > 5 || (t.rank > 1 && !strides)) return false;
     std::copy_n(dimensions, t.rank, t.dimensions);
     std::copy_n(strides, t.rank - 1, t.strides);
@@ -32,7 +36,7 @@ CU cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t
                      .swizzle = swizzle,
                      .promotion = promotion,
                      .fill = fill};
-    if (!map || !box || !describe(t, dimensions, strides, element_strides)) return CUDA_ERROR_INVALID_VALUE;
+    if (!box || !describe(map, t, dimensions, strides, element_strides)) return CUDA_ERROR_INVALID_VALUE;
     std::copy_n(box, rank, t.box);
     return command<Op::encode_tiled>(map, t);
 }
@@ -51,7 +55,7 @@ CU cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
                      .swizzle = swizzle,
                      .promotion = promotion,
                      .fill = fill};
-    if (!map || !lower || !upper || rank < 3 || !describe(t, dimensions, strides, element_strides))
+    if (!lower || !upper || rank < 3 || !describe(map, t, dimensions, strides, element_strides))
         return CUDA_ERROR_INVALID_VALUE;
     std::copy_n(lower, rank - 2, t.lower);
     std::copy_n(upper, rank - 2, t.upper);

@@ -100,15 +100,17 @@ static long tensor_maps(bool there_are) {
     CHECK(cudaMalloc(&device, matrix.size() * sizeof(float)));
     CHECK(cudaMalloc(&out, tile * tile * sizeof(float)));
     CHECK(cudaMemcpy(device, matrix.data(), matrix.size() * sizeof(float), cudaMemcpyHostToDevice));
-    CUtensorMap map;
+    CUtensorMap map, place[2];
     const cuuint64_t size[] = {side, side}, stride[] = {side * sizeof(float)};
     const cuuint32_t box[] = {tile, tile}, steps[] = {1, 1};
-    const auto make = [&](cuuint32_t rank) {
-        return encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, device, size, stride, box, steps,
+    const auto make = [&](cuuint32_t rank, std::size_t off = 0) {
+        auto* const at = off ? reinterpret_cast<CUtensorMap*>(reinterpret_cast<char*>(place) + off) : &map;
+        return encode(at, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, rank, device, size, stride, box, steps,
                       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     };
     long wrong = make(0) == CUDA_SUCCESS;
+    for (std::size_t off : {8, 16, 32}) wrong += make(2, off) != CUDA_ERROR_INVALID_VALUE;  // it begins at 64 bytes
     if (!there_are) return wrong + (make(2) == CUDA_SUCCESS);
     if (const CUresult r = make(2)) return fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", r), 1;
     for (int x : {0, 16, 48, 56}) {  // the last one reaches over the edge, where there are zeros
