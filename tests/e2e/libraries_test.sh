@@ -74,3 +74,20 @@ for i in 0 1 2 3 4 5 6; do
     [ "$(cat "$scratch/out")" = "$wanted" ] || fail "null, $i: $(cat "$scratch/out" "$scratch/err")"
 done
 echo "null is the context's fault where it is read, and nobody's where it is not"
+
+cat > "$scratch/many.cu" <<'CU'
+#include <curand.h>
+#include <cuda_runtime.h>
+#include <cstdio>
+int main() {
+    curandGenerator_t g;
+    if (curandCreateGenerator(&g, CURAND_RNG_PSEUDO_DEFAULT) != CURAND_STATUS_SUCCESS) return 77;  // NVIDIA's is not installed
+    std::printf("%d ", curandGenerate(g, nullptr, 1ull << 62));
+    std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+CU
+"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/many" "$scratch/many.cu" -lcurand || fail "nvcc"
+"$build/bin/barcuda" run --device soft -- "$scratch/many" > "$scratch/out" 2> "$scratch/err"
+[ $? = 77 ] && exit 0
+[ "$(cat "$scratch/out")" = "102 cudaSuccess" ] || fail "more numbers than there can be: $(cat "$scratch/out" "$scratch/err")"
+echo "more numbers than there can be are refused"

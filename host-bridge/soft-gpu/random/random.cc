@@ -7,7 +7,7 @@
 #include <curand.h>
 #include <dlfcn.h>
 
-#include <new>
+#include <exception>
 #include <vector>
 
 #include "shm-device/commands.h"
@@ -68,7 +68,9 @@ curandStatus_t draw(curandStatus_t (*function)(curandGenerator_t, T*, std::size_
             count ? cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), numbers.data(), count * sizeof(T), g->stream)
                   : CUDA_SUCCESS;
         return r == CUDA_SUCCESS ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
-    } catch (const std::bad_alloc&) { return CURAND_STATUS_ALLOCATION_FAILED; }
+    } catch (const std::exception&) {  // so many there cannot be
+        return CURAND_STATUS_ALLOCATION_FAILED;
+    }
 }
 
 }  // namespace
