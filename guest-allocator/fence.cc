@@ -9,6 +9,7 @@
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/id_table.h"
 #include "guest-allocator/patience.h"
@@ -177,6 +178,7 @@ CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
         if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
     }
+    Mirrors::waited(stream);
     const CUresult posted = Client::current()->take_error();
     return r == CUDA_SUCCESS ? posted : r;
 }

@@ -27,6 +27,11 @@ struct Mirror {
     std::vector<std::byte> known;
     CUdeviceptr there = 0;  // 0: to be asked again
     bool touched = false;   // by work that may still be under way
+    // What streams bring may come in another order than they fetched it. So where two were on their way at once, the
+    // variable is looked at again by whoever waits for a stream; and nothing that was asked for before that look
+    // counts.
+    std::uint64_t asked = 0, arrived = 0, looked = 0;
+    bool mixed = false;
 
     ~Mirror() { heap::pinned_free(here); }
     // Calls run(offset, bytes) for each run of bytes of `now` that are not as known.
@@ -99,10 +104,19 @@ void take_in(Mirror& m, const std::byte* fetched) {
 struct Fetched {
     Shared mirror;
     std::byte* stage;
+    std::uint64_t number;
 };
 void arrived(void* data) {  // in the stream's order
     const std::unique_ptr<Fetched> f(static_cast<Fetched*>(data));
-    take_in(*f->mirror, f->stage);
+    Mirror& m = *f->mirror;
+    bool counts;
+    {
+        std::lock_guard lock(mutex);
+        ++m.arrived;
+        counts = f->number > m.looked;
+        m.mixed |= !counts;
+    }
+    if (counts) take_in(m, f->stage);
     heap::staging_free(f->stage);
 }
 
@@ -116,11 +130,37 @@ void fetch(const Shared& m, CUstream stream) {
             take_in(*m, fetched.data());
         return;
     }
-    auto f = std::make_unique<Fetched>(Fetched{m, stage});
+    auto f = std::make_unique<Fetched>(Fetched{m, stage, 0});
+    {
+        std::lock_guard lock(mutex);
+        m->mixed |= m->asked != m->arrived;
+        f->number = ++m->asked;
+    }
     if (command<Op::cuMemcpyDtoHAsync_v2>(static_cast<void*>(stage), there, m->bytes, stream) == CUDA_SUCCESS &&
         cuLaunchHostFunc(stream, arrived, f.get()) == CUDA_SUCCESS)
-        f.release();
-    else heap::staging_free(stage);
+        return void(f.release());
+    heap::staging_free(stage);
+    std::lock_guard lock(mutex);
+    ++m->arrived;
+}
+
+// What the variable is now, behind a stream that is done.
+void look(const Shared& m, CUstream stream) {
+    std::vector<std::byte> now(m->bytes);
+    CUdeviceptr there = 0;
+    for (int again = 0; again < 10 && locate(*m, there) == CUDA_SUCCESS; ++again) {
+        std::uint64_t arrived;
+        {
+            std::lock_guard lock(mutex);
+            m->looked = m->asked;
+            m->mixed = m->asked != m->arrived;  // the others will not count, and may bring something new
+            arrived = m->arrived;
+        }
+        if (copy_to_host(now.data(), there, m->bytes, stream, Until::done) != CUDA_SUCCESS) return;
+        take_in(*m, now.data());
+        std::lock_guard lock(mutex);
+        if (m->arrived == arrived || !m->mixed) return;
+    }
 }
 
 }  // namespace
@@ -189,6 +229,17 @@ void Mirrors::push(CUstream stream) noexcept {
         for (const Shared& m : mirrors()) touched |= std::exchange(m->touched, false);
     if (touched) wait_for_streams(current_context(), false);  // what a copy or a fill writes must be there to be sent
     for (const Shared& m : all()) send(m, stream);
+}
+
+void Mirrors::settle(CUstream stream) noexcept {
+    static thread_local bool looking = false;  // the look waits itself
+    if (looking || forked_after_connection() || open_captures.load(std::memory_order_relaxed) != 0) return;
+    looking = true;
+    for (const Shared& m : all()) {
+        if (std::lock_guard lock(mutex); !m->mixed) continue;
+        look(m, stream);
+    }
+    looking = false;
 }
 
 void Mirrors::pull(CUstream stream) noexcept {

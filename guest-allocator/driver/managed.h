@@ -38,12 +38,19 @@ class Mirrors {
             mark(address);
     }
 
+    // A stream has been waited for: the CPU may look at what its kernels wrote.
+    static void waited(CUstream stream) noexcept {
+        if (there_are()) [[unlikely]]
+            settle(stream);
+    }
+
     // The mirror of a library's variable, made by the first who asks.
     static CUresult find(CUlibrary library, const char* name, void** mirror, std::size_t* bytes) noexcept;
     static void forget(CUlibrary library) noexcept;
     static void forget_addresses() noexcept;  // a context is gone, and its variables with it
 
   private:
+    static void settle(CUstream stream) noexcept;
     static void push(CUstream stream) noexcept;
     static void pull(CUstream stream) noexcept;
     static void mark(std::uint64_t address) noexcept;

@@ -1,6 +1,7 @@
 // tensor_map.cc: descriptions of tensors for the copy units of GPUs from Hopper on ("Tensor Map Object Management").
 // The host's driver writes them; to the program they are 128 bytes that it hands to a kernel.
 #include <algorithm>
+#include <cstring>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
@@ -9,14 +10,18 @@ using namespace barcuda;
 
 namespace {
 
-// Where the driver puts a map. Programs of CUDA 12 align theirs so, those of 13 to twice that.
-constexpr std::size_t alignment = 64;
+// The type says that a map begins at a multiple of 128 bytes (in CUDA 12: of 64). The H200's driver does not insist.
+template <Op op> CUresult encode(CUtensorMap* to, const ext::TensorMap& tensor) {
+    CUtensorMap map;
+    const CUresult r = command<op>(&map, tensor);
+    if (r == CUDA_SUCCESS) memcpy(static_cast<void*>(to), &map, sizeof map);
+    return r;
+}
 
-// False: something is missing, the map is not where one can be, or there are more dimensions than it has.
+// False: something is missing, or there are more dimensions than a map has.
 bool describe(const CUtensorMap* map, ext::TensorMap& t, const cuuint64_t* dimensions, const cuuint64_t* strides,
               const cuuint32_t* element_strides) {
-    if (!map || reinterpret_cast<std::uintptr_t>(map) % alignment) return false;
-    if (!dimensions || !element_strides || t.rank < 1 || t.rank > 5 || (t.rank > 1 && !strides)) return false;
+    if (!map || !dimensions || !element_strides || t.rank < 1 || t.rank > 5 || (t.rank > 1 && !strides)) return false;
     std::copy_n(dimensions, t.rank, t.dimensions);
     std::copy_n(strides, t.rank - 1, t.strides);
     std::copy_n(element_strides, t.rank, t.element_strides);
@@ -38,7 +43,7 @@ CU cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t
                      .fill = fill};
     if (!box || !describe(map, t, dimensions, strides, element_strides)) return CUDA_ERROR_INVALID_VALUE;
     std::copy_n(box, rank, t.box);
-    return command<Op::encode_tiled>(map, t);
+    return encode<Op::encode_tiled>(map, t);
 }
 
 CU cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
@@ -59,5 +64,5 @@ CU cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
         return CUDA_ERROR_INVALID_VALUE;
     std::copy_n(lower, rank - 2, t.lower);
     std::copy_n(upper, rank - 2, t.upper);
-    return command<Op::encode_im2col>(map, t);
+    return encode<Op::encode_im2col>(map, t);
 }

@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "check.h"
@@ -110,9 +111,14 @@ static long tensor_maps(bool there_are) {
                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     };
     long wrong = make(0) == CUDA_SUCCESS;
-    for (std::size_t off : {8, 16, 32}) wrong += make(2, off) != CUDA_ERROR_INVALID_VALUE;  // it begins at 64 bytes
-    if (!there_are) return wrong + (make(2) == CUDA_SUCCESS);
-    if (const CUresult r = make(2)) return fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", r), 1;
+    const CUresult made = make(2);
+    for (std::size_t off : {8, 16, 32}) {  // not where the type says: refused, or the same
+        const CUresult r = make(2, off);
+        wrong += r == CUDA_SUCCESS && memcmp(reinterpret_cast<char*>(place) + off, &map, sizeof map);
+        wrong += !there_are && r == CUDA_SUCCESS;
+    }
+    if (!there_are) return wrong + (made == CUDA_SUCCESS);
+    if (made) return fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", made), 1;
     for (int x : {0, 16, 48, 56}) {  // the last one reaches over the edge, where there are zeros
         fetch<<<1, 32>>>(map, x, 32, out);
         float got[tile * tile];

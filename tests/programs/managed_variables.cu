@@ -82,6 +82,11 @@ int main() {
     CHECK(cudaDeviceSynchronize());
     REQUIRE(votes == 200 * 100);
     for (int i = 0; i < 200; ++i) REQUIRE(values[i] == -i);
+    for (int round = 1; round <= 100; ++round) {  // whichever stream is the last to say what it saw
+        for (int i = 0; i < 16; ++i) vote<<<2, 16, 0, streams[i % 4]>>>();
+        CHECK(cudaDeviceSynchronize());
+        REQUIRE(votes == 200 * 100 + round * 16 * 32);
+    }
 
     // A fill and a copy that are still to come when the kernel is given to the same stream.
     double *device, ones[3000];
