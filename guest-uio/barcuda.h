@@ -43,11 +43,13 @@ struct region {
 	struct device *dev;
 	struct kref ref;	/* the bound device, clients, header mappings */
 	struct work_struct release;
+	struct list_head attached; /* all regions whose memory is a BAR */
 
 	void *memory;
 	u64 bytes;
 	unsigned long pfn;	/* of memory, if it is a BAR */
 	bool hardware;
+	bool reserved;		/* in /proc/iomem; until it is unplugged */
 	bool paged;		/* has struct pages that may be mapped */
 	struct dev_pagemap pgmap;
 	struct file *pages_file; /* gives those pages an address space */
@@ -82,6 +84,7 @@ extern struct workqueue_struct *barcuda_workqueue;
 
 /* main.c */
 void region_ring(struct region *r);
+void barcuda_probe_again(void);
 
 /* region.c */
 struct region *region_new(struct device *dev);

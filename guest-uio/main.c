@@ -171,6 +171,19 @@ static struct pci_driver barcuda_driver = {
 	.driver.suppress_bind_attrs = true,
 };
 
+/*
+ * A device that came back too soon (region.c) has its turn now. Not while the
+ * driver is being taken away: `leaving` is set before what is under way is
+ * waited for.
+ */
+static bool leaving;
+
+void barcuda_probe_again(void)
+{
+	if (!READ_ONCE(leaving) && driver_attach(&barcuda_driver.driver))
+		pr_warn("uio_barcuda: no second look at the devices\n");
+}
+
 /* ---- the device without hardware ---- */
 
 static struct platform_device *platform;
@@ -234,6 +247,8 @@ static int __init barcuda_init(void)
 	return 0;
 
 no_memory:
+	WRITE_ONCE(leaving, true);
+	flush_workqueue(barcuda_workqueue);
 	pci_unregister_driver(&barcuda_driver);
 no_driver:
 	destroy_workqueue(barcuda_workqueue);
@@ -242,6 +257,8 @@ no_driver:
 
 static void __exit barcuda_exit(void)
 {
+	WRITE_ONCE(leaving, true);
+	flush_workqueue(barcuda_workqueue);
 	pci_unregister_driver(&barcuda_driver);
 	remove_memory_device();
 	destroy_workqueue(barcuda_workqueue); /* waits for region_free() */

@@ -21,6 +21,14 @@ module_param(pages, bool, 0444);
 MODULE_PARM_DESC(pages,
 		 "make struct pages for the BAR (default), so that O_DIRECT, io_uring, process_vm_readv and shared futexes work on it");
 
+/*
+ * A BAR that was unplugged may come back at the same address, while processes
+ * still hold its pages: only after region_free() can it be used anew. The
+ * kernel's own list of resources forgets it with the device.
+ */
+static LIST_HEAD(attached);
+static DEFINE_MUTEX(attached_lock);
+
 /* ---- memory ---- */
 
 struct node {
@@ -44,8 +52,16 @@ struct region *region_new(struct device *dev)
 	kref_init(&r->ref);
 	mutex_init(&r->lock);
 	INIT_LIST_HEAD(&r->nodes);
+	INIT_LIST_HEAD(&r->attached);
 	r->dev = get_device(dev);
 	return r;
+}
+
+static void release_bar(struct region *r)
+{
+	if (r->reserved)
+		release_mem_region(PFN_PHYS(r->pfn), r->bytes);
+	r->reserved = false;
 }
 
 static void region_free(struct work_struct *work)
@@ -60,8 +76,7 @@ static void region_free(struct work_struct *work)
 		memunmap(r->memory);
 	else
 		vfree(r->memory);
-	if (r->hardware)
-		release_mem_region(PFN_PHYS(r->pfn), r->bytes);
+	release_bar(r);
 	if (r->pages_file)
 		fput(r->pages_file);
 	list_for_each_entry_safe(n, next, &r->nodes, list) {
@@ -70,6 +85,11 @@ static void region_free(struct work_struct *work)
 	}
 	put_device(r->dev);
 	kvfree(r->mapped);
+	mutex_lock(&attached_lock);
+	list_del(&r->attached);
+	mutex_unlock(&attached_lock);
+	if (r->gone && r->hardware)
+		barcuda_probe_again();
 	kfree(r);
 }
 
@@ -132,15 +152,40 @@ static int make_pages(struct region *r)
 	return 0;
 }
 
+static int reserve_bar(struct region *r)
+{
+	u64 end = r->pfn + PHYS_PFN(r->bytes);
+	struct region *other;
+	int err = 0;
+
+	mutex_lock(&attached_lock);
+	list_for_each_entry(other, &attached, attached)
+		if (other->pfn < end &&
+		    r->pfn < other->pfn + PHYS_PFN(other->bytes))
+			err = -EPROBE_DEFER;
+	if (!err && !request_mem_region(PFN_PHYS(r->pfn), r->bytes, "barcuda"))
+		err = -EBUSY;
+	r->reserved = !err;
+	if (!err)
+		list_add(&r->attached, &attached);
+	mutex_unlock(&attached_lock);
+	return err;
+}
+
 int region_attach_bar(struct region *r, phys_addr_t start, u64 bytes)
 {
 	int err;
 
-	if (!request_mem_region(start, bytes, "barcuda"))
-		return -EBUSY;
 	r->hardware = true;
 	r->pfn = PHYS_PFN(start);
 	r->bytes = bytes;
+	err = reserve_bar(r);
+	if (err) {
+		dev_notice(r->dev, "%s\n", err == -EBUSY ?
+			   "another driver has the BAR" :
+			   "processes still map the BAR from before it was unplugged: it comes back when they have ended");
+		return err;
+	}
 	err = make_pages(r);
 	if (!err)
 		return 0;
@@ -295,5 +340,6 @@ void region_unplug(struct region *r)
 			client_close(r->clients[i]);
 	r->registers = NULL; /* unmapped once the driver has let go */
 	mutex_unlock(&r->lock);
+	release_bar(r);
 	region_put(r);
 }

@@ -2,6 +2,8 @@
 // moment: run it after the others, as root, on a PCI device.
 #include <dirent.h>
 
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -27,19 +29,23 @@ std::string pci_node() {
     return found;
 }
 
+// Its folder in /sys.
+std::string pci_device() {
+    char path[PATH_MAX];
+    return realpath(("/sys/class/uio/" + pci_node().substr(5) + "/device").c_str(), path) ? path : "";
+}
+
 bool write_one(const std::string& path) {
     std::ofstream file(path);
     return static_cast<bool>(file << 1 << std::flush);
 }
 
-void unplug() { ASSERT_TRUE(write_one("/sys/class/uio/" + pci_node().substr(5) + "/device/remove")); }
+void unplug() { ASSERT_TRUE(write_one(pci_device() + "/remove")); }
 
 // Once nobody maps it any more, its memory can be used again. The kernel frees it a moment later.
 void plug() {
-    for (int tries = 0; pci_node().empty() && tries < 100; ++tries) {
-        usleep(20000);
-        write_one("/sys/bus/pci/rescan");
-    }
+    ASSERT_TRUE(write_one("/sys/bus/pci/rescan"));
+    wait_until([] { return !pci_node().empty(); });
 }
 
 // Runs `use` in a child that has mapped an extent, takes the device away, and then runs `after` there.
@@ -82,6 +88,34 @@ TEST(Unplug, ChildrenWithASnapshotGetABusErrorToo) {
     EXPECT_EQ(unplugged_under(
                   [](Client& c) { return in_child([&] { return static_cast<int>(c.address()[BARCUDA_PAGE]); }); }),
               128 + SIGBUS);
+}
+
+// The pages of a BAR are one, whichever device it belongs to.
+TEST(Unplug, TheDeviceComesBackByItselfWhenItsLastUserHasEnded) {
+    Gate mapped, end;
+    setenv("BARCUDA_TEST_DEVICE", pci_node().c_str(), 1);
+    const std::string before = pci_device();
+    const pid_t pid = start_child([&] {
+        Client c;
+        if (c.error() || c.map_extents()) return 1;
+        mapped.open_for();
+        end.wait();
+        return 0;
+    });
+    mapped.wait();
+    unplug();
+    ASSERT_TRUE(write_one("/sys/bus/pci/rescan"));
+    EXPECT_EQ(access(before.c_str(), F_OK), 0) << "the device is there again";
+    EXPECT_TRUE(pci_node().empty()) << "but its memory is not free";
+    end.open_for();
+    EXPECT_EQ(status_of(pid), 0);
+    wait_until([] { return !pci_node().empty(); });
+    setenv("BARCUDA_TEST_DEVICE", pci_node().c_str(), 1);
+    EXPECT_EQ(in_child([] {
+                  Client c;
+                  return c.error() || c.map_extents() ? 1 : 0;
+              }),
+              0);
 }
 
 TEST(Unplug, TheDeviceThatComesBackHasFreeChannels) {
