@@ -41,6 +41,13 @@ std::string describe_end(int status) {
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
+// The command that a worker died in, as " in NAME".
+std::string last_command(int diary) {
+    Diary d;
+    const bool there = pread(diary, &d, sizeof d, 0) == sizeof d && d.command < op_names.size();
+    return there ? fmt::format(" in {}", op_names[d.command]) : "";
+}
+
 }  // namespace
 
 // How long to wait for something to be heard, in milliseconds.
@@ -139,13 +146,16 @@ bool Bridge::start_worker(Worker& worker) {
     int ends[2], errors[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
+    const int diary = memfd_create("barcuda-diary", MFD_CLOEXEC);
+    if (const Diary empty; write(diary, &empty, sizeof empty) < 0) spdlog::debug("no diary: {}", strerror(errno));
     const pid_t pid = fork();
     if (pid == 0) {
         // By way of descriptors that are nobody's: either target may be the other's source.
         const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
         const int doorbell = fcntl(doorbell_.guest(), F_DUPFD, 16);
         const int from = fcntl(errors[0], F_DUPFD, 16), to = fcntl(errors[1], F_DUPFD, 16);
-        dup2(region, region_fd), dup2(link, link_fd), dup2(doorbell, doorbell_fd);
+        const int book = fcntl(diary, F_DUPFD, 16);
+        dup2(region, region_fd), dup2(link, link_fd), dup2(book, diary_fd), dup2(doorbell, doorbell_fd);
         dup2(STDERR_FILENO, log_fd), dup2(from, errors_fd), dup2(to, STDERR_FILENO);
         close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
         sigset_t none;
@@ -156,8 +166,8 @@ bool Bridge::start_worker(Worker& worker) {
         _exit(127);
     }
     close(ends[1]), close(errors[1]);
-    if (pid < 0) return close(ends[0]), close(errors[0]), false;
-    worker = {pid, open_pid(pid), ends[0], errors[0], {}};
+    if (pid < 0) return close(ends[0]), close(errors[0]), close(diary), false;
+    worker = {pid, open_pid(pid), ends[0], errors[0], diary, {}};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
     prepare(worker);
     return true;
@@ -203,7 +213,7 @@ int Bridge::bury(Worker& worker) {
     char text[4096];
     for (ssize_t n; (n = read(worker.errors, text, sizeof text)) > 0;)
         if (write(STDERR_FILENO, text, static_cast<std::size_t>(n)) < 0) break;
-    close(worker.pidfd), close(worker.link), close(worker.errors);
+    close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.diary);
     worker = {};
     return status;
 }
@@ -242,10 +252,11 @@ void Bridge::admit(std::uint32_t slot) {
 }
 
 void Bridge::worker_ended(Client& client) {
+    const std::string where = last_command(client.worker.diary);
     const int status = bury(client.worker);
     barcuda_status& page = client.channel.status();
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
-    const std::string why = "the worker process " + describe_end(status);
+    const std::string why = "the worker process " + describe_end(status) + where;
     spdlog::error("channel {}: {}", client.channel.index, why);
     std::strncpy(page.message, why.c_str(), sizeof page.message - 1);
     publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));

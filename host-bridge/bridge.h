@@ -37,7 +37,7 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1;
+        int pidfd = -1, link = -1, errors = -1, diary = -1;
         std::vector<Grants::Run> reserved;  // for its client to come
     };
     struct Client {

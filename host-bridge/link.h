@@ -29,8 +29,14 @@ struct Granted {  // bridge -> worker, for each wish
     std::int64_t error;  // CUresult
 };
 
+// In a file in memory that both hold: it says what a worker was about when it died, however it died.
+struct Diary {
+    std::uint32_t command = nothing;  // Op
+    static constexpr std::uint32_t nothing = ~0u;
+};
+
 // The worker's descriptors, given by position. Its standard error is the driver's: `errors_fd` is where that comes out
 // (errors.h), `log_fd` the bridge's own. There may be no doorbell.
-constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, doorbell_fd = 7;
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, diary_fd = 7, doorbell_fd = 8;
 
 }  // namespace barcuda

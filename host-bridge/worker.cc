@@ -94,6 +94,13 @@ void catch_output() {
     close(memory);
 }
 
+// Where this worker writes what it is about. Without one it does not matter.
+Diary& open_diary() {
+    static Diary unread;
+    void* at = mmap(nullptr, sizeof(Diary), PROT_READ | PROT_WRITE, MAP_SHARED, diary_fd, 0);
+    return at == MAP_FAILED ? unread : *static_cast<Diary*>(at);
+}
+
 void end_session(barcuda_status& status, barcuda_state state, CUresult error, const std::string& why) {
     std::strncpy(status.message, why.c_str(), sizeof status.message - 1);
     publish(status.fatal_error, static_cast<std::int32_t>(error));
@@ -107,6 +114,12 @@ struct Kicked : Os {
     void sleep(std::uint64_t nanoseconds) const { session->errors().pass_on(), reader->sleep(nanoseconds); }
 };
 
+struct Entry {  // while a command is done
+    Entry(Diary& diary, std::uint32_t op) : diary(diary) { publish(diary.command, op); }
+    ~Entry() { publish(diary.command, Diary::nothing); }
+    Diary& diary;
+};
+
 Verdict run(Session& session, const ChannelReader::Command& command, Writer& reply) {
     session.begin_command(command.head.op);
     if (Verdict v = session.enter(command.head.context); !v.ok()) return v;
@@ -116,6 +129,7 @@ Verdict run(Session& session, const ChannelReader::Command& command, Writer& rep
 }
 
 int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
+    Diary& diary = open_diary();
     bool gpu_worked = false;
     std::uint64_t taken = 0;  // commands
     for (std::optional<Waiter<Kicked>> waiter;;) {
@@ -142,6 +156,7 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
         waiter.reset();
         const std::uint32_t op = command->head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
+        const Entry entry(diary, op);
         Writer reply(reader.reply_room(*command));
         Verdict verdict = run(session, *command, reply);
         // What has been put off may be what is missing. (But a grant may be for a malloc, which waits for no GPU.)

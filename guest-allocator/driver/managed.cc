@@ -93,9 +93,8 @@ void send(const Shared& m, CUstream stream) {
         }
 }
 
-// What the variable was, behind the kernels of a stream.
+// What the variable was, behind the kernels of a stream. Under `mutex`.
 void take_in(Mirror& m, const std::byte* fetched) {
-    std::lock_guard lock(mutex);
     m.changes(fetched, [&](std::size_t at, std::size_t n) {
         memcpy(m.here + at, fetched + at, n);
         memcpy(m.known.data() + at, fetched + at, n);
@@ -109,14 +108,13 @@ struct Fetched {
 void arrived(void* data) {  // in the stream's order
     const std::unique_ptr<Fetched> f(static_cast<Fetched*>(data));
     Mirror& m = *f->mirror;
-    bool counts;
-    {
-        std::lock_guard lock(mutex);
+    if (std::lock_guard lock(mutex); true) {
         ++m.arrived;
-        counts = f->number > m.looked;
-        m.mixed |= !counts;
+        if (f->number > m.looked)
+            take_in(m, f->stage);
+        else
+            m.mixed = true;
     }
-    if (counts) take_in(m, f->stage);
     heap::staging_free(f->stage);
 }
 
@@ -126,9 +124,9 @@ void fetch(const Shared& m, CUstream stream) {
     auto* const stage = static_cast<std::byte*>(heap::staging_alloc(m->bytes));
     if (!stage) {  // the region is full: slower, but right
         std::vector<std::byte> fetched(m->bytes);
-        if (copy_to_host(fetched.data(), there, m->bytes, stream, Until::done) == CUDA_SUCCESS)
-            take_in(*m, fetched.data());
-        return;
+        if (copy_to_host(fetched.data(), there, m->bytes, stream, Until::done) != CUDA_SUCCESS) return;
+        std::lock_guard lock(mutex);
+        return take_in(*m, fetched.data());
     }
     auto f = std::make_unique<Fetched>(Fetched{m, stage, 0});
     {
@@ -157,8 +155,8 @@ void look(const Shared& m, CUstream stream) {
             arrived = m->arrived;
         }
         if (copy_to_host(now.data(), there, m->bytes, stream, Until::done) != CUDA_SUCCESS) return;
-        take_in(*m, now.data());
         std::lock_guard lock(mutex);
+        take_in(*m, now.data());
         if (m->arrived == arrived || !m->mixed) return;
     }
 }

@@ -44,15 +44,22 @@ class KnownClusters {
     bool allows(const ext::Shape& s) const noexcept {
         for (int i = 0; i < 3; ++i)
             if (!s.cluster[i] || s.grid[i] % s.cluster[i]) return false;
-        return known_.load(std::memory_order_relaxed) == key(s);
+        const std::uint64_t it = key(s);
+        return it && known_.load(std::memory_order_relaxed) == it;
     }
     void learn(const ext::Shape& s) const noexcept { known_.store(key(s), std::memory_order_relaxed); }
 
   private:
-    static std::uint64_t key(const ext::Shape& s) noexcept {  // what an accepted launch has fits: 8, 11, 20, 2 bits
-        const std::uint64_t cluster = s.cluster[0] << 16 | s.cluster[1] << 8 | s.cluster[2];
-        const std::uint64_t threads = std::uint64_t{s.block[0]} * s.block[1] * s.block[2];
-        return cluster << 40 ^ threads << 28 ^ std::uint64_t{s.shared_bytes} << 4 ^ s.spread << 1 ^ 1;
+    // 24, 12, 24, 2 and 1 bits; 0: not what a launch that was accepted has.
+    static std::uint64_t key(const ext::Shape& s) noexcept {
+        std::uint64_t cluster = 0, threads = 1;
+        for (int i = 0; i < 3; ++i) {
+            if (s.cluster[i] > 0xff || s.block[i] > 0xfff) return 0;
+            cluster = cluster << 8 | s.cluster[i];
+            threads *= s.block[i];
+        }
+        if (threads > 0xfff || s.shared_bytes >> 24 || s.spread > 3) return 0;
+        return cluster << 39 | threads << 27 | std::uint64_t{s.shared_bytes} << 3 | std::uint64_t{s.spread} << 1 | 1;
     }
     mutable std::atomic<std::uint64_t> known_{0};
 };

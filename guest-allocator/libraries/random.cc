@@ -37,7 +37,10 @@ template <Op op, class... P> struct Stub<op, curandStatus_t(P...)> {
 template <Op op, class T, class... More> struct Stub<op, curandStatus_t(curandGenerator_t, T*, std::size_t, More...)> {
     static curandStatus_t function(curandGenerator_t generator, T* to, std::size_t count, More... more) {
         const bool near = count == 0 || (count <= ~std::size_t{0} / sizeof(T) && heap::reach(to, count * sizeof(T)));
-        if (works_on_host(generator) && !near && to && !is_device(to)) return fetch<op>(generator, to, count, more...);
+        if (works_on_host(generator) && !near) {  // NVIDIA's would crash on memory that the CPU does not have
+            if (!to || is_device(to)) return CURAND_STATUS_LAUNCH_FAILURE;
+            return fetch<op>(generator, to, count, more...);
+        }
         return ask<op>(generator, to, count, more...);
     }
 };

@@ -72,6 +72,8 @@ int run(const RunOptions& o) {
     const Installation here = installation();
     if (access(here.library.c_str(), R_OK) != 0)
         return complain(here.library + " is missing: run make, or make install");
+    if (here.library.find_first_of(" :;") != std::string::npos)  // ld.so(8): LD_PRELOAD and LD_LIBRARY_PATH end there
+        return complain(here.library + ": move Barcuda to a folder whose path has no space, colon or semicolon");
     std::string region = "/dev/shm/barcuda-run-XXXXXX";
     const int fd = mkstemp(region.data());
     if (fd < 0) return complain(fmt::format("cannot make a file in /dev/shm: {}", strerror(errno)));
@@ -96,8 +98,9 @@ int run(const RunOptions& o) {
         for (const std::string& a : o.program) arguments.push_back(const_cast<char*>(a.c_str()));
         arguments.push_back(nullptr);
         execvp(arguments[0], arguments.data());
-        fmt::print(stderr, "barcuda run: cannot run {}: {}\n", o.program[0], strerror(errno));
-        _exit(errno == ENOENT ? 127 : 126);
+        const int error = errno;
+        fmt::print(stderr, "barcuda run: cannot run {}: {}\n", o.program[0], strerror(error));
+        _exit(error == ENOENT ? 127 : 126);
     }
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(s, pass_on);
     int status = 0;

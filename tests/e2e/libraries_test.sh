@@ -83,11 +83,15 @@ int main() {
     curandGenerator_t g;
     if (curandCreateGenerator(&g, CURAND_RNG_PSEUDO_DEFAULT) != CURAND_STATUS_SUCCESS) return 77;  // NVIDIA's is not installed
     std::printf("%d ", curandGenerate(g, nullptr, 1ull << 62));
+    unsigned* there;
+    cudaMalloc(&there, 64);
+    curandCreateGeneratorHost(&g, CURAND_RNG_PSEUDO_DEFAULT);
+    std::printf("%d %d ", curandGenerate(g, there, 16), curandGenerate(g, nullptr, 16));
     std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 CU
 "$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/many" "$scratch/many.cu" -lcurand || fail "nvcc"
 "$build/bin/barcuda" run --device soft -- "$scratch/many" > "$scratch/out" 2> "$scratch/err"
 [ $? = 77 ] && exit 0
-[ "$(cat "$scratch/out")" = "102 cudaSuccess" ] || fail "more numbers than there can be: $(cat "$scratch/out" "$scratch/err")"
-echo "more numbers than there can be are refused"
+[ "$(cat "$scratch/out")" = "102 201 201 cudaSuccess" ] || fail "more numbers than there can be, or nowhere to put them: $(cat "$scratch/out" "$scratch/err")"
+echo "more numbers than there can be are refused, and a host generator fills no device memory"

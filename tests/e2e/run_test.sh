@@ -9,6 +9,11 @@ grep -q 'cannot run /no/such/program' "$scratch/err" || fail "the message names 
 $run --region-size 300M -- true 2> "$scratch/err"; [ $? = 125 ] || fail "a region of 300M is refused with 125"
 grep -q 'power of two' "$scratch/err" || fail "the message says why: $(cat "$scratch/err")"
 $build/bin/barcuda run --device none -- true > /dev/null 2>&1 && fail "--device none is refused"
+mkdir -p "$scratch/a place/bin" "$scratch/a place/lib"
+cp "$build/bin/barcuda" "$scratch/a place/bin/"
+cp "$build/lib/libbarcuda.so" "$scratch/a place/lib/"
+"$scratch/a place/bin/barcuda" run -- true 2> "$scratch/err"; [ $? = 125 ] || fail "a path with a space is refused with 125"
+grep -q 'no space' "$scratch/err" || fail "the message says what to do: $(cat "$scratch/err")"
 region=$($run -- sh -c 'echo $BARCUDA_REGION')
 [ -n "$region" ] && [ ! -e "$region" ] || fail "the region '$region' was left behind"
 echo passed

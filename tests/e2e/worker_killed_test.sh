@@ -1,5 +1,6 @@
 #!/bin/bash
-# A worker that dies leaves its client with an error and a line that says why, never a hang; other clients do not notice.
+# A worker that dies leaves its client with an error and a line that says why and in which command, never a hang; other clients do not
+# notice.
 . "$(dirname "$0")/lib.sh"
 serve
 start one "$build/e2e/endless"; one=$!
@@ -11,4 +12,24 @@ grep -q 'killed by signal 9' "$scratch/one.err" || fail "no reason was given: $(
 kill -0 $two || fail "the other client ended too: $(cat "$scratch/two.out")"
 kill $two; wait $two 2> /dev/null
 client "$build/programs/vector_add" | grep -q PASSED || fail "the next client"
+
+# One that waits for the bridge in the middle of a command.
+cat > "$scratch/hungry.cc" <<'CC'
+#include <cstdio>
+#include <unistd.h>
+extern "C" int cudaHostAlloc(void**, unsigned long, unsigned);
+int main() {
+    for (void* p; cudaHostAlloc(&p, 40 << 20, 0) == 0; usleep(100000)) std::puts("running"), std::fflush(stdout);
+    return 3;
+}
+CC
+need g++
+g++ -o "$scratch/hungry" "$scratch/hungry.cc" "$build/lib/libbarcuda.so" || fail "g++"
+start hungry "$scratch/hungry"; hungry=$!
+worker=$(sed -n 's/.*channel .*: client admitted, worker //p' "$scratch/log" | tail -n 1)
+kill -STOP "$bridge"
+for _ in $(seq 500); do grep -q '^45 ' "/proc/$worker/syscall" && break; sleep 0.02; done  # recvfrom: the bridge's answer
+kill -9 "$worker"; kill -CONT "$bridge"
+wait $hungry; [ $? = 3 ] || fail "the client ended with $? instead of an error: $(cat "$scratch/hungry.out")"
+grep -q 'killed by signal 9 (Killed) in grant' "$scratch/hungry.err" || fail "the command was not named: $(cat "$scratch/hungry.err")"
 echo passed
