@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/compiler_log.h"
@@ -64,9 +66,12 @@ template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle
     Known* k = functions.of(handle);
     if (!handle || !k) return error = CUDA_ERROR_INVALID_HANDLE, nullptr;
     if (const FunctionFacts* f = k->facts.load(std::memory_order_acquire)) return f;
-    static thread_local ext::FunctionInfo info;
+    // Too large for a thread's stack, and for the little room that the loader keeps for the variables of threads.
+    const std::unique_ptr<ext::FunctionInfo> asked_for(new (std::nothrow) ext::FunctionInfo);
+    if (!asked_for) return error = CUDA_ERROR_OUT_OF_MEMORY, nullptr;
+    const ext::FunctionInfo& info = *asked_for;
     const SharedLimit::Time asked = SharedLimit::now();
-    if ((error = command<describe>(handle, &info)) != CUDA_SUCCESS) return nullptr;
+    if ((error = command<describe>(handle, asked_for.get())) != CUDA_SUCCESS) return nullptr;
     if (info.prints) module_prints();
     const std::size_t n = info.parameter_count;
     void* room = malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter));
@@ -89,7 +94,9 @@ template <Op ask, class Handle> CUresult name_of(const char** name, Handle handl
         char text[4096];  // a mangled name of C++ templates can be long
         if (CUresult r = command<ask>(handle, static_cast<char*>(text), sizeof text); r != CUDA_SUCCESS) return r;
         text[sizeof text - 1] = 0;
-        char* kept = strdup(text);
+        // Not strdup: the program's malloc, which libc calls, need not be the one that our free belongs to.
+        auto* const kept = static_cast<char*>(malloc(strlen(text) + 1));
+        if (kept) strcpy(kept, text);
         const char* before = nullptr;
         if (kept && !k->name.compare_exchange_strong(before, kept, std::memory_order_acq_rel)) free(kept);
     }
