@@ -88,6 +88,10 @@ inline Use use_of(const void* p) noexcept {  // p lies in the window
         .use.load(std::memory_order_relaxed);
 }
 
+// malloc.cc. False: another malloc or free stands in front of ours, in the executable or preloaded. What a program gets
+// from the rest of our family it would give back to that one, so none of it may be the region's.
+bool is_everybodys() noexcept;
+
 // malloc.cc's entries. region_alloc is null when the region cannot serve the block; the others take region blocks only.
 void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept;
 void* region_alloc_to_grow(std::size_t bytes) noexcept;  // for a block that had to move in order to grow

@@ -160,7 +160,7 @@ Extent grow(Use use, std::size_t bytes) noexcept {
 }
 
 void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept {
-    if (self.inside) return nullptr;  // the source's own needs
+    if (self.inside || bytes >> 47) return nullptr;  // the source's own needs; more than there are addresses
     if (bytes < run_bytes && alignment <= page) return small::alloc(bytes, alignment, zero);
     const Pages::Block block = take(Use::pageable, bytes, alignment, 0);
     if (!block.p) {
@@ -208,6 +208,7 @@ bool region_resize(void* p, std::size_t bytes) noexcept {
 void expect() noexcept {
     read_settings();
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
+    if (!is_everybodys()) return void(settings.mode = Mode::never);
     small::open();
     thread_cache::open();
     limit.store(settings.threshold, std::memory_order_relaxed);

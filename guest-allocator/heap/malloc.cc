@@ -57,15 +57,9 @@ NEXT(malloc_usable_size, std::size_t, (void* p), p)
 
 void look_up() {
     looking = true;
-    // Not preloaded but opened by a program (as libcuda.so.1), we stand in front of nobody: our own calls then go where
-    // the program's go, or a block of libc's that we free would end in the wrong allocator.
-    Dl_info first = {}, here = {};
-    dladdr(dlsym(RTLD_DEFAULT, "malloc"), &first);
-    dladdr(reinterpret_cast<void*>(look_up), &here);
-    void* const where = first.dli_fbase == here.dli_fbase ? RTLD_NEXT : RTLD_DEFAULT;
-    const auto find = [where](auto& next, const char* name) {
+    const auto find = [](auto& next, const char* name) {
         // What an allocator lacks, it does not mix with its own blocks: libc's stands behind it in the same order.
-        void* to = dlsym(where, name);
+        void* to = dlsym(RTLD_NEXT, name);
         if (!to) heap::die("no allocator behind Barcuda's");
         next.to.store(reinterpret_cast<decltype(next.to.load())>(to), std::memory_order_relaxed);
     };
@@ -103,6 +97,14 @@ inline bool ours(const void* p) { return !LIKELY(!heap::in_region(p, 0)); }
 }
 
 bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
+
+// What the process calls by that name, from wherever: ours, unless the executable brings its own.
+void* everybodys(const char* name) {
+    void* const process = dlopen(nullptr, RTLD_LAZY);
+    void* const found = process ? dlsym(process, name) : nullptr;
+    if (process) dlclose(process);
+    return found;
+}
 
 // A block that crosses the threshold, the region's edge, or neither but cannot stay.
 [[gnu::noinline]] void* region_realloc(void* p, std::size_t bytes) {
@@ -145,10 +147,12 @@ PUBLIC void* realloc(void* p, std::size_t bytes) noexcept {
     return region_realloc(p, bytes);
 }
 
+// An allocator in front of us that lacks this one (jemalloc) relies on libc's to call its realloc.
 PUBLIC void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept {
+    static const auto to = reinterpret_cast<void* (*)(void*, std::size_t)>(everybodys("realloc"));
     std::size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
-    return realloc(p, bytes);
+    return to(p, bytes);
 }
 
 PUBLIC void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
@@ -184,5 +188,17 @@ PUBLIC std::size_t malloc_usable_size(void* p) noexcept {
     if (!p) return 0;
     return ours(p) ? heap::region_usable(p) : next_malloc_usable_size(p);
 }
+
+bool heap::is_everybodys() noexcept {
+    Dl_info here = {}, there = {};
+    dladdr(reinterpret_cast<void*>(look_up), &here);
+    for (const char* name : {"malloc", "free"})
+        if (!dladdr(everybodys(name), &there) || there.dli_fbase != here.dli_fbase) return false;
+    return true;
+}
+
+#else
+
+bool barcuda::heap::is_everybodys() noexcept { return true; }
 
 #endif

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/small.h"
-#include "guest-allocator/heap/thread_cache.h"
 
 namespace barcuda::heap {
 
@@ -56,11 +54,7 @@ void read() noexcept {
         refuse("BARCUDA_THRESHOLD=", text, " is not a number of bytes (K, M or G may follow)");
     if (const char* text = getenv("BARCUDA_STATS"); text && *text && strcmp(text, "0")) settings.stats = text;
     watch_forks();
-    if (settings.mode == Mode::always) {
-        small::open();
-        thread_cache::open();
-        limit.store(settings.threshold, std::memory_order_relaxed);
-    }
+    if (settings.mode == Mode::always) expect();
 }
 
 // Among the first of the constructors and the last of the destructors of this library.

@@ -39,13 +39,8 @@ void end_thread(void* own) {
     __libc_free(cache);
 }
 
-// A program's malloc is ours, and behind it stands glibc's and nobody else's.
-bool in_front_of_glibc() noexcept {
-    Dl_info first{}, here{};
-    dladdr(dlsym(RTLD_DEFAULT, "malloc"), &first);
-    dladdr(reinterpret_cast<void*>(open), &here);
-    return first.dli_fbase == here.dli_fbase && dlsym(RTLD_NEXT, "malloc") == dlsym(RTLD_DEFAULT, "__libc_malloc");
-}
+// Behind our malloc stands glibc's and nobody else's.
+bool in_front_of_glibc() noexcept { return dlsym(RTLD_NEXT, "malloc") == dlsym(RTLD_DEFAULT, "__libc_malloc"); }
 
 // Chunks are as put() takes them to be, and glibc keeps blocks in a cache of its own. It marks those in their second
 // word, with a number that the process draws once: the same mark on ours, and a block that is freed to both of us is

@@ -23,6 +23,9 @@ TEST(Auto, GoesThroughItsStages) {
 #endif
     EXPECT_FALSE(ours(1 * MiB)) << "a program without CUDA keeps its heap";
     EXPECT_EQ(the_source, nullptr);
+    volatile std::size_t everything = SIZE_MAX;
+    EXPECT_EQ(malloc(everything), nullptr);
+    EXPECT_EQ(the_source, nullptr) << "nor does one that asks for what nobody has connect";
 
     expect();
     EXPECT_EQ(the_source, nullptr) << "a fat binary alone costs no connection";
