@@ -2,6 +2,7 @@
 // and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
 // (bell.h).
 #pragma once
+#include "guest-allocator/uncancelled.h"
 #include "shm-device/wait.h"
 
 namespace barcuda {
@@ -29,6 +30,7 @@ class Patience {
     static const Pace& pace() noexcept;           // client.cc
     void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
 
+    Uncancelled uncancelled_;
     Waiter<Woken> waiter_{pace()};
     std::uint64_t heartbeat_ = 0;
     unsigned silent_ = 0;  // looks in a row that found the same heartbeat

@@ -8,6 +8,9 @@
 //             forgets the connection, starts without locks
 //   parent    waits until the child has copied, with the locks: no block that the child needs is freed and used again
 //
+// A process without threads takes no locks, as it takes none of glibc's: who forks in a signal handler may have
+// interrupted the heap, and would wait for itself. Then nothing of the books changes in the parent.
+//
 // Other threads of the parent go on and may write into blocks while the child copies them, which a kernel's fork would
 // not show. What the forking thread holds locked in its own fork handlers is safe: those run after ours have waited.
 // Where the kernel module snapshots by itself nothing is copied, and nobody waits. vfork, posix_spawn, system and popen
@@ -17,6 +20,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +38,9 @@ namespace barcuda::heap {
 namespace {
 
 // Between prepare and parent/child; guarded by the locks that the forking thread holds.
-int copied[2] = {-1, -1};   // a pipe: its write end closes when the child has copied, or has died
+int copied[2] = {-1, -1};   // a pipe: the child has copied when it says so, or when nobody can any more
+int cancellable;            // the thread's state before: nothing of this is a cancellation point
+bool alone = false;         // no other threads, and no locks
 bool kept_by_copy = false;  // in a child: its kept blocks are private memory
 
 bool shares() noexcept {
@@ -142,25 +148,47 @@ void part_lent(int file) noexcept {
     });
 }
 
-void prepare() noexcept {
-    lock_loans();
-    growth.lock();
-    pageable.freeze();
-    pinned.freeze();
-    lock_registrations();
-    self.forking = true;
-    if (shares() && pipe2(copied, O_CLOEXEC))
-        die("fork: no file descriptors left to wait for the child's copy of the heap");
+// Where a program has used up its descriptors, it can fork all the same, and has two more for the moment.
+bool open_pipe() noexcept {
+    if (!pipe2(copied, O_CLOEXEC)) return true;
+    rlimit most;
+    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &most)) return false;
+    rlimit more{most.rlim_cur + 2, most.rlim_max};
+    if (more.rlim_cur > more.rlim_max) more.rlim_max = more.rlim_cur;  // only root may
+    if (setrlimit(RLIMIT_NOFILE, &more)) return false;
+    const bool opened = !pipe2(copied, O_CLOEXEC);
+    setrlimit(RLIMIT_NOFILE, &most);
+    return opened;
 }
 
-// The thread that forks holds them, in its parent and in the child.
+void prepare() noexcept {
+    int cancellable_before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable_before);
+    const bool threads = !__libc_single_threaded;
+    if (threads) {
+        lock_loans();
+        growth.lock();
+        pageable.freeze();
+        pinned.freeze();
+        lock_registrations();
+    }
+    alone = !threads, cancellable = cancellable_before;
+    self.forking = true;
+    if (shares() && !open_pipe()) die("fork: no file descriptors left to wait for the child's copy of the heap");
+}
+
+// The thread that forks holds the locks, in its parent and in the child.
 void open_again() noexcept {
     self.forking = false;
-    unlock_registrations();
-    pinned.thaw();
-    pageable.thaw();
-    growth.unlock();
-    unlock_loans();
+    const int cancellable_before = cancellable;
+    if (!alone) {
+        unlock_registrations();
+        pinned.thaw();
+        pageable.thaw();
+        growth.unlock();
+        unlock_loans();
+    }
+    pthread_setcancelstate(cancellable_before, nullptr);
 }
 
 void parent() noexcept {
@@ -201,8 +229,11 @@ void child() noexcept {
         forget_forks();
     }
     if (copied[1] >= 0) {
-        close(copied[0]);
-        close(copied[1]);  // lets the parent go
+        // Lets the parent go. Its end alone would not do so while a process that another thread has started, past all
+        // handlers, still has it.
+        if (write(copied[1], "", 1) < 0) die("a forked child cannot say that it has its copy of the heap");
+        close(copied[0]);  // not before: without its parent it would write to nobody
+        close(copied[1]);
         copied[0] = copied[1] = -1;
     }
     open_again();

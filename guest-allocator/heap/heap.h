@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "guest-allocator/heap/statistics.h"
+#include "guest-allocator/uncancelled.h"
 
 namespace barcuda::heap {
 
@@ -20,8 +21,10 @@ struct Thread {
 };
 extern constinit thread_local Thread self __attribute__((tls_model("initial-exec")));
 
-// While one lives, this thread's mallocs are ordinary memory. For code that holds a lock which connect() takes.
+// While one lives, this thread's mallocs are ordinary memory, and it is not cancelled. For code that holds a lock which
+// connect() takes, and for what a source does.
 struct Inside {
+    Uncancelled uncancelled;
     bool before = self.inside;
     Inside() { self.inside = true; }
     ~Inside() { self.inside = before; }

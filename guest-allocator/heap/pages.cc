@@ -212,6 +212,7 @@ void Pages::thaw() noexcept {
 }
 
 void Pages::forget_all() noexcept {
+    shelves_.open();
     idle_ = 0;
     std::memset(filled_, 0, sizeof filled_);
 }

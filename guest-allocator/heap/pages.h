@@ -153,7 +153,8 @@ class Pages {
 
 template <class F> void Pages::each_block(Extent extent, F visit) noexcept {
     const std::uint32_t end = page_of(extent.address) + static_cast<std::uint32_t>(extent.bytes / page);
-    for (std::uint32_t at = page_of(extent.address); at < end; at += books[at].pages)
+    // A run without a length: the fork has interrupted who wrote it (a signal handler forks).
+    for (std::uint32_t at = page_of(extent.address); at < end; at += books[at].pages ? books[at].pages : 1)
         if (books[at].is() == State::used && !books[at].hidden)
             visit(address_of(at), std::size_t{books[at].pages} * page);
 }

@@ -92,6 +92,7 @@ void say(const char* a, const char* b, const char* c) noexcept {
     std::size_t n = 0;
     for (const char* part : {"barcuda: ", a, b, c, "\n"})
         for (; *part && n < sizeof text; ++part) text[n++] = *part;
+    const Uncancelled uncancelled;  // malloc() says something, too
     const int before = errno;
     if (write(2, text, n) < 0) errno = before;
 }

@@ -1,0 +1,18 @@
+// uncancelled.h: while one lives, pthread_cancel() of this thread waits. malloc, free and fork are no cancellation
+// points, and no function of CUDA says that it is one; but what they do here is: they nap, read and close.
+#pragma once
+#include <pthread.h>
+
+namespace barcuda {
+
+class Uncancelled {
+  public:
+    Uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
+    Uncancelled(const Uncancelled&) = delete;
+
+  private:
+    int before_;
+};
+
+}  // namespace barcuda
