@@ -9,6 +9,7 @@
 #include <new>
 
 #include "guest-allocator/command.h"
+#include "guest-allocator/device_window.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/patience.h"
@@ -25,12 +26,6 @@ std::atomic<bool> forked{false};
 // Ids that live: a bit each. Handles that the host gave (from `given` on) are not among them.
 constexpr std::uint64_t most_ids = 1u << 22, given = 1ull << 31;
 std::atomic<std::uint64_t> live[most_ids / 64];
-
-void reserve(std::uint64_t start, std::uint64_t end) {
-    if (start < end)
-        mmap(reinterpret_cast<void*>(start), end - start, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-}
 
 void in_forked_child() { forked.store(true, std::memory_order_relaxed); }
 
@@ -61,11 +56,8 @@ Client* Client::get() noexcept {
 Error Client::connect() noexcept {
     if (Error e = region_.open(nullptr, fingerprint())) return e;
     if (Error e = region_.open_channel(channel_)) return e;
-    // Addresses of GPU memory must never be those of something else in this process. Nothing is usually mapped there;
-    // from now on nothing can be. Not fatal where address space is limited (ulimit -v) or a sanitizer's shadow lies
-    // there.
-    reserve(BARCUDA_DEVICE_BASE, header().base);
-    reserve(header().base + header().size, BARCUDA_DEVICE_END);
+    reserve_window(BARCUDA_DEVICE_BASE, header().base);
+    reserve_window(header().base + header().size, BARCUDA_DEVICE_END);
     channel_.client().pid = static_cast<barcuda_u32>(getpid());
     strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
     bell_.open(region_, channel_);

@@ -5,16 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "guest-allocator/device_window.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/layout.h"
 
 namespace barcuda {
 
-// The GPU's own memory has a window of addresses of its own, around the region: nothing else of this process is mapped
-// there.
+// The GPU's own memory has a window of addresses of its own, around the region.
 inline bool is_device(std::uint64_t address) {
     return address - BARCUDA_DEVICE_BASE < BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE &&
-           !heap::in_region(reinterpret_cast<const void*>(address), 1);
+           !heap::in_region(reinterpret_cast<const void*>(address), 1) && !is_taken(address);
 }
 inline bool is_device(const void* p) { return is_device(reinterpret_cast<std::uint64_t>(p)); }
 

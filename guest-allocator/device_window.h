@@ -1,0 +1,23 @@
+// device_window.h: the addresses of the GPU's own memory. They must never be those of something else in this process:
+// an address alone says what it is (is_device() in driver/copy.h). So what is free of the window is reserved when the
+// connection is made; and what the program had there by then (mimalloc, V8, Go and Java choose such addresses for their
+// heaps) is noted down as its own.
+#pragma once
+#include <cstdint>
+
+#include "guest-allocator/heap/ranges.h"
+
+namespace barcuda {
+
+struct Taken {
+    std::uintptr_t begin, end;
+};
+// Constant once there is a connection.
+extern heap::Ranges<Taken> taken;
+
+// Reserves [begin, end), as far as nobody has it, and notes the rest down.
+void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept;
+
+inline bool is_taken(std::uint64_t address) noexcept { return taken.count() && taken.overlap(address, address + 1); }
+
+}  // namespace barcuda
