@@ -41,7 +41,7 @@ enum barcuda_map {
 struct region {
 	struct uio_info uio;
 	struct device *dev;
-	struct kref ref;	/* the bound device, clients, header mappings */
+	struct kref ref;	/* the bound device, clients, all mappings */
 	struct work_struct release;
 	struct list_head attached; /* all regions whose memory is a BAR */
 
@@ -52,7 +52,7 @@ struct region {
 	bool reserved;		/* in /proc/iomem; until it is unplugged */
 	bool paged;		/* has struct pages that may be mapped */
 	struct dev_pagemap pgmap;
-	struct file *pages_file; /* gives those pages an address space */
+	struct address_space *pages_mapping; /* what those pages belong to */
 
 	struct mutex lock;	/* all below; slots and grants in memory */
 	bool gone;		/* unplugged: read under region_faults too */
@@ -60,7 +60,7 @@ struct region {
 	struct barcuda_header header;
 	u32 *mapped;		/* pages mapped of each granule */
 	struct client *clients[BARCUDA_MAX_CHANNELS];
-	struct list_head nodes;	/* struct node: inodes it was mapped through */
+	struct list_head nodes;	/* struct node: inodes it is mapped through */
 
 	void __iomem *registers; /* BAR0 of ivshmem-doorbell, or NULL; lock */
 };
@@ -96,7 +96,10 @@ void region_get(struct region *r);
 void region_put(struct region *r);
 unsigned long region_pfn(struct region *r, pgoff_t pgoff);
 struct page *region_page(struct region *r, pgoff_t pgoff);
-int region_note_node(struct region *r, struct file *file);
+int region_map(struct region *r, struct vm_area_struct *vma);
+void region_map_again(struct region *r, struct vm_area_struct *vma);
+void region_unmap_locked(struct region *r, struct vm_area_struct *vma);
+void region_unmap(struct region *r, struct vm_area_struct *vma);
 
 /* clients.c */
 struct client *client_open(struct region *r, struct file *file);

@@ -110,12 +110,12 @@ static int header_access(struct vm_area_struct *vma, unsigned long address,
 
 static void header_open(struct vm_area_struct *vma)
 {
-	region_get(vma->vm_private_data);
+	region_map_again(vma->vm_private_data, vma);
 }
 
 static void header_close(struct vm_area_struct *vma)
 {
-	region_put(vma->vm_private_data);
+	region_unmap(vma->vm_private_data, vma);
 }
 
 static const struct vm_operations_struct header_ops = {
@@ -129,7 +129,6 @@ static int map_window(struct region *r, struct vm_area_struct *vma)
 {
 	vma->vm_pgoff = 0;
 	set_flags(r, vma);
-	region_get(r);
 	vma->vm_private_data = r;
 	vma->vm_ops = &header_ops;
 	return 0;
@@ -176,12 +175,19 @@ static int channel_access(struct vm_area_struct *vma, unsigned long address,
 
 static void channel_open(struct vm_area_struct *vma)
 {
-	client_map(client_in(vma));
+	struct client *c = client_in(vma);
+
+	region_map_again(c->region, vma);
+	client_map(c);
 }
 
 static void channel_close(struct vm_area_struct *vma)
 {
-	client_unmap(client_in(vma));
+	struct client *c = client_in(vma);
+	struct region *r = c->region;
+
+	client_unmap(c);
+	region_unmap(r, vma);
 }
 
 static const struct vm_operations_struct channel_ops = {
@@ -269,6 +275,7 @@ static void extents_open(struct vm_area_struct *vma)
 {
 	struct client *c = client_in(vma);
 
+	region_map_again(c->region, vma);
 	if (vma->vm_mm != c->mm) {
 		snapshot_fork(c, vma);
 		return;
@@ -280,11 +287,13 @@ static void extents_open(struct vm_area_struct *vma)
 static void extents_close(struct vm_area_struct *vma)
 {
 	struct client *c = client_in(vma);
+	struct region *r = c->region;
 
-	mutex_lock(&c->region->lock);
-	grants_count(c->region, vma, false);
-	mutex_unlock(&c->region->lock);
+	mutex_lock(&r->lock);
+	grants_count(r, vma, false);
+	mutex_unlock(&r->lock);
 	client_unmap(c);
+	region_unmap(r, vma);
 }
 
 /*
@@ -356,12 +365,13 @@ int barcuda_mmap(struct uio_info *info, struct vm_area_struct *vma)
 	if (err)
 		return err;
 	mutex_lock(&r->lock);
-	err = region_note_node(r, vma->vm_file);
-	if (!err && r->gone)
-		err = -ENODEV;
-	if (!err)
+	err = r->gone ? -ENODEV : region_map(r, vma);
+	if (!err) {
 		err = vma->vm_pgoff == MAP_REGION ? map_region(r, vma) :
 						    map(r, vma);
+		if (err)
+			region_unmap_locked(r, vma);
+	}
 	mutex_unlock(&r->lock);
 	return err;
 }

@@ -34,6 +34,7 @@ static DEFINE_MUTEX(attached_lock);
 struct node {
 	struct list_head list;
 	struct inode *inode;
+	unsigned int mappings;
 };
 
 /*
@@ -68,7 +69,6 @@ static void region_free(struct work_struct *work)
 {
 	struct region *r =
 		container_of(work, struct region, release);
-	struct node *n, *next;
 
 	if (r->paged)
 		memunmap_pages(&r->pgmap);
@@ -77,12 +77,6 @@ static void region_free(struct work_struct *work)
 	else
 		vfree(r->memory);
 	release_bar(r);
-	if (r->pages_file)
-		fput(r->pages_file);
-	list_for_each_entry_safe(n, next, &r->nodes, list) {
-		iput(n->inode);
-		kfree(n);
-	}
 	put_device(r->dev);
 	kvfree(r->mapped);
 	mutex_lock(&attached_lock);
@@ -146,7 +140,9 @@ static int make_pages(struct region *r)
 		fput(file);
 		return PTR_ERR(memory);
 	}
-	r->pages_file = file;
+	/* The file itself would keep the module from being removed. */
+	r->pages_mapping = file->f_mapping;
+	fput(file);
 	r->memory = memory;
 	r->paged = true;
 	return 0;
@@ -218,7 +214,7 @@ struct page *region_page(struct region *r, pgoff_t pgoff)
 
 	if (!page->mapping) {
 		page->index = page_to_pfn(page); /* no two devices share it */
-		WRITE_ONCE(page->mapping, r->pages_file->f_mapping);
+		WRITE_ONCE(page->mapping, r->pages_mapping);
 	}
 	return page;
 }
@@ -298,29 +294,74 @@ int region_check(struct region *r)
 	return err;
 }
 
-/* ---- the end ---- */
+/* ---- mappings ---- */
 
 /*
- * Remembers the inodes through which this device was mapped, one for each
- * device node: unplugging must find every mapping.
+ * Unplugging must find every mapping. They are in the books of the inodes
+ * through which they were made, one for each device node. A mapping's file
+ * keeps its inode; we must not, longer than that: the file system that the
+ * node is on, say a container's /dev, could not be unmounted any more.
  */
-int region_note_node(struct region *r, struct file *file)
+static struct node *node_of(struct region *r, struct vm_area_struct *vma)
 {
-	struct inode *inode = file->f_mapping->host;
+	struct inode *inode = vma->vm_file->f_mapping->host;
 	struct node *n;
 
 	lockdep_assert_held(&r->lock);
 	list_for_each_entry(n, &r->nodes, list)
 		if (n->inode == inode)
-			return 0;
-	n = kmalloc(sizeof(*n), GFP_KERNEL);
-	if (!n)
-		return -ENOMEM;
-	ihold(inode);
-	n->inode = inode;
-	list_add(&n->list, &r->nodes);
+			return n;
+	return NULL;
+}
+
+/* A new mapping, which holds the region until region_unmap(). */
+int region_map(struct region *r, struct vm_area_struct *vma)
+{
+	struct node *n = node_of(r, vma);
+
+	if (!n) {
+		n = kzalloc(sizeof(*n), GFP_KERNEL);
+		if (!n)
+			return -ENOMEM;
+		n->inode = vma->vm_file->f_mapping->host;
+		list_add(&n->list, &r->nodes);
+	}
+	n->mappings++;
+	region_get(r);
 	return 0;
 }
+
+/* For vm_ops->open(): there is such a mapping already. */
+void region_map_again(struct region *r, struct vm_area_struct *vma)
+{
+	mutex_lock(&r->lock);
+	node_of(r, vma)->mappings++;
+	mutex_unlock(&r->lock);
+	region_get(r);
+}
+
+/* The caller has a reference of its own. */
+void region_unmap_locked(struct region *r, struct vm_area_struct *vma)
+{
+	struct node *n = node_of(r, vma);
+
+	if (!--n->mappings) {
+		list_del(&n->list);
+		kfree(n);
+	}
+	region_put(r);
+}
+
+void region_unmap(struct region *r, struct vm_area_struct *vma)
+{
+	region_get(r);
+	mutex_lock(&r->lock);
+	region_unmap_locked(r, vma);
+	mutex_unlock(&r->lock);
+	region_put(r);
+}
+
+/* ---- the end ---- */
 
 /* From here on every access is SIGBUS and every client is closed. */
 void region_unplug(struct region *r)

@@ -182,6 +182,7 @@ static void snapshot_open(struct vm_area_struct *vma)
 {
 	struct snapshot *s = vma->vm_private_data;
 
+	region_map_again(s->client->region, vma);
 	kref_get(&s->ref);
 	if (vma->vm_mm != current->mm)
 		count(s, vma, true);
@@ -192,9 +193,11 @@ static void snapshot_open(struct vm_area_struct *vma)
 static void snapshot_close(struct vm_area_struct *vma)
 {
 	struct snapshot *s = vma->vm_private_data;
+	struct region *r = s->client->region;
 
 	count(s, vma, false);
 	kref_put(&s->ref, snapshot_free);
+	region_unmap(r, vma);
 }
 
 static int refuse_mremap(struct vm_area_struct *vma)

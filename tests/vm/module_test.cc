@@ -3,7 +3,9 @@
 #include "tests/vm/door.h"
 
 #include <grp.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <cstring>
@@ -36,6 +38,23 @@ TEST(Node, IsOpenToAnUnprivilegedMemberOfItsGroup) {
                   return 0;
               }),
               0);
+}
+
+// As a container's is.
+TEST(Node, MayLieOnAFileSystemThatIsUnmountedAfterwards) {
+    struct stat st;
+    ASSERT_EQ(stat(device(), &st), 0);
+    mkdir("/run/container", 0755);
+    ASSERT_EQ(mount("dev", "/run/container", "tmpfs", 0, nullptr), 0);
+    ASSERT_EQ(mknod("/run/container/uio", S_IFCHR | 0600, st.st_rdev), 0);
+    EXPECT_EQ(in_child([] {
+                  header();  // through the other node
+                  setenv("BARCUDA_TEST_DEVICE", "/run/container/uio", 1);
+                  Client c;
+                  return c.error() || c.map_extents() ? 1 : *c.address();
+              }),
+              0);
+    EXPECT_EQ(in_child([] { return umount("/run/container") ? errno : 0; }), 0);  // a kernel's BUG ends its process
 }
 
 TEST(Module, CannotBeRemovedWhileAProcessUsesIt) {
