@@ -34,6 +34,12 @@ enum barcuda_map {
 	MAP_REGION = 3,		/* everything; only without hardware, for root */
 };
 
+/* What the guest's processes have of a granule; region->lock. */
+struct granule {
+	u64 mapped;		/* pages, each as often as it is mapped */
+	bool held;		/* mapped no more, but in use (clients.c) */
+};
+
 /*
  * One device. Outlives its unplugging until the last mapping is gone: the
  * pages must not lose their struct page under a process that maps them.
@@ -58,7 +64,9 @@ struct region {
 	bool gone;		/* unplugged: read under region_faults too */
 	bool ready;		/* header is a checked copy */
 	struct barcuda_header header;
-	u32 *mapped;		/* pages mapped of each granule */
+	struct granule *granules;
+	struct delayed_work look_again; /* at granules that are held */
+	bool looking;		/* it will */
 	struct client *clients[BARCUDA_MAX_CHANNELS];
 	struct list_head nodes;	/* struct node: inodes it is mapped through */
 
@@ -112,6 +120,7 @@ bool grants_hold(struct client *c, u64 offset, u64 bytes);
 void grants_count(struct region *r, struct vm_area_struct *vma,
 		  bool up);
 void grants_count_moved(struct region *r, struct vm_area_struct *vma);
+void grants_look_again(struct work_struct *work);
 
 /* maps.c */
 int barcuda_mmap(struct uio_info *info, struct vm_area_struct *vma);

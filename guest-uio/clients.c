@@ -151,6 +151,73 @@ bool grants_hold(struct client *c, u64 offset, u64 bytes)
 	return true;
 }
 
+/*
+ * What a granule's pages are still used for when nobody maps them any more:
+ * direct I/O under way, a pipe after vmsplice(). The host must not lend them
+ * anew, and they must not lose their struct pages. A device's page has one
+ * reference of its own, each use adds one.
+ */
+static bool granule_in_use(struct region *r, u32 i)
+{
+	u64 at = r->header.extents_offset + (u64)i * BARCUDA_GRANULE;
+	unsigned long pfn = r->pfn + PHYS_PFN(at);
+	unsigned long end = pfn + PHYS_PFN(BARCUDA_GRANULE);
+
+	for (; r->paged && pfn < end; pfn++)
+		if (page_ref_count(pfn_to_page(pfn)) > 1)
+			return true;
+	return false;
+}
+
+/* Nobody tells when a use ends: look again, with the module kept until then. */
+static void hold(struct region *r)
+{
+	if (r->looking)
+		return;
+	r->looking = true;
+	region_get(r);
+	__module_get(THIS_MODULE); /* the mapping that ends still has it */
+	queue_delayed_work(barcuda_workqueue, &r->look_again, HZ / 50);
+}
+
+/* Tells the host. More than it can be told (many forks) is very many. */
+static void publish(struct region *r, u32 i)
+{
+	struct granule *g = &r->granules[i];
+
+	if (!r->gone)
+		smp_store_release(&grant_at(r, i)->mapped,
+				  g->mapped ? min_t(u64, g->mapped, U32_MAX) :
+					      g->held);
+}
+
+void grants_look_again(struct work_struct *work)
+{
+	struct region *r = container_of(to_delayed_work(work), struct region,
+					look_again);
+	bool more = false;
+	u32 i;
+
+	mutex_lock(&r->lock);
+	for (i = 0; i < r->header.granule_count; i++) {
+		struct granule *g = &r->granules[i];
+
+		if (!g->held)
+			continue;
+		g->held = !g->mapped && granule_in_use(r, i);
+		more |= g->held;
+		publish(r, i);
+	}
+	r->looking = more;
+	mutex_unlock(&r->lock);
+	if (more) {
+		queue_delayed_work(barcuda_workqueue, &r->look_again, HZ / 50);
+		return;
+	}
+	region_put(r);
+	module_put(THIS_MODULE);
+}
+
 /* Counts pages, not mappings: then a split changes nothing. */
 void grants_count(struct region *r, struct vm_area_struct *vma,
 		  bool up)
@@ -163,12 +230,15 @@ void grants_count(struct region *r, struct vm_area_struct *vma,
 	while (at < end) {
 		u64 i = (at - h->extents_offset) / BARCUDA_GRANULE;
 		u64 next = min(end, h->extents_offset + (i + 1) * BARCUDA_GRANULE);
-		u32 count = (next - at) >> PAGE_SHIFT;
+		u64 count = (next - at) >> PAGE_SHIFT;
+		struct granule *g = &r->granules[i];
 
-		r->mapped[i] += up ? count : -count;
-		if (!r->gone)
-			smp_store_release(&grant_at(r, i)->mapped,
-					  r->mapped[i]);
+		g->mapped += up ? count : -count;
+		if (!g->mapped && granule_in_use(r, i)) {
+			g->held = true;
+			hold(r);
+		}
+		publish(r, i);
 		at = next;
 	}
 }

@@ -18,7 +18,8 @@
  *                `offset` on. Every granule touched must be granted to the
  *                channel of this open file, which this process must have
  *                mapped, else EPERM; out of the heap: EINVAL. Counted in
- *                grant.mapped, in pages. Cannot be moved or grown. A forked
+ *                grant.mapped, in pages, and there not 0 as long as a pipe
+ *                or direct I/O holds one. May be moved, not grown. A forked
  *                child sees them as they were at the fork, privately.
  *
  * When a process has unmapped its channel and all of its extents (by munmap,

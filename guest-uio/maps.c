@@ -29,7 +29,7 @@ static vm_fault_t insert(struct region *r, struct vm_area_struct *vma,
 	unsigned long pfn = region_pfn(r, pgoff);
 	pfn_t devmap;
 
-	if (!r->paged)
+	if (!(vma->vm_flags & VM_MIXEDMAP))
 		return vmf_insert_pfn_prot(vma, address, pfn,
 					   writable ? vm_get_page_prot(vma->vm_flags) :
 						      vma->vm_page_prot);
@@ -87,11 +87,15 @@ static int access_region(struct region *r, struct vm_area_struct *vma,
 	return bytes;
 }
 
-/* How these mappings differ from a file's: no growing, and pages of a device. */
-static void set_flags(struct region *r, struct vm_area_struct *vma)
+/*
+ * How these mappings differ from a file's: no growing, and pages of a device.
+ * Only extents' pages may be used by the kernel beyond their mapping (clients.c
+ * waits for the end of that); a channel is its next client's at once.
+ */
+static void set_flags(struct vm_area_struct *vma, bool paged)
 {
 	vma->vm_flags |= VM_DONTEXPAND;
-	vma->vm_flags |= r->paged ? VM_MIXEDMAP : VM_PFNMAP | VM_IO;
+	vma->vm_flags |= paged ? VM_MIXEDMAP : VM_PFNMAP | VM_IO;
 }
 
 /* ---- map 0: the header (and map 3: the region) ---- */
@@ -128,7 +132,7 @@ static const struct vm_operations_struct header_ops = {
 static int map_window(struct region *r, struct vm_area_struct *vma)
 {
 	vma->vm_pgoff = 0;
-	set_flags(r, vma);
+	set_flags(vma, false);
 	vma->vm_private_data = r;
 	vma->vm_ops = &header_ops;
 	return 0;
@@ -210,7 +214,7 @@ static int map_channel(struct region *r, struct vm_area_struct *vma)
 		return PTR_ERR(c);
 	vma->vm_pgoff = PHYS_PFN(BARCUDA_CHANNELS_OFFSET +
 				 (u64)c->slot * BARCUDA_CHANNEL_SIZE);
-	set_flags(r, vma);
+	set_flags(vma, false);
 	vma->vm_flags |= VM_DONTCOPY; /* a forked child is no client */
 	vma->vm_private_data = c;
 	vma->vm_ops = &channel_ops;
@@ -330,7 +334,7 @@ static int map_extents(struct region *r, struct vm_area_struct *vma)
 		grants_count(r, vma, false);
 		return -EPERM;
 	}
-	set_flags(r, vma);
+	set_flags(vma, r->paged);
 	c->mappings++;
 	kref_get(&c->ref);
 	vma->vm_private_data = c;

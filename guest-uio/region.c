@@ -54,6 +54,7 @@ struct region *region_new(struct device *dev)
 	mutex_init(&r->lock);
 	INIT_LIST_HEAD(&r->nodes);
 	INIT_LIST_HEAD(&r->attached);
+	INIT_DELAYED_WORK(&r->look_again, grants_look_again);
 	r->dev = get_device(dev);
 	return r;
 }
@@ -78,7 +79,7 @@ static void region_free(struct work_struct *work)
 		vfree(r->memory);
 	release_bar(r);
 	put_device(r->dev);
-	kvfree(r->mapped);
+	kvfree(r->granules);
 	mutex_lock(&attached_lock);
 	list_del(&r->attached);
 	mutex_unlock(&attached_lock);
@@ -269,8 +270,9 @@ static int region_check_locked(struct region *r)
 		dev_err_ratelimited(r->dev, "the memory holds %s\n", fault);
 		return -ENXIO;
 	}
-	r->mapped = kvcalloc(h.granule_count, sizeof(u32), GFP_KERNEL);
-	if (!r->mapped)
+	r->granules = kvcalloc(h.granule_count, sizeof(*r->granules),
+			       GFP_KERNEL);
+	if (!r->granules)
 		return -ENOMEM;
 	r->header = h;
 	for (i = 0; i < h.granule_count; i++)

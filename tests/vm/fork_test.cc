@@ -198,6 +198,36 @@ TEST_F(Fork, AChildsMemoryIsCountedUntilItEnds) {
     EXPECT_EQ(observe(client->grant().mapped), granule);
 }
 
+// 2^32 pages, where the grant has 32 bits: the host must not take them for none.
+TEST_F(Fork, NoNumberOfMappingsLooksLikeNone) {
+    if (std::getenv("BARCUDA_TEST_COPIES")) GTEST_SKIP() << "takes long, and is the same without struct pages";
+    constexpr std::size_t copies = 1024, families = 512;
+    static_assert(copies * families * (BARCUDA_GRANULE / BARCUDA_PAGE) == std::size_t{1} << 32);
+    char* const far = static_cast<char*>(
+        mmap(nullptr, copies * BARCUDA_GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    for (std::size_t i = 1; i < copies; ++i) {
+        char* const to = far + i * BARCUDA_GRANULE;
+        ASSERT_EQ(mremap(memory, BARCUDA_GRANULE, BARCUDA_GRANULE, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+        ASSERT_EQ(client->map_at(memory, BARCUDA_GRANULE), 0);
+    }
+    Gate all, end;
+    const pid_t child = start_child([&] {
+        std::vector<pid_t> grandchildren;
+        for (std::size_t i = 2; i < families; ++i) grandchildren.push_back(start_child([&] { return end.wait(), 0; }));
+        all.open_for();
+        end.wait();
+        int bad = 0;
+        for (pid_t pid : grandchildren) bad |= pid < 0 || status_of(pid) != 0;
+        return bad;
+    });
+    all.wait();
+    EXPECT_EQ(observe(client->grant().mapped), ~0u);
+    end.open_for(families);
+    EXPECT_EQ(status_of(child), 0);
+    EXPECT_EQ(observe(client->grant().mapped), copies * (BARCUDA_GRANULE / BARCUDA_PAGE));
+    munmap(far, copies * BARCUDA_GRANULE);
+}
+
 TEST_F(Fork, AChildMayUnmapItAndMapOtherMemory) {
     EXPECT_EQ(in_child([&] {
                   munmap(memory, stub_granules * BARCUDA_GRANULE);

@@ -244,6 +244,27 @@ TEST_F(PagedMemory, IsReadAndWrittenThroughIoUring) {
     unlink("/dev/shm/ring");
 }
 
+// A granule is granted to another when nobody maps it; what the pipe holds would then be his.
+TEST_F(PagedMemory, CountsAsMappedAsLongAsAPipeHoldsAPageOfIt) {
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    char* const last = memory + BARCUDA_GRANULE - BARCUDA_PAGE;
+    std::strcpy(last, "ours");
+    iovec from{last, 5};
+    ASSERT_EQ(vmsplice(fds[1], &from, 1, 0), 5);
+    munmap(memory, stub_granules * BARCUDA_GRANULE);
+    EXPECT_EQ(observe(client.grant(0).mapped), 1u);
+    EXPECT_EQ(observe(client.grant(1).mapped), 0u) << "the pipe holds nothing of this one";
+    usleep(100000);
+    EXPECT_EQ(observe(client.grant(0).mapped), 1u);
+    char text[5] = "";
+    EXPECT_EQ(read(fds[0], text, 5), 5);
+    EXPECT_STREQ(text, "ours");
+    wait_until([&] { return observe(client.grant(0).mapped) == 0; });
+    close(fds[0]);
+    close(fds[1]);
+}
+
 TEST_F(PagedMemory, IsPopulatedAndLocked) {
     EXPECT_EQ(madvise(memory, BARCUDA_GRANULE, MADV_POPULATE_WRITE), 0) << strerror(errno);
     EXPECT_EQ(mlock(memory, BARCUDA_GRANULE), 0);

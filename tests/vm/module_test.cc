@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include <cstring>
 #include <memory>
@@ -132,6 +133,20 @@ TEST(Channel, IsRefusedPrivateOrPartialOrReadOnly) {
     EXPECT_EQ(map(read_only, map_channel, nullptr, BARCUDA_CHANNEL_SIZE, PROT_READ, MAP_SHARED), EACCES);
     close(fd);
     close(read_only);
+}
+
+TEST(Channel, CannotBeHeldByAPipeThatOutlivesIt) {
+    Client c;
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    for (char* p : {c.channel(), header().memory()}) {
+        EXPECT_NE(*reinterpret_cast<volatile char*>(p), 1) << "touched: its page is mapped";
+        iovec from{p, 1};
+        EXPECT_EQ(vmsplice(fds[1], &from, 1, SPLICE_F_NONBLOCK), -1);
+        EXPECT_EQ(errno, EFAULT);
+    }
+    close(fds[0]);
+    close(fds[1]);
 }
 
 TEST(Channel, IsClosedByItsLastUnmapAndThenReclaimed) {

@@ -1,6 +1,7 @@
 // unplug_test: the device may vanish under its users (PCI hot-unplug) and come back. Takes the device away for a
 // moment: run it after the others, as root, on a PCI device.
 #include <dirent.h>
+#include <sys/uio.h>
 
 #include <climits>
 #include <cstdlib>
@@ -119,6 +120,29 @@ TEST(Unplug, TheDeviceComesBackByItselfWhenItsLastUserHasEnded) {
                   return c.error() || c.map_extents() ? 1 : 0;
               }),
               0);
+}
+
+TEST(Unplug, APipeMayHoldPagesOfItLongerThanAnybodyElse) {
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    setenv("BARCUDA_TEST_DEVICE", pci_node().c_str(), 1);
+    const int held = in_child([&] {
+        Client c;
+        if (c.error() || c.map_extents()) return 1;
+        std::strcpy(c.address(), "there");
+        iovec from{c.address(), 6};
+        return vmsplice(fds[1], &from, 1, 0) == 6 ? 0 : errno;
+    });
+    if (held == EFAULT) GTEST_SKIP() << "this device's memory has no struct pages";
+    ASSERT_EQ(held, 0);
+    unplug();
+    ASSERT_TRUE(write_one("/sys/bus/pci/rescan"));
+    EXPECT_TRUE(pci_node().empty()) << "its memory is not free";
+    char text[6] = "";
+    EXPECT_EQ(in_child([&] { return read(fds[0], text, 6) == 6 && !std::strcmp(text, "there") ? 0 : 1; }), 0);
+    wait_until([] { return !pci_node().empty(); });
+    close(fds[0]);
+    close(fds[1]);
 }
 
 TEST(Unplug, TheDeviceThatComesBackHasFreeChannels) {
