@@ -47,8 +47,12 @@ bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
     return seen >= end;
 }
 
-// Where else pages of a run are mapped: visit(where, bytes, at), `at` of the run. Until it answers false. False: that
-// cannot be found out.
+int protection_of(const Mapping& m) noexcept {
+    return (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0) | (m.executable ? PROT_EXEC : 0);
+}
+
+// Where else pages of a run are mapped: visit(where, bytes, at, protection), `at` of the run. Until it answers false.
+// False: that cannot be found out.
 template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F visit) noexcept {
     Mapping own;
     if (Maps maps; !maps.find(run, own)) return false;
@@ -59,7 +63,8 @@ template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F vis
         if (!m.shared || m.inode != own.inode || m.device != own.device || in_region(at(m.begin), 1)) continue;
         const std::uint64_t first = m.offset > from ? m.offset : from, behind = m.offset + (m.end - m.begin);
         const std::uint64_t last = behind < to ? behind : to;
-        if (first < last && !visit(at(m.begin + (first - m.offset)), last - first, first - from)) break;
+        if (first < last && !visit(at(m.begin + (first - m.offset)), last - first, first - from, protection_of(m)))
+            break;
     }
     return true;
 }
@@ -68,25 +73,28 @@ template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F vis
 bool in_place(const Loan& loan) noexcept {
     const std::size_t bytes = loan.end - loan.begin;
     std::size_t there = 0;
-    elsewhere(loan.run, bytes, [&](std::byte* where, std::size_t n, std::size_t offset) {
+    elsewhere(loan.run, bytes, [&](std::byte* where, std::size_t n, std::size_t offset, int) {
         if (where == at(loan.begin + offset)) there += n;
         return true;
     });
     return there == bytes;
 }
 
-// Calls part(where, bytes, from) for one such place after another: each changes the list that is read. True when there
-// is none left.
+// Calls part(where, bytes, from) for one such place after another: each changes the list that is read. A program may
+// have protected its memory meanwhile: so it stays. True when there is none left.
 template <class F> bool each_place(const Loan& loan, F part) noexcept {
     for (;;) {
         std::byte* where = nullptr;
         std::size_t bytes = 0, offset = 0;
-        const bool known = elsewhere(loan.run, loan.end - loan.begin, [&](std::byte* p, std::size_t n, std::size_t o) {
-            where = p, bytes = n, offset = o;
+        int protection = 0;
+        const auto first = [&](std::byte* p, std::size_t n, std::size_t o, int allowed) {
+            where = p, bytes = n, offset = o, protection = allowed;
             return false;
-        });
+        };
+        const bool known = elsewhere(loan.run, loan.end - loan.begin, first);
         if (!known || !where) return known;
         if (!part(where, bytes, loan.run + offset)) return false;
+        if (protection != (PROT_READ | PROT_WRITE)) mprotect(where, bytes, protection);
     }
 }
 
@@ -109,6 +117,8 @@ std::byte* refused(Refusal why) noexcept {
 }
 
 }  // namespace
+
+std::atomic<bool> ever_lent{false};
 
 std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
     if (!active.load(std::memory_order_acquire)) return nullptr;  // no device, no reason
@@ -140,6 +150,7 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
         return refused(Refusal::no_faults);
     }
     loans.add({begin, end, run, 1});
+    ever_lent.store(true, std::memory_order_relaxed);
     statistics.lent.add(), statistics.lent_bytes.add(bytes);
     return run + (first - begin);
 }
@@ -151,6 +162,14 @@ void give_back(std::byte* p, std::size_t) noexcept {
     if (!--loans[i].users) ++unused;
     take_unused_back();
     unlock_loans();
+}
+
+bool lent(const void* p) noexcept {
+    lock_loans();
+    const auto begin = reinterpret_cast<std::uintptr_t>(p);
+    const bool is = loans.overlap(begin, begin + 1);
+    unlock_loans();
+    return is;
 }
 
 void part_loans(int file, void (*copy)(int, std::byte*, const std::byte*, std::size_t)) noexcept {

@@ -2,6 +2,7 @@
 // its address stay, but what stands behind the address is a run of pages that the device reaches. The run is mapped
 // twice: where the program's memory is (the CPU's way to it) and where it lies in the region (the device's).
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,11 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept;
 // As often as lend() succeeded. The last one makes the memory private again, and the run is free for others; if that is
 // not possible now, it will be tried again.
 void give_back(std::byte* p, std::size_t bytes) noexcept;
+
+// What lies at p is lent. libc's realloc must not make it longer: it would by mremap, and what then follows in the
+// region is others' memory.
+bool lent(const void* p) noexcept;
+[[gnu::visibility("hidden")]] extern std::atomic<bool> ever_lent;  // until then nothing is
 
 // For fork.cc. In a child that would share its parent's memory, each place where pages are lent becomes memory of its
 // own: copy(file, where, from, bytes). Then the loans are the parent's.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/loans.h"
 #include "guest-allocator/heap/thread_cache.h"
 #include "guest-allocator/sanitized.h"
 
@@ -114,7 +115,7 @@ void* everybodys(const char* name) {
     void* to = ordinary(bytes) ? nullptr
                : from          ? heap::region_alloc_to_grow(bytes)
                                : heap::region_alloc(bytes, 16, false);
-    if (!to && !from) return next_realloc(p, bytes);
+    if (!to && !from && !heap::lent(p)) return next_realloc(p, bytes);
     if (!to && !(to = next_malloc(bytes))) return nullptr;
     const std::size_t had = from ? heap::region_usable(p) : next_malloc_usable_size(p);
     std::memcpy(to, p, had < bytes ? had : bytes);
@@ -143,7 +144,8 @@ PUBLIC void* calloc(std::size_t count, std::size_t size) noexcept {
 
 PUBLIC void* realloc(void* p, std::size_t bytes) noexcept {
     if (!p) return malloc(bytes);
-    if (LIKELY(!ours(p) && ordinary(bytes))) return next_realloc(p, bytes);
+    if (LIKELY(!ours(p) && ordinary(bytes) && !heap::ever_lent.load(std::memory_order_relaxed)))
+        return next_realloc(p, bytes);
     return region_realloc(p, bytes);
 }
 

@@ -1,6 +1,7 @@
 // Registered memory outside the region becomes region memory in place: what the program sees of it (its contents, at
 // its address), what the device would (the same bytes, in the region), and when it becomes its own again.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -309,6 +310,61 @@ TEST_F(Loan, MemoryThatTheProgramMovesWhileItIsRegisteredBecomesItsOwnWhereItIs)
     mremap(q, 2 * page, 2 * page, MREMAP_MAYMOVE | MREMAP_FIXED, p + page);
     EXPECT_TRUE(filled(p, 4 * page, 4));
     munmap(p, 4 * page);
+}
+
+TEST_F(Loan, WhatTheProgramHasProtectedMeanwhileStaysSo) {
+    std::byte* const p = map(8 * page);
+    ASSERT_EQ(register_host(p, 8 * page, 0), Registration::done);
+    ASSERT_TRUE(reach(p, 8 * page));
+    fill(p, 8 * page, 1);
+    mprotect(p + 2 * page, page, PROT_READ);
+    mprotect(p + 4 * page, page, PROT_NONE);
+    const auto as_it_was = [&] {
+        const Mapping read_only = mapping(p + 2 * page), closed = mapping(p + 4 * page);
+        return mapping(p).writable && mapping(p + 3 * page).writable && mapping(p + 5 * page).writable &&
+               read_only.readable && !read_only.writable && !closed.readable && !closed.writable;
+    };
+    const pid_t child = fork();
+    if (!child) _exit(is_private(p) && as_it_was() && filled(p, 4 * page, 1) ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(unregister_host(p), Registration::done);
+    EXPECT_TRUE(is_private(p) && as_it_was());
+    mprotect(p + 4 * page, page, PROT_READ);
+    EXPECT_TRUE(filled(p, 8 * page, 1));
+    munmap(p, 8 * page);
+}
+
+TEST_F(Loan, ABlockThatGrowsWhileItIsRegisteredDoesNotGrowIntoItsNeighboursInTheRegion) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "malloc is the sanitizer's";
+#endif
+    mallopt(M_MMAP_THRESHOLD, 4 * page);
+    constexpr std::size_t before = 6 * page - 40, after = 12 * page;  // below the threshold: libc's
+    const auto alone = [](void* block) { return reinterpret_cast<std::uintptr_t>(block) % page == 16; };
+    std::vector<void*> others;  // until libc has no room among its blocks, and maps pages for one alone
+    while (others.size() < 1000 && (others.empty() || !alone(others.back()))) others.push_back(malloc(before));
+    auto* p = static_cast<std::byte*>(others.back());
+    others.pop_back();
+    ASSERT_TRUE(alone(p));
+    fill(p, before, 3);
+    ASSERT_EQ(register_host(p, before, 0), Registration::done);
+    ASSERT_TRUE(reach(p, before));
+    std::vector<std::byte*> neighbours;
+    for (int i = 0; i < 20; ++i) {
+        neighbours.push_back(static_cast<std::byte*>(pinned_alloc(page, 0)));
+        fill(neighbours.back(), page, 5);
+    }
+    const volatile auto was = reinterpret_cast<std::uintptr_t>(p);  // the compiler would warn
+    p = static_cast<std::byte*>(realloc(p, after));
+    EXPECT_TRUE(filled(p, before, 3));
+    fill(p, after, 7);
+    for (std::byte* neighbour : neighbours) EXPECT_TRUE(filled(neighbour, page, 5)), pinned_free(neighbour);
+    EXPECT_EQ(unregister_host(reinterpret_cast<void*>(was)), Registration::done);
+    EXPECT_TRUE(filled(p, after, 7));
+    free(p);
+    for (void* other : others) free(other);
 }
 
 TEST_F(Loan, AForkedChildHasItsOwnAndItsParentKeepsItsOwn) {
