@@ -267,15 +267,18 @@ void Bridge::worker_ended(Client& client) {
 void Bridge::answer_wish(Client& client) {
     Wish wish{};
     if (recv(client.worker.link, &wish, sizeof wish, MSG_DONTWAIT) != sizeof wish) return;
-    Granted answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY};
-    if (wish.what == Wish::grant) {
+    Granted answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY, wish.handle};
+    if (wish.what == Wish::share) {
+        if (shared_.offer(client.channel.index, wish.kind, answer.handle)) answer.error = CUDA_SUCCESS;
+    } else if (wish.what == Wish::find) {
+        answer.error = shared_.find(wish.kind, answer.handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    } else if (wish.what == Wish::grant) {
         Grants::Run run = grants_->grant(client.channel.index, wish.bytes);
         if (!run.bytes && drop_reserves()) run = grants_->grant(client.channel.index, wish.bytes);
-        if (run.bytes) answer = {run.offset, run.bytes, CUDA_SUCCESS};
+        if (run.bytes) answer = {run.offset, run.bytes, CUDA_SUCCESS, {}};
     } else {
-        answer = {0, 0,
-                  grants_->give_back(client.channel.index, {wish.offset, wish.bytes}) ? CUDA_SUCCESS
-                                                                                      : CUDA_ERROR_INVALID_VALUE};
+        const bool its_own = grants_->give_back(client.channel.index, {wish.offset, wish.bytes});
+        answer.error = its_own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     send(client.worker.link, &answer, sizeof answer, MSG_NOSIGNAL);
 }
@@ -287,6 +290,7 @@ void Bridge::reclaim(std::uint32_t slot) {
         region_.unmap_channel(client->channel);
         client.reset();
     }
+    shared_.forget(slot);
     const std::size_t granules = grants_->give_back_all(slot);
     if (Error e = region_.clean_channel(slot)) return spdlog::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];

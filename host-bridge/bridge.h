@@ -11,6 +11,7 @@
 #include "host-bridge/bell.h"
 #include "host-bridge/doorbell.h"
 #include "host-bridge/grants.h"
+#include "host-bridge/shared.h"
 #include "shm-device/region.h"
 
 namespace barcuda {
@@ -70,6 +71,7 @@ class Bridge {
     Doorbell doorbell_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
+    Shared shared_;
     std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
     std::vector<Worker> waiting_;                   // warm workers
 };

@@ -25,7 +25,9 @@
     X(cuLinkAddData_v2) X(cuLinkComplete) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)       \
     X(cuFuncGetName) X(cuKernelGetName) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemPoolDestroy) X(cuCtxGetDevice)\
     X(cuStreamSynchronize) X(cuEventSynchronize) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveClusters)    \
-    X(cuOccupancyMaxPotentialClusterSize) X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col)
+    X(cuOccupancyMaxPotentialClusterSize) X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col)     \
+    X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) X(cuIpcCloseMemHandle) X(cuIpcGetEventHandle)           \
+    X(cuIpcOpenEventHandle)
 // clang-format on
 
 namespace barcuda {
@@ -37,7 +39,8 @@ struct Driver {
 #undef X
     std::string library;  // where it was found; empty: it has not been opened
 
-    // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty: all is well.
+    // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty: all
+    // is well.
     std::string open(const std::string& name);
     std::string error_name(CUresult result) const;
 };

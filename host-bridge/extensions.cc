@@ -82,6 +82,17 @@ CUresult point(void** each, CUfunction function, const void* packed, std::size_t
     }
 }
 
+// A driver's handle for the bridge's token, or the other way round.
+template <class Outer> CUresult exchange(Outer& outer, CUresult (Granter::*how)(Shared::Kind, Shared::Handle&)) {
+    constexpr auto kind = std::is_same_v<Outer, CUipcMemHandle> ? Shared::Kind::memory : Shared::Kind::event;
+    Shared::Handle inner;
+    static_assert(sizeof inner == sizeof outer.reserved);
+    std::memcpy(inner.data(), outer.reserved, sizeof inner);
+    const CUresult r = (session().granter().*how)(kind, inner);
+    if (r == CUDA_SUCCESS) std::memcpy(outer.reserved, inner.data(), sizeof inner);
+    return r;
+}
+
 }  // namespace
 
 CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value) {
@@ -231,6 +242,31 @@ CUresult settle(CUstream stream) {
 CUresult settle_event(CUevent event) {
     const CUresult r = driver().cuEventQuery(event);
     return r == CUDA_SUCCESS ? driver().cuEventSynchronize(event) : r;
+}
+
+CUresult share_memory(CUipcMemHandle* token, CUdeviceptr address) {
+    if (!driver().cuIpcGetMemHandle) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult r = driver().cuIpcGetMemHandle(token, address); r != CUDA_SUCCESS) return r;
+    session().note_shared(address);
+    return exchange(*token, &Granter::share);
+}
+CUresult open_memory(CUdeviceptr* address, CUipcMemHandle token, unsigned flags) {
+    if (!driver().cuIpcOpenMemHandle_v2) return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = exchange(token, &Granter::find_shared);
+    if (r == CUDA_SUCCESS) r = driver().cuIpcOpenMemHandle_v2(address, token, flags);
+    if (r == CUDA_SUCCESS) session().note_opened(*address);
+    return r;
+}
+CUresult close_memory(CUdeviceptr address) { return session().close_when_idle(address); }
+CUresult share_event(CUipcEventHandle* token, CUevent event) {
+    if (!driver().cuIpcGetEventHandle) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUresult r = driver().cuIpcGetEventHandle(token, event);
+    return r == CUDA_SUCCESS ? exchange(*token, &Granter::share) : r;
+}
+CUresult open_event(CUevent* event, CUipcEventHandle token) {
+    if (!driver().cuIpcOpenEventHandle) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUresult r = exchange(token, &Granter::find_shared);
+    return r == CUDA_SUCCESS ? driver().cuIpcOpenEventHandle(event, token) : r;
 }
 
 CUresult allocate(CUdeviceptr* address, std::size_t bytes) { return session().allocate(*address, bytes); }

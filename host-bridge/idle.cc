@@ -53,7 +53,7 @@ CUresult Session::leave(const Leaving& l) {
         if (l.module) return driver_.cuModuleUnload(l.module);
         if (l.library) return driver_.cuLibraryUnload(l.library);
         if (l.pool) return driver_.cuMemPoolDestroy(l.pool);
-        return driver_.cuMemFree_v2(l.address);
+        return l.opened ? driver_.cuIpcCloseMemHandle(l.address) : driver_.cuMemFree_v2(l.address);
     }
     if (!extents_.unmap(driver_, l.offset, l.bytes)) return CUDA_ERROR_INVALID_VALUE;
     granter_.give_back(l.offset, l.bytes);
@@ -117,6 +117,21 @@ CUresult Session::give_back_when_idle(std::uint64_t offset, std::uint64_t bytes)
     if (std::ranges::any_of(leaving_, [&](const Leaving& o) { return o.bytes && o.offset == offset; }))
         return CUDA_ERROR_INVALID_VALUE;  // twice
     return leave_when_idle({0, nullptr, offset, bytes});
+}
+
+// What the worker may say at once, so that the guest hears it.
+CUresult Session::close_when_idle(CUdeviceptr address) {
+    const auto known = opened_.find(address);
+    if (known == opened_.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (--known->second == 0) opened_.erase(known);
+    Leaving l{address, current_, 0, 0};
+    l.opened = true;
+    return leave_when_idle(l);
+}
+
+void Session::note_shared(CUdeviceptr address) {
+    CUdeviceptr base = 0;
+    if (driver_.cuMemGetAddressRange_v2(&base, nullptr, address) == CUDA_SUCCESS) allocated_.erase(base);
 }
 
 bool Session::tidy(bool wait) {

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "host-bridge/shared.h"
+
 namespace barcuda {
 
 struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
@@ -21,12 +23,15 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
 };
 
 struct Wish {  // worker -> bridge
-    enum What : std::uint64_t { grant, give_back } what;
+    enum What : std::uint64_t { grant, give_back, share, find } what;
     std::uint64_t offset, bytes;
+    Shared::Kind kind{};      // share, find
+    Shared::Handle handle{};  // share: the driver's; find: a token
 };
 struct Granted {  // bridge -> worker, for each wish
     std::uint64_t offset, bytes;
-    std::int64_t error;  // CUresult
+    std::int64_t error;       // CUresult
+    Shared::Handle handle{};  // share: the token; find: the driver's
 };
 
 // In a file in memory that both hold: it says what a worker was about when it died, however it died.

@@ -19,14 +19,18 @@
 #include "host-bridge/handles.h"
 #include "host-bridge/launches.h"
 #include "host-bridge/libraries.h"
+#include "host-bridge/shared.h"
 
 namespace barcuda {
 
-// Who grants heap memory: the bridge, over a socket (worker.cc); a test, in memory.
+// Who grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in memory.
 struct Granter {
     virtual ~Granter() = default;
     virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
     virtual void give_back(std::uint64_t offset, std::uint64_t bytes) = 0;
+    // A token for a driver's handle, and the way back.
+    virtual CUresult share(Shared::Kind kind, Shared::Handle& handle) = 0;
+    virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) = 0;
 };
 
 class Session {
@@ -124,6 +128,9 @@ class Session {
     CUresult unload_when_idle(CUmodule module, CUlibrary library);  // one of the two
     CUresult destroy_when_idle(CUmemoryPool pool);
     CUresult give_back_when_idle(std::uint64_t offset, std::uint64_t bytes);
+    CUresult close_when_idle(CUdeviceptr opened);
+    void note_opened(CUdeviceptr address) { ++opened_[address]; }
+    void note_shared(CUdeviceptr address);  // once it is freed, it is nobody's to have again
     bool untidy() const { return !leaving_.empty(); }
     // Gives back what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if
     // that was anything.
@@ -167,6 +174,7 @@ class Session {
         CUlibrary library = nullptr;
         CUmemoryPool pool = nullptr;
         std::uint64_t size = 0;  // of memory that may be had again, as it was asked for
+        bool opened = false;     // another process's memory
     };
     CUresult leave_when_idle(const Leaving& l);
     void forget_memory(CUcontext context);  // it is gone, and its memory with it
@@ -196,6 +204,7 @@ class Session {
         CUcontext context;
     };
     std::unordered_map<CUdeviceptr, Allocated> allocated_;  // by cuMemAlloc
+    std::map<CUdeviceptr, unsigned> opened_;                // another process's memory, and how often it was opened
     bool worked_ = false;                                   // since the GPU was last seen idle
     std::set<std::uint64_t> objects_;
     std::map<CUlinkState, Link> links_;

@@ -39,9 +39,18 @@ class BridgeGranter : public Granter {
         return static_cast<CUresult>(answer.error);
     }
     void give_back(std::uint64_t offset, std::uint64_t bytes) override { ask({Wish::give_back, offset, bytes}); }
+    CUresult share(Shared::Kind kind, Shared::Handle& handle) override { return ask_for(Wish::share, kind, handle); }
+    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) override {
+        return ask_for(Wish::find, kind, handle);
+    }
 
   private:
     Preparation prepared_;
+    static CUresult ask_for(Wish::What what, Shared::Kind kind, Shared::Handle& handle) {
+        const Granted answer = ask({what, 0, 0, kind, handle});
+        handle = answer.handle;
+        return static_cast<CUresult>(answer.error);
+    }
     static Granted ask(const Wish& wish) {
         Granted answer{};
         if (send(link_fd, &wish, sizeof wish, MSG_NOSIGNAL) != sizeof wish ||

@@ -220,6 +220,11 @@
     X(encode_im2col,                                  call, out, in)                                   \
     X(settle,                                         call, use)                                       \
     X(settle_event,                                   call, use)                                       \
+    X(share_memory,                                   call, out, device_word<1>)                       \
+    X(open_memory,                                    call, out, in, in)                               \
+    X(close_memory,                                   call, freed)                                     \
+    X(share_event,                                    call, out, use)                                  \
+    X(open_event,                                     call, make, in)                                  \
     X(allocate,                                       call, out, in)                                   \
     X(free_idle,                                      post, freed)                                     \
     X(unload_module,                                  call, drop)                                      \

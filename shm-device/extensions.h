@@ -51,6 +51,14 @@ struct FunctionInfo {  // what the guest needs to pack a launch and to refuse a 
 CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
 CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint64_t offset, std::uint64_t value);
 
+// cuIpc*: what a process shows to others of its region. The driver's own handle stays with the bridge; programs pass on a
+// token for it, which nobody can guess.
+CUresult share_memory(CUipcMemHandle* token, CUdeviceptr address);
+CUresult open_memory(CUdeviceptr* address, CUipcMemHandle token, unsigned flags);
+CUresult close_memory(CUdeviceptr address);
+CUresult share_event(CUipcEventHandle* token, CUevent event);
+CUresult open_event(CUevent* event, CUipcEventHandle token);
+
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes);
 // The same, answered: a launch that the driver may refuse.
 CUresult try_launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes);

@@ -1,6 +1,8 @@
-// event.cc: events. A record is posted as the driver's own record (for its time) and a fence that the GPU writes behind
-// it: query and synchronize look at the fence. An event that is recorded again in another queue takes another fence: on
-// two streams the later record can be done first, and the older one's value must not come over its own.
+// event.cc: events, and those that processes share. A record is posted as the driver's own record (for its time) and a
+// fence that the GPU writes behind it: query and synchronize look at the fence. An event that is recorded again in
+// another queue takes another fence: on two streams the later record can be done first, and the older one's value must
+// not come over its own.
+#include <chrono>
 #include <thread>
 
 #include "guest-allocator/command.h"
@@ -16,7 +18,12 @@ namespace {
 
 struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
-    std::atomic<bool> in_graph;  // last recorded by a graph: the worker is asked instead
+    std::atomic<bool> in_graph;  // last recorded by a graph: likewise
+    std::atomic<bool> shared;    // other processes record it: likewise
+    const Fence* own_fence() const {
+        const bool others = in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
+        return others ? nullptr : fence.load(std::memory_order_acquire);
+    }
 };
 IdTable<Event> events;
 
@@ -43,9 +50,26 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
     }
     e->in_graph.store(false, std::memory_order_relaxed);
+    if (e->shared.load(std::memory_order_relaxed)) {
+        const CUresult r = command<Op::cuEventRecordWithFlags>(event, stream, flags);
+        if (r != CUDA_SUCCESS) return r;
+        // When this call has returned, the program may tell another process: the record must be the driver's by then.
+        const CUresult now = command<Op::cuEventQuery>(event);
+        return now == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : now;
+    }
     std::uint64_t value = 0;
     const Fence* f = ask(*e, stream, value);
     return command<Op::record_event>(event, stream, flags, f ? Client::current()->offset_of(f->word) : 0, value);
+}
+
+// A new event, of an id that others may have had: what those recorded is not this one's business.
+CUresult begin(CUevent event, bool shared) {
+    Event* e = events.of(event);
+    if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
+    e->in_graph.store(false, std::memory_order_relaxed);
+    e->shared.store(shared, std::memory_order_relaxed);
+    if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
+    return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -60,13 +84,19 @@ using namespace barcuda;
 
 CU cuEventCreate(CUevent* event, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (CUresult r = command<Op::cuEventCreate>(event, flags); r != CUDA_SUCCESS) return r;
-    Event* e = events.of(*event);
-    if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
-    e->in_graph.store(false, std::memory_order_relaxed);
-    // What an earlier event of this id recorded is not this one's business.
-    if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
-    return CUDA_SUCCESS;
+    const CUresult r = command<Op::cuEventCreate>(event, flags);
+    return r == CUDA_SUCCESS ? begin(*event, flags & CU_EVENT_INTERPROCESS) : r;
+}
+
+CU cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
+    return handle ? command<Op::share_event>(handle, event) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CU cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!event) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult r = command<Op::open_event>(event, handle);
+    return r == CUDA_SUCCESS ? begin(*event, true) : r;
 }
 
 CU cuEventDestroy_v2(CUevent event) {
@@ -85,9 +115,8 @@ CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
-    Event* e = events.of(event);
-    const Fence* f = e->fence.load(std::memory_order_acquire);
-    if (!f || e->in_graph.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
+    const Fence* f = events.of(event)->own_fence();
+    if (!f) return command<Op::cuEventQuery>(event);
     if (f->pending()) {
         const CUresult ended = client->ended();
         return ended == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : ended;
@@ -99,11 +128,14 @@ CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
     Event* e = events.of(event);
-    const Fence* f = e->fence.load(std::memory_order_acquire);
-    if (!f || e->in_graph.load(std::memory_order_relaxed)) {
-        CUresult r = CUDA_ERROR_NOT_READY;
-        while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuEventQuery>(event), std::this_thread::yield();
-        return r;
+    const Fence* f = e->own_fence();
+    if (!f) {
+        for (unsigned asked = 0;; ++asked) {
+            const CUresult r = command<Op::cuEventQuery>(event);
+            if (r != CUDA_ERROR_NOT_READY) return r;
+            if (asked < 1000) std::this_thread::yield();
+            else std::this_thread::sleep_for(std::chrono::microseconds(100));  // another process may take its time
+        }
     }
     const std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
     if (CUresult r = wait_until(*f->word, asked); r != CUDA_SUCCESS) return r;

@@ -125,6 +125,25 @@ CU cuMemFree_v2(CUdeviceptr p) {
     return waited == CUDA_SUCCESS ? freed : waited;
 }
 
+// ---- other processes' memory: what passes between programs is the bridge's token for the driver's handle
+
+CU cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr p) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    return handle && is_device(p) ? command<Op::share_memory>(handle, p) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CU cuIpcOpenMemHandle_v2(CUdeviceptr* p, CUipcMemHandle handle, unsigned flags) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    return p ? command<Op::open_memory>(p, handle, flags) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CU cuIpcCloseMemHandle(CUdeviceptr p) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult waited = let_go(), closed = command<Op::close_memory>(p);
+    return waited == CUDA_SUCCESS ? closed : waited;
+}
+
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY

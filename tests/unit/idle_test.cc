@@ -1,6 +1,7 @@
 // idle_test: what a session puts off until the GPU is idle, and whose freed memory is had again.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "host-bridge/session.h"
@@ -13,7 +14,7 @@ namespace {
 struct Told {
     bool busy = false;
     CUdeviceptr next = 0x1000;
-    std::vector<CUdeviceptr> freed;
+    std::vector<CUdeviceptr> freed, closed;
     CUcontext current = nullptr;
     CUmemoryPool used = nullptr;
     unsigned pools_destroyed = 0;
@@ -31,6 +32,17 @@ Driver driver() {
     d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice) { return *p = always, CUDA_SUCCESS; };
     d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice) { return *p = told->used, CUDA_SUCCESS; };
     d.cuDeviceSetMemPool = [](CUdevice, CUmemoryPool p) { return told->used = p, CUDA_SUCCESS; };
+    d.cuMemGetAddressRange_v2 = [](CUdeviceptr* base, std::size_t*, CUdeviceptr p) {
+        return *base = p & ~CUdeviceptr{0xfff}, CUDA_SUCCESS;
+    };
+    d.cuIpcGetMemHandle = [](CUipcMemHandle* handle, CUdeviceptr p) {
+        *handle = {};
+        return std::memcpy(handle->reserved, &p, sizeof p), CUDA_SUCCESS;
+    };
+    d.cuIpcOpenMemHandle_v2 = [](CUdeviceptr* p, CUipcMemHandle handle, unsigned) {
+        return std::memcpy(p, handle.reserved, sizeof *p), CUDA_SUCCESS;
+    };
+    d.cuIpcCloseMemHandle = [](CUdeviceptr p) { return told->closed.push_back(p), CUDA_SUCCESS; };
     d.cuMemPoolDestroy = [](CUmemoryPool) { return ++told->pools_destroyed, CUDA_SUCCESS; };
     return d;
 }
@@ -87,6 +99,41 @@ TEST_F(IdleTest, NorIsItInItsOwnAfterThat) {  // the guest has waited for the ot
     session.context_ready(one);
     EXPECT_NE(allocate(4096), p);
 }
+TEST_F(IdleTest, NorIsMemoryThatWasShownToOthers) {
+    const SessionScope scope(session);
+    const CUdeviceptr p = allocate(4096);
+    CUipcMemHandle token;
+    ASSERT_EQ(ext::share_memory(&token, p + 256), CUDA_SUCCESS);
+    session.free_when_idle(p);
+    EXPECT_EQ(all.freed, std::vector{p});
+}
+
+TEST_F(IdleTest, WhatGoesToOthersIsATokenAndNotTheDriversHandle) {
+    const SessionScope scope(session);
+    CUipcMemHandle token, drivers{};
+    const CUdeviceptr p = allocate(4096);
+    std::memcpy(drivers.reserved, &p, sizeof p);
+    ASSERT_EQ(ext::share_memory(&token, p), CUDA_SUCCESS);
+    EXPECT_NE(std::memcmp(&token, &drivers, sizeof token), 0);
+    CUdeviceptr opened = 0;
+    EXPECT_EQ(ext::open_memory(&opened, drivers, 0), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(ext::open_memory(&opened, token, 0), CUDA_SUCCESS);
+    EXPECT_EQ(opened, p);
+}
+
+TEST_F(IdleTest, OthersMemoryIsClosedWhenTheGpuIsIdleAsOftenAsItWasOpened) {
+    session.note_opened(0x9000), session.note_opened(0x9000);
+    busy();
+    EXPECT_EQ(session.close_when_idle(0x9000), CUDA_SUCCESS);
+    EXPECT_EQ(session.close_when_idle(0x9000), CUDA_SUCCESS);
+    EXPECT_EQ(session.close_when_idle(0x9000), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(all.closed.size(), 0u);
+    all.busy = false;
+    session.tidy();
+    EXPECT_EQ(all.closed, (std::vector<CUdeviceptr>{0x9000, 0x9000}));
+    EXPECT_EQ(all.freed.size(), 0u);
+}
+
 TEST_F(IdleTest, MuchMemoryGoesAtOnce) {
     const CUdeviceptr small = allocate(MiB), large = allocate(256 * MiB);
     session.free_when_idle(small);

@@ -1,6 +1,7 @@
 // event_calls.cc: cuEvent* and cuStreamWaitEvent. An event's record is a mark in its stream; the time is taken when the
 // stream reaches it.
 #include <chrono>
+#include <thread>
 
 #include "host-bridge/soft-gpu/driver/capture.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
@@ -8,9 +9,28 @@
 
 namespace barcuda::soft::driver {
 
-void EventRecord::run(Context&) { record->nanoseconds = std::chrono::steady_clock::now().time_since_epoch().count(); }
+void EventRecord::run(Context&) {
+    record->nanoseconds = std::chrono::steady_clock::now().time_since_epoch().count();
+    if (event->shared) event->shared->reach(number ? number : event->shared->ask());
+}
 
-void EventWait::run(Context&) {
+namespace {
+
+// The thread of a stream waits for another process.
+void wait_for(const SharedEvent& event, std::uint64_t number, const Context& context) {
+    while (!event.reached(number) && context.fault() == CUDA_SUCCESS)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+bool reached(const Event& event, const std::shared_ptr<Event::Record>& last) {
+    if (event.shared) return event.shared->reached(event.shared->asked());
+    return !last || last->mark.done();
+}
+
+}  // namespace
+
+void EventWait::run(Context& context) {
+    if (event->shared) return wait_for(*event->shared, event->shared->asked(), context);
     if (const auto record = event->last()) record->mark.wait();
 }
 
@@ -25,6 +45,7 @@ void record(CUevent handle, CUstream stream_handle, unsigned flags) {
     auto operation = std::make_shared<EventRecord>();
     operation->event = event;
     auto fresh = operation->record = std::make_shared<Event::Record>();
+    if (event->shared) operation->number = event->shared->ask();
     const Mark mark = stream->context().post(*stream, std::move(operation));
     if (!mark.stream) return;  // became a graph's node
     std::lock_guard lock(event->mutex);
@@ -43,7 +64,9 @@ CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
         constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
         require(phEvent && (Flags & ~known) == 0);
         require(!(Flags & CU_EVENT_INTERPROCESS) || (Flags & CU_EVENT_DISABLE_TIMING));
-        *phEvent = Driver::get().events.add(std::make_shared<Event>(current_context(), Flags));
+        auto event = std::make_shared<Event>(current_context(), Flags);
+        if (Flags & CU_EVENT_INTERPROCESS) event->shared = SharedEvent::make();
+        *phEvent = Driver::get().events.add(std::move(event));
     });
 }
 
@@ -62,8 +85,7 @@ CUresult cuEventQuery(CUevent hEvent) {
     return api([&] {
         const auto event = Driver::get().events.find(hEvent);
         refuse_captured(*event);
-        const auto last = event->last();
-        const bool done = !last || last->mark.done();
+        const bool done = reached(*event, event->last());
         event->context->check();
         return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     });
@@ -73,7 +95,8 @@ CUresult cuEventSynchronize(CUevent hEvent) {
     return api([&] {
         const auto event = Driver::get().events.find(hEvent);
         refuse_captured(*event);
-        if (const auto last = event->last()) last->mark.wait();
+        if (event->shared) wait_for(*event->shared, event->shared->asked(), *event->context);
+        else if (const auto last = event->last()) last->mark.wait();
         event->context->check();
     });
 }
@@ -101,6 +124,14 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
         const auto stream = stream_of(hStream);
         const auto event = Driver::get().events.find(hEvent);
         if (wait_in_capture(*stream, event, Flags)) return;
+        if (event->shared) {
+            const std::uint64_t number = event->shared->asked();
+            if (event->shared->reached(number)) return;
+            stream->context().post(*stream, std::make_shared<Action>([event, number](Context& context) {
+                wait_for(*event->shared, number, context);
+            }));
+            return;
+        }
         const auto last = event->last();
         if (!last || last->mark.done()) return;
         // Nothing to run: the marks before it are all that it is.

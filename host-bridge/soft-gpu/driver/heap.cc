@@ -1,8 +1,9 @@
-// heap.cc: the window is mapped once, without a promise of memory (MAP_NORESERVE): the system gives pages when they are
-// touched, so a device of 4 GiB costs nothing until it is used.
+// heap.cc: the window is a file in memory, mapped once: the system gives pages when they are touched, so a device of 4
+// GiB costs nothing until it is used.
 #include "host-bridge/soft-gpu/driver/heap.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 
@@ -17,8 +18,10 @@ constexpr std::size_t worth_giving_back = 64 << 10;
 }  // namespace
 
 Heap::Heap(std::uintptr_t hint, std::size_t size) : size_((size + page - 1) / page * page) {
-    void* const at = mmap(reinterpret_cast<void*>(hint), size_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    file_ = memfd_create("barcuda-device-memory", MFD_CLOEXEC);
+    if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size_)) != 0)
+        fail(CUDA_ERROR_OUT_OF_MEMORY, "no file in memory for the device's memory");
+    void* const at = mmap(reinterpret_cast<void*>(hint), size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     if (at == MAP_FAILED) fail(CUDA_ERROR_OUT_OF_MEMORY, "no address space for the device's memory");
     // A forked child has no device: it need not pay for a copy of its memory.
     madvise(at, size_, MADV_DONTFORK);
@@ -26,7 +29,10 @@ Heap::Heap(std::uintptr_t hint, std::size_t size) : size_((size + page - 1) / pa
     holes_[base_] = size_;
 }
 
-Heap::~Heap() { munmap(reinterpret_cast<void*>(base_), size_); }
+Heap::~Heap() {
+    munmap(reinterpret_cast<void*>(base_), size_);
+    close(file_);
+}
 
 std::uintptr_t Heap::allocate(std::size_t size, std::size_t alignment) {
     if (size == 0 || size > size_) return 0;
@@ -49,7 +55,7 @@ void Heap::release(std::uintptr_t address, std::size_t size) {
     size = rounded(size);
     if (size >= worth_giving_back) {  // whole pages inside the range only: its neighbours share the outer ones
         const std::uintptr_t first = (address + page - 1) & ~(page - 1), last = (address + size) & ~(page - 1);
-        madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+        madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE);
     }
     std::lock_guard lock(mutex_);
     auto next = holes_.upper_bound(address);

@@ -22,6 +22,7 @@ class Heap {
     bool contains(std::uintptr_t address) const { return address - base_ < size_; }
     std::uintptr_t base() const { return base_; }
     std::size_t size() const { return size_; }
+    int file() const { return file_; }  // the whole window, from its start
 
     // As on hardware: what cudaMalloc's alignment promises to textures and vector loads.
     static constexpr std::size_t granule = 256;
@@ -31,6 +32,7 @@ class Heap {
     std::mutex mutex_;
     std::uintptr_t base_ = 0;
     std::size_t size_ = 0;
+    int file_ = -1;
     std::map<std::uintptr_t, std::size_t> holes_;  // by address; neighbours are always merged
 };
 

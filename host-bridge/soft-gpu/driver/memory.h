@@ -1,6 +1,6 @@
 // memory.h: what a pointer is. Every range that kernels may touch is an allocation: device memory in the heap's window,
 // pinned host memory, the program's own memory once it is registered, managed memory, mapped physical memory, a
-// module's variables. They never overlap. Device memory is counted against the device's size.
+// module's variables, another process's memory. They never overlap. Device memory is counted against the device's size.
 #pragma once
 #include <atomic>
 #include <map>
@@ -29,8 +29,19 @@ struct Physical {
     class Memory* counted = nullptr;
 };
 
+// Another process's memory, mapped here (ipc_calls.cc).
+struct Opened {
+    Opened(void* pages, std::size_t length, std::uintptr_t address) : pages(pages), length(length), address(address) {}
+    ~Opened();
+    Opened(const Opened&) = delete;
+    void* const pages;
+    const std::size_t length;
+    const std::uintptr_t address;  // of the allocation, in them
+    std::atomic<int> times{1};     // that it was opened and not closed
+};
+
 struct Allocation {
-    enum class Kind { device, managed, host, registered, mapped, global };
+    enum class Kind { device, managed, host, registered, mapped, global, opened };
     std::uintptr_t base = 0;
     std::size_t size = 0;
     Kind kind = Kind::device;
@@ -44,9 +55,11 @@ struct Allocation {
     std::weak_ptr<GraphMemory> graph{};    // of a graph's allocation node
     std::shared_ptr<Physical> physical{};  // of mapped memory
     std::size_t offset = 0;                // in it
+    std::shared_ptr<Opened> opened{};
 
-    bool on_device() const { return kind == Kind::device || kind == Kind::mapped || kind == Kind::global; }
+    bool on_device() const { return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened; }
     bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
+    bool legacy_ipc() const { return kind == Kind::device && !pool && graph.expired(); }  // cuIpcGetMemHandle takes it
     bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
 };
 

@@ -195,7 +195,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
             put<bool>(data, found->kind == Kind::managed || (found->kind == Kind::global && found->flags != 0));
             break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, 0); break;
-        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put<bool>(data, false); break;
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put<bool>(data, found->legacy_ipc()); break;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(data, found->base); break;
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(data, found->size); break;
         case CU_POINTER_ATTRIBUTE_MAPPED: put<bool>(data, found->accessible); break;

@@ -30,6 +30,7 @@ struct HostCall final : OperationOf<HostCall, CU_GRAPH_NODE_TYPE_HOST> {
 struct EventRecord final : OperationOf<EventRecord, CU_GRAPH_NODE_TYPE_EVENT_RECORD> {
     std::shared_ptr<Event> event;
     std::shared_ptr<Event::Record> record;  // filled by the run; of a graph node: made anew for each launch
+    std::uint64_t number = 0;               // of a shared event's record; 0: the run asks for one
     void run(Context&) override;
     bool runs_after_fault() const override { return true; }
 };

@@ -2,6 +2,8 @@
 // wait for marks of other streams first. A mark is a place in a stream's order, always an earlier one in the order of
 // the calls, so that waits never form a circle. Events are marks with a time.
 #pragma once
+#include <sys/types.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -70,6 +72,30 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool busy_ = false, threaded_ = false;
 };
 
+// The state of an event that several processes know (ipc_calls.cc).
+class SharedEvent {
+  public:
+    explicit SharedEvent(int file);  // owned from here on; throws CUDA_ERROR_OUT_OF_MEMORY
+    ~SharedEvent();
+    SharedEvent(const SharedEvent&) = delete;
+    static std::shared_ptr<SharedEvent> make();
+
+    std::uint64_t ask();  // a record of this process: its number
+    void reach(std::uint64_t number);
+    std::uint64_t asked() const { return page_->asked.load(std::memory_order_acquire); }
+    bool reached(std::uint64_t number) const;  // or nobody is left who could
+    const int file;
+    static constexpr std::size_t bytes = 4096;
+
+  private:
+    struct Page {
+        std::atomic<std::uint64_t> asked, reached;
+        std::atomic<pid_t> recorder;  // of the last record
+    };
+    static_assert(sizeof(Page) <= bytes);
+    Page* page_ = nullptr;
+};
+
 class Event {
   public:
     // One cuEventRecord: later waits mean the one that was the last when they were called.
@@ -80,6 +106,7 @@ class Event {
     Event(std::shared_ptr<Context> context, unsigned flags) : context(std::move(context)), flags(flags) {}
     const std::shared_ptr<Context> context;
     const unsigned flags;
+    std::shared_ptr<SharedEvent> shared{};  // CU_EVENT_INTERPROCESS: its records count, not the ones here
 
     std::mutex mutex;
     std::shared_ptr<Record> record;  // none: never recorded, which counts as reached

@@ -135,6 +135,13 @@ struct Ground : Granter {
     ~Ground() override;
     CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
     void give_back(std::uint64_t, std::uint64_t) override {}
+    CUresult share(Shared::Kind kind, Shared::Handle& handle) override {
+        return shared.offer(0, kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) override {
+        return shared.find(kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    }
+    Shared shared;
 };
 
 }  // namespace barcuda::fake
