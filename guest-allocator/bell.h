@@ -11,8 +11,8 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
+#include "guest-allocator/mutex.h"
 #include "shm-device/region.h"
 
 namespace barcuda {
@@ -38,7 +38,7 @@ class Bell {
     const Region* region_ = nullptr;
     Channel channel_;
     barcuda_bell kind_ = BARCUDA_BELL_NONE;
-    std::mutex listening_;                 // held by the thread that waits for the interrupt
+    Mutex listening_;                      // held by the thread that waits for the interrupt
     std::atomic<std::uint32_t> heard_{0};  // interrupts: what the other threads sleep on
 };
 

@@ -18,26 +18,28 @@
 namespace barcuda {
 namespace {
 
-std::mutex connecting;
+Mutex connecting;
 bool tried = false;
 Error reason;
-std::atomic<bool> forked{false};
+std::atomic<bool> opening{false};  // or it has been opened
 
 // Ids that live: a bit each. Handles that the host gave (from `given` on) are not among them.
 constexpr std::uint64_t most_ids = 1u << 22, given = 1ull << 31;
 std::atomic<std::uint64_t> live[most_ids / 64];
 
-void in_forked_child() { forked.store(true, std::memory_order_relaxed); }
+// Half a connection is the parent's as well.
+void in_forked_child() {
+    if (opening.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+}
 
 }  // namespace
 
 std::atomic<Client*> Client::ready_{nullptr};
 
-bool forked_after_connection() noexcept { return forked.load(std::memory_order_relaxed); }
-
 const Error& Client::why() noexcept { return reason; }
 
 Client* Client::get() noexcept {
+    if (forked_after_connection()) return nullptr;
     if (Client* c = current()) return c;
     heap::Inside guard;  // what connecting allocates is ordinary memory
     std::lock_guard lock(connecting);
@@ -46,9 +48,10 @@ Client* Client::get() noexcept {
     alignas(
         Client) static char room[sizeof(Client)];  // never destroyed: the program's own destructors may still need it
     Client* c = new (room) Client;
-    reason = c->connect();
-    if (reason) return nullptr;
     pthread_atfork(nullptr, nullptr, in_forked_child);
+    opening.store(true, std::memory_order_relaxed);
+    reason = c->connect();
+    if (reason) return opening.store(false, std::memory_order_relaxed), nullptr;
     ready_.store(c, std::memory_order_release);
     return c;
 }
@@ -79,6 +82,7 @@ void Client::complain(const char* text) noexcept {
 }
 
 CUresult Client::ended() noexcept {
+    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;  // what is waited for here comes to the parent
     barcuda_status& s = status();
     if (observe(s.state) <= BARCUDA_STATE_READY) return CUDA_SUCCESS;
     char message[sizeof s.message];
@@ -229,9 +233,6 @@ std::byte* Client::alias(heap::Extent part) noexcept {
     return static_cast<std::byte*>(at);
 }
 
-heap::ExtentSource* heap::connect() noexcept {
-    Client* c = Client::get();
-    return c && !forked_after_connection() ? c : nullptr;
-}
+heap::ExtentSource* heap::connect() noexcept { return Client::get(); }
 
 }  // namespace barcuda

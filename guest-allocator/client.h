@@ -4,12 +4,12 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <mutex>
 
 #include "guest-allocator/bell.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/extents.h"
 #include "guest-allocator/heap/heap.h"
+#include "guest-allocator/mutex.h"
 #include "guest-allocator/queue.h"
 #include "shm-device/region.h"
 
@@ -17,7 +17,8 @@ namespace barcuda {
 
 class Client final : public heap::ExtentSource {
   public:
-    // The connection; made by the first caller. Null if there is none: why() says so.
+    // The connection; made by the first caller. Null if there is none (why() says so), or it
+    // is the parent's.
     static Client* get() noexcept;
     static const Error& why() noexcept;
     // The connection if it has been made already.
@@ -79,13 +80,10 @@ class Client final : public heap::ExtentSource {
     std::atomic<Due*> due_{nullptr};
     std::atomic<std::uint64_t> failures_seen_{0};
     std::atomic_flag complained_;
-    std::mutex ids_mutex_;
+    Mutex ids_mutex_;
     std::uint32_t* free_ids_ = nullptr;  // a stack
     std::size_t free_count_ = 0, free_room_ = 0;
     std::uint64_t next_id_ = 0x10;
 };
-
-// True in a child that was forked after the connection: CUDA does not work there, as it does not natively.
-bool forked_after_connection() noexcept;
 
 }  // namespace barcuda

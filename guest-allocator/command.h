@@ -72,7 +72,7 @@ template <Op op> class Call {
 template <Op op, class... Given> CUresult command(Given... given) noexcept {
     const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
     Client* client = Client::get();
-    if (!client || forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     Call<op> call(given...);
     if (CUresult r = call.send(*client); r != CUDA_SUCCESS) return r;
     return call.receive(*client, RowOf<op>::how == How::post ? CUDA_SUCCESS : call.await(*client));

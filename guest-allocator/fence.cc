@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <deque>
-#include <mutex>
 #include <thread>
 
 #include "guest-allocator/command.h"
@@ -12,6 +11,7 @@
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/id_table.h"
+#include "guest-allocator/mutex.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
@@ -86,7 +86,7 @@ class OneWait {
 // Fences lie in the heap's staging memory, 512 to a page. Those that were left may still be pending: the oldest is
 // asked.
 struct Pool {
-    std::mutex mutex;
+    Mutex mutex;
     std::deque<Fence> all;
     std::deque<Fence*> left;
     unsigned long long* page = nullptr;

@@ -50,7 +50,7 @@ void Queue::reap() noexcept {
         tail_ = ends_[++freed_ % BARCUDA_QUEUE_SIZE];
 }
 
-char* Queue::reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept {
+char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept {
     if (bytes > BARCUDA_COMMANDS_SIZE / 2) return failed_ = CUDA_ERROR_INVALID_VALUE, nullptr;
     for (;;) {
         std::uint64_t start = head_;

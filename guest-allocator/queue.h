@@ -8,9 +8,9 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <mutex>
 #include <span>
 
+#include "guest-allocator/mutex.h"
 #include "shm-device/packet.h"
 #include "shm-device/region.h"
 #include "shm-device/virtqueue.h"
@@ -62,7 +62,7 @@ class Queue {
     }
 
   private:
-    char* reserve(std::unique_lock<std::mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept;
+    char* reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept;
     void wait_for_room(std::uint64_t freed) noexcept;  // until more chains than these have been freed, or the end
     Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
     void reap() noexcept;  // under the lock
@@ -71,7 +71,7 @@ class Queue {
     Client& client_;
     const Channel channel_;
     const bool fenced_;  // the worker fences for us: virtqueue.h, should_kick()
-    std::mutex mutex_;
+    Mutex mutex_;
     virtqueue::Driver<> queue_;
     unsigned sleepers_ = 0;  // threads
     alignas(64) std::atomic<std::uint64_t> completed_{0};

@@ -2,12 +2,11 @@
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
 #include "guest-allocator/context.h"
 
-#include <mutex>
-
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
+#include "guest-allocator/mutex.h"
 
 namespace barcuda {
 namespace {
@@ -26,7 +25,7 @@ struct Known {
     unsigned flags;
     int retained;  // primary contexts: how often; -1: not a primary one
 };
-std::mutex mutex;
+Mutex mutex;
 Known known[BARCUDA_MAX_DEVICES * 4];
 unsigned known_count = 0;
 

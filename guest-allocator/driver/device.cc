@@ -39,7 +39,7 @@ CUresult copy_name(char* to, int room, const char* from) {
 
 CU cuInit(unsigned flags) {
     if (flags) return CUDA_ERROR_INVALID_VALUE;
-    if (!Client::get() || barcuda::forked_after_connection()) return no_client();
+    if (!Client::get()) return no_client();
     barcuda::heap::activate();
     return CUDA_SUCCESS;
 }

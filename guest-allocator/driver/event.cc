@@ -107,7 +107,7 @@ CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { retu
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-    std::unique_lock<std::mutex> nobody_else;
+    std::unique_lock<Mutex> nobody_else;
     if (open_captures.load(std::memory_order_relaxed) > 0) nobody_else = before_capture(stream);
     return command<Op::cuStreamWaitEvent>(stream, event, flags);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <mutex>
 #include <unordered_map>
 
 #include "guest-allocator/command.h"
@@ -14,6 +13,7 @@
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/launch.h"
 #include "guest-allocator/heap/heap.h"
+#include "guest-allocator/mutex.h"
 
 namespace barcuda {
 namespace {
@@ -27,7 +27,7 @@ struct Moved {  // what a hidden node does
     void *to, *from;
     std::size_t bytes;
 };
-std::mutex mutex;
+Mutex mutex;
 // Empty for nearly all programs. An id is never used twice, so entries of graphs that are gone do no harm.
 std::unordered_map<CUgraphNode, Detour>& detours() {
     static auto* map = new std::unordered_map<CUgraphNode, Detour>;

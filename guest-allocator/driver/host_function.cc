@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/id_table.h"
+#include "guest-allocator/mutex.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 
@@ -43,9 +43,10 @@ struct Function {
 };
 
 IdTable<Function> functions;
-std::mutex mutex;
-std::condition_variable& wake() {
-    static auto* condition = new std::condition_variable;  // never destroyed: our thread waits at it until the very end
+Mutex mutex;
+std::condition_variable_any& wake() {
+    static auto* condition =
+        new std::condition_variable_any;  // never destroyed: our thread waits at it until the very end
     return *condition;
 }
 std::uint64_t next_number = 1;
@@ -123,6 +124,7 @@ void forget(std::uint64_t number) {  // it could not be launched
 }
 
 CUresult launch(CUstream stream, Function f, bool with_status = false) {
+    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     f.once = !capturing(stream);
     const std::uint64_t number = keep(f);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
+#include "guest-allocator/mutex.h"
 
 namespace barcuda {
 namespace {
@@ -50,7 +50,7 @@ struct Mirror {
 };
 using Shared = std::shared_ptr<Mirror>;
 
-std::mutex mutex;  // taken last: nothing is posted under it
+Mutex mutex;  // taken last: nothing is posted under it
 std::vector<Shared>& mirrors() {
     static auto& list = *new std::vector<Shared>;  // never destroyed: programs launch in static destructors
     return list;
@@ -110,10 +110,8 @@ void arrived(void* data) {  // in the stream's order
     Mirror& m = *f->mirror;
     if (std::lock_guard lock(mutex); true) {
         ++m.arrived;
-        if (f->number > m.looked)
-            take_in(m, f->stage);
-        else
-            m.mixed = true;
+        if (f->number > m.looked) take_in(m, f->stage);
+        else m.mixed = true;
     }
     heap::staging_free(f->stage);
 }

@@ -28,8 +28,8 @@ struct Known {
 };
 IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
 
-std::mutex& logged() {  // the worker keeps the log of one load
-    static std::mutex mutex;
+Mutex& logged() {  // the worker keeps the log of one load
+    static Mutex mutex;
     return mutex;
 }
 
@@ -113,8 +113,8 @@ CUresult parameter_info(const FunctionFacts* f, CUresult error, std::size_t inde
     return CUDA_SUCCESS;
 }
 
-std::mutex& parts() {
-    static std::mutex mutex;
+Mutex& parts() {
+    static Mutex mutex;
     return mutex;
 }
 

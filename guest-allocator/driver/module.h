@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
+#include "guest-allocator/mutex.h"
 #include "shm-device/extensions.h"
 
 namespace barcuda {
@@ -94,8 +94,8 @@ class SentImage {
     const void* where() const noexcept { return staged_; }
 
   private:
-    void* staged_;                       // null: sent in parts
-    std::unique_lock<std::mutex> lock_;  // the worker collects the parts of one image at a time
+    void* staged_;                  // null: sent in parts
+    std::unique_lock<Mutex> lock_;  // the worker collects the parts of one image at a time
 };
 
 // The file, ended by a NUL behind its `size` bytes; to be freed. Null: it cannot be read.

@@ -2,13 +2,13 @@
 // that cuCtxSynchronize can wait for all of them, and gives each thread a default stream of its own where a program
 // asks for that.
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "guest-allocator/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/fence.h"
+#include "guest-allocator/mutex.h"
 
 namespace barcuda {
 namespace {
@@ -18,7 +18,7 @@ struct Known {
     CUcontext context;
     bool blocking;  // waits for, and is waited for by, the legacy default stream
 };
-std::mutex mutex;
+Mutex mutex;
 std::atomic<std::uint32_t> destroyed{0};  // how many streams were
 std::vector<Known>& known() {
     static auto* list = new std::vector<Known>;  // never destroyed: programs use streams in static destructors
@@ -113,6 +113,7 @@ std::uint64_t order_of(CUstream stream) noexcept {
 }
 
 CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
+    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
     const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
     bool all = true, legacy = true;
     std::vector<CUstream> others;
@@ -143,7 +144,7 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     return result;
 }
 
-std::unique_lock<std::mutex> before_capture(CUstream stream) noexcept {
+std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
     std::unique_lock lock(mutex);
     watch(stream, current_context());

@@ -4,7 +4,8 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <mutex>
+
+#include "guest-allocator/mutex.h"
 
 namespace barcuda {
 
@@ -12,7 +13,7 @@ namespace barcuda {
 CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
 // Before a stream begins to note down its work for a graph: what it was given until then can be waited for all the
 // same. The lock is to be held until it has begun: nobody puts a fence behind a stream meanwhile.
-std::unique_lock<std::mutex> before_capture(CUstream stream) noexcept;
+std::unique_lock<Mutex> before_capture(CUstream stream) noexcept;
 void forget_streams(CUcontext context) noexcept;  // the context is going away
 
 // While true, no stream means the calling thread's own default stream (per_thread.cc).
