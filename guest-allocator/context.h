@@ -11,4 +11,7 @@ inline std::uint32_t current_context_id() noexcept {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current_context()));
 }
 
+// A number that nothing else of this process has had: the id of a context, and of a stream.
+unsigned long long new_number() noexcept;
+
 }  // namespace barcuda

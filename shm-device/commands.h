@@ -120,7 +120,6 @@
     /* streams, events, graphs */                                                                      \
     X(cuStreamGetPriority,                            call, use, out)                                  \
     X(cuStreamGetFlags,                               call, use, out)                                  \
-    X(cuStreamGetId,                                  call, use, out)                                  \
     X(cuStreamGetDevice,                              call, use, out)                                  \
     X(cuGraphCreate,                                  call, make, in)                                  \
     X(cuGraphInstantiateWithFlags,                    call, make, use, in)                             \

@@ -23,7 +23,8 @@ struct Known {
     CUcontext context;
     CUdevice device;
     unsigned flags;
-    int retained;  // primary contexts: how often; -1: not a primary one
+    int retained;           // primary contexts: how often; -1: not a primary one
+    unsigned long long id;  // of this life: a handle's value is used again after a reset
 };
 Mutex mutex;
 Known known[BARCUDA_MAX_DEVICES * 4];
@@ -45,12 +46,17 @@ Known* add(CUcontext context, CUdevice device, unsigned flags, int retained) {
         if (known_count == std::size(known)) return nullptr;
         at = &known[known_count++];
     }
-    return &(*at = {context, device, flags, retained});
+    return &(*at = {context, device, flags, retained, new_number()});
 }
 
 bool device_exists(CUdevice device) { return Client::current() && Client::current()->device(device); }
 
 }  // namespace
+
+unsigned long long new_number() noexcept {
+    static constinit std::atomic<unsigned long long> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 CUcontext current_context() noexcept { return stack.depth ? stack.contexts[stack.depth - 1] : nullptr; }
 
@@ -186,7 +192,10 @@ CU cuCtxGetId(CUcontext context, unsigned long long* id) {
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     if (!context) context = current_context();
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    *id = reinterpret_cast<unsigned long long>(context);
+    std::lock_guard lock(mutex);
+    const Known* k = find(context);
+    if (!k) return CUDA_ERROR_INVALID_CONTEXT;
+    *id = k->id;
     return CUDA_SUCCESS;
 }
 

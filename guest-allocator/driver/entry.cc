@@ -1,10 +1,8 @@
 // entry.cc: how programs find driver functions (cuGetProcAddress), and the names of errors.
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <atomic>
 #include <initializer_list>
 
 #include "guest-allocator/driver/export.h"
@@ -134,26 +132,6 @@ CU cuGetErrorString(CUresult error, const char** text) {
     if (!text) return CUDA_ERROR_INVALID_VALUE;
     *text = r ? r->text : nullptr;
     return r ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-// Private interfaces between NVIDIA's libraries and NVIDIA's driver. Most can do without. A CUDA runtime that could not
-// be replaced (runtime/static_runtime.cc) cannot, and what it reports then would help nobody.
-CU cuGetExportTable(const void** table, const CUuuid* id) {
-    static constexpr unsigned char runtimes[] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
-                                                 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
-    static std::atomic_flag told;
-    if (id && !memcmp(id->bytes, runtimes, sizeof runtimes) && !told.test_and_set()) {
-        Dl_info caller{};
-        dladdr(__builtin_return_address(0), &caller);
-        fprintf(
-            stderr,
-            "barcuda: %s carries a CUDA runtime of its own, which works with NVIDIA's driver alone, and it is not one "
-            "that we know how to replace: what it asks of the GPU will fail. Link it with -cudart=shared, do not strip "
-            "it, or build Barcuda with the toolkit that it comes from\n",
-            caller.dli_fname ? caller.dli_fname : program_invocation_short_name);
-    }
-    if (table) *table = nullptr;
-    return CUDA_ERROR_NOT_FOUND;
 }
 
 // Marks this library, so that a bridge that is started in a guest's environment does not take it for the driver.

@@ -16,7 +16,8 @@ namespace {
 struct Known {
     CUstream stream;
     CUcontext context;
-    bool blocking;  // waits for, and is waited for by, the legacy default stream
+    bool blocking;          // waits for, and is waited for by, the legacy default stream
+    unsigned long long id;  // of this stream alone: handles are used again
 };
 Mutex mutex;
 std::atomic<std::uint32_t> destroyed{0};  // how many streams were
@@ -84,7 +85,7 @@ CUresult create(CUstream* stream, unsigned flags, int priority) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (CUresult r = command<Op::cuStreamCreateWithPriority>(stream, flags, priority); r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
-    known().push_back({*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING)});
+    known().push_back({*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING), new_number()});
     return CUDA_SUCCESS;
 }
 
@@ -101,6 +102,16 @@ CUstream real(CUstream stream) noexcept {
         per_thread.context = current_context();
     }
     return per_thread.stream;
+}
+
+CUresult stream_id(CUstream stream, unsigned long long* id) noexcept {
+    if (!id) return CUDA_ERROR_INVALID_VALUE;
+    if (!stream) return cuCtxGetId(nullptr, id);  // each context has one legacy stream: it has the context's number
+    std::lock_guard lock(mutex);
+    const auto k = std::ranges::find(known(), stream, &Known::stream);
+    if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
+    *id = k->id;
+    return CUDA_SUCCESS;
 }
 
 std::uint64_t order_of(CUstream stream) noexcept {
@@ -177,6 +188,8 @@ CU cuStreamQuery(CUstream stream) {
     const CUresult r = command<Op::cuStreamQuery>(stream);
     return r == CUDA_SUCCESS ? Client::current()->take_error() : r;
 }
+
+CU cuStreamGetId(CUstream stream, unsigned long long* id) { return stream_id(real(stream), id); }
 
 CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
     if (!context) return CUDA_ERROR_INVALID_VALUE;

@@ -27,6 +27,9 @@ struct NoStreamIsMine {
 // The stream that a handle means: each thread's default stream becomes a real one of its own.
 CUstream real(CUstream stream) noexcept;
 
+// cuStreamGetId of a real stream; of none: of the current context's legacy stream.
+CUresult stream_id(CUstream stream, unsigned long long* id) noexcept;
+
 // A name for what this thread gives to this stream: things of one name happen in the order in which they are given.
 // (Ids of streams that were destroyed are used again: a name is not, not soon.) Never 0.
 std::uint64_t order_of(CUstream stream) noexcept;

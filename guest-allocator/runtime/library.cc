@@ -67,6 +67,10 @@ API cudaGetDriverEntryPoint(const char* name, void** function, unsigned long lon
     return cudaGetDriverEntryPointByVersion(name, function, kVersion, flags, status);
 }
 
+// The driver's private tables. A refusal is an answer: libraries ask and can do without, and do not look at the last
+// error.
+API cudaGetExportTable(const void** table, const cudaUUID_t* id) { return translate(cuGetExportTable(table, id)); }
+
 // ---- profiler ------------------------------------------------------------------------------------------------------
 API cudaProfilerStart() { return call(cuProfilerStart); }
 API cudaProfilerStop() { return call(cuProfilerStop); }

@@ -60,7 +60,6 @@ UNSUPPORTED(__cudaGetProcAddress)
 UNSUPPORTED(__cudaRegisterHostVar)
 UNSUPPORTED(__cudaRegisterUnifiedTable)
 UNSUPPORTED(cudaDeviceGetNvSciSyncAttributes)
-UNSUPPORTED(cudaGetExportTable)
 UNSUPPORTED(cudaSetValidDevices)
 
 // ---- of older toolkits: texture and surface references, gone since CUDA 12 -----------------------------------------

@@ -1,0 +1,34 @@
+#include "guest-allocator/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace barcuda {
+
+bool logs_debug() noexcept {
+    static const bool wanted = [] {
+        const char* text = getenv("BARCUDA_LOG");
+        return text && (!strcmp(text, "debug") || !strcmp(text, "trace"));
+    }();
+    return wanted;
+}
+
+void log_line(const char* format, ...) noexcept {
+    char line[512] = "barcuda: ";
+    constexpr int start = sizeof "barcuda: " - 1, room = sizeof line - start - 1;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(line + start, room, format, arguments);
+    va_end(arguments);
+    if (n < 0) return;
+    const int end = start + std::min(n, room - 1);
+    line[end] = '\n';
+    if (write(STDERR_FILENO, line, static_cast<std::size_t>(end) + 1) < 0) return;
+}
+
+}  // namespace barcuda
