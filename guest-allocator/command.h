@@ -3,6 +3,7 @@
 #pragma once
 #include "guest-allocator/client.h"
 #include "guest-allocator/context.h"
+#include "guest-allocator/driver/module.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/fence.h"
 #include "shm-device/commands.h"
@@ -10,7 +11,7 @@
 
 namespace barcuda {
 
-template <class T> T real(T argument) noexcept { return argument; }  // beside real(CUstream): streams.h
+template <class T> T real(T argument) noexcept { return argument; }  // beside streams.h and module.h
 
 // A command on its way, for who does not wait for it as command() does.
 template <Op op> class Call {

@@ -11,7 +11,21 @@ inline std::uint32_t current_context_id() noexcept {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current_context()));
 }
 
+// How many contexts have come to their end, and whether there has been more than one at a time.
+std::uint32_t contexts_ended() noexcept;
+bool several_contexts() noexcept;
 // A number that nothing else of this process has had: the id of a context, and of a stream.
 unsigned long long new_number() noexcept;
+
+// While it lives a context is current in this thread; none: as it is.
+class Within {
+  public:
+    explicit Within(CUcontext context) noexcept;
+    ~Within();
+    Within(const Within&) = delete;
+
+  private:
+    const bool pushed_;
+};
 
 }  // namespace barcuda

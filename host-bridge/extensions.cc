@@ -224,14 +224,16 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device) {
 
 CUresult retain_primary(CUcontext* context, CUdevice device) {
     CUresult r = driver().cuDevicePrimaryCtxRetain(context, device);
-    return r == CUDA_SUCCESS ? session().context_ready(*context) : r;
+    if (r == CUDA_SUCCESS) r = session().context_ready(*context);
+    if (r == CUDA_SUCCESS) session().note_primary(device);
+    return r;
 }
 
 CUresult reset_primary(CUdevice device) {
     session().tidy(true);
     session().extents().unregister_all(driver());
     CUresult r = driver().cuDevicePrimaryCtxReset_v2(device);
-    session().context_gone();
+    session().primary_gone(device);
     return r;
 }
 

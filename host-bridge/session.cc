@@ -246,7 +246,8 @@ CUresult Session::register_extents() {
     return register_at_home();
 }
 
-void Session::context_gone() {
+void Session::primary_gone(CUdevice device) {
+    handles_.drop_code(primaries_[device]);
     driver_.cuCtxSetCurrent(nullptr);
     current_ = home_ = nullptr;
     has_context_ = false;
@@ -283,6 +284,7 @@ void Session::drop(std::uint64_t id) {
     CUcontext context = nullptr;
     if (handles_.find(id, context)) {
         forget_memory(context);
+        handles_.drop_code(context);
         allocated_.clear();
         if (context == current_) current_ = nullptr;
         if (context == home_) extents_.forget_registrations(), home_ = nullptr;

@@ -46,8 +46,10 @@ class Session {
         return handles_.find(id, value) ? fine : bad_handle;
     }
     Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
-    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value); }
-    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) { return handles_.name(value, whole); }
+    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, current_); }
+    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
+        return handles_.name(value, whole, current_);
+    }
     void drop(std::uint64_t id);
 
     // [offset, offset + bytes) lies in the client's extents.
@@ -115,7 +117,8 @@ class Session {
     // The context in which extents are registered, for all contexts: one that outlives the client's own, if there is.
     void set_home(CUcontext context) { home_ = context; }
     CUresult register_extents();  // if a context lives already; else context_ready does it
-    void context_gone();          // the next enter() sets its context anew
+    void note_primary(CUdevice device) { primaries_[device] = current_; }
+    void primary_gone(CUdevice device);  // the next enter() sets its context anew
 
     // ---- what would wait for the GPU (idle.cc)
     // A command that waits for the GPU keeps all of the client's threads waiting, the one too that the GPU waits for.
@@ -210,6 +213,7 @@ class Session {
     std::map<CUlinkState, Link> links_;
     std::unique_ptr<CompilerLog> load_log_;
     CUcontext current_ = nullptr, home_ = nullptr;
+    std::map<CUdevice, CUcontext> primaries_;
     std::string parts_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;

@@ -43,7 +43,6 @@
     X(cuModuleGetFunction,                            call, part<1>, use, text)                           \
     X(cuModuleGetFunctionCount,                       call, out, use)                                  \
     X(cuModuleGetGlobal_v2,                           call, maybe, maybe, use, text)                   \
-    X(cuLibraryGetKernel,                             call, part<1>, use, text)                           \
     X(cuLibraryGetKernelCount,                        call, out, use)                                  \
     X(cuLibraryGetModule,                             call, part<1>, use)                                 \
     X(cuLibraryGetGlobal,                             call, maybe, maybe, use, text)                   \
@@ -152,6 +151,7 @@
 
 #define BARCUDA_INNER(X)                                                                               \
     X(cuCtxDestroy_v2,                                call, drop)                                      \
+    X(cuLibraryGetKernel,                             call, part<1>, use, text)                           \
     X(cuKernelSetAttribute,                           call, in, in, use, in)                           \
     X(cuFuncSetAttribute,                             call, use, in, in)                               \
     X(cuLibraryGetManaged,                            call, maybe, maybe, use, text)                   \

@@ -28,7 +28,8 @@ struct Known {
 };
 Mutex mutex;
 Known known[BARCUDA_MAX_DEVICES * 4];
-unsigned known_count = 0;
+std::atomic<unsigned> known_count{0};  // only grows
+std::atomic<std::uint32_t> ended{0};
 
 Known* find(CUcontext context) {
     for (unsigned i = 0; i < known_count; ++i)
@@ -58,7 +59,16 @@ unsigned long long new_number() noexcept {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+std::uint32_t contexts_ended() noexcept { return ended.load(std::memory_order_acquire); }
+bool several_contexts() noexcept { return known_count.load(std::memory_order_relaxed) > 1; }
+
 CUcontext current_context() noexcept { return stack.depth ? stack.contexts[stack.depth - 1] : nullptr; }
+
+Within::Within(CUcontext context) noexcept
+    : pushed_(context && context != current_context() && cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
+Within::~Within() {
+    if (pushed_) cuCtxPopCurrent(nullptr);
+}
 
 }  // namespace barcuda
 
@@ -98,6 +108,7 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     if (!primary) return CUDA_SUCCESS;
     forget_streams(primary->context);
     if (CUresult r = command<Op::reset_primary>(device); r != CUDA_SUCCESS) return r;
+    ended.fetch_add(1, std::memory_order_acq_rel);
     Mirrors::forget_addresses();
     primary->retained = 0;
     *primary = {};
@@ -136,6 +147,7 @@ CU cuCtxDestroy_v2(CUcontext context) {
     if (!context || !k || k->retained >= 0) return CUDA_ERROR_INVALID_CONTEXT;
     forget_streams(context);
     if (CUresult r = command<Op::cuCtxDestroy_v2>(context); r != CUDA_SUCCESS) return r;
+    ended.fetch_add(1, std::memory_order_acq_rel);
     *k = {};
     if (current_context() == context) --stack.depth;
     return CUDA_SUCCESS;

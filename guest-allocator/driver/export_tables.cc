@@ -25,20 +25,6 @@ namespace barcuda {
 namespace {
 
 // ---- what the slots do ----------------------------------------------------------------------------------------------
-// While it lives a context is current; none: as it is.
-class Within {
-  public:
-    explicit Within(CUcontext context)
-        : pushed_(context && context != current_context() && cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
-    ~Within() {
-        if (pushed_) cuCtxPopCurrent(nullptr);
-    }
-    Within(const Within&) = delete;
-
-  private:
-    const bool pushed_;
-};
-
 CUresult context_device(CUcontext context, CUdevice* device) { return cuCtxGetDevice_v2(device, context); }
 
 // A stream's object in the driver stands for the stream in calls of the same table: any value that stays the same. The

@@ -60,8 +60,16 @@ bool may_be_refused(const FunctionFacts& f, const ext::Shape& s) {
            (s.clustered() && !f.clusters.allows(s));
 }
 
+// A kernel of a library runs where its stream belongs, whatever context is current.
+CUcontext place_of(CUfunction function, CUstream stream) {
+    CUcontext its = nullptr;
+    if (several_contexts() && is_kernel(function)) cuStreamGetCtx(real(stream), &its);
+    return its;
+}
+
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
     CUresult error = CUDA_ERROR_INVALID_CONTEXT;
+    const Within place(place_of(function, stream));
     if (!current_context()) return error;
     const FunctionFacts* f = facts(function, error);
     if (!f) return error;

@@ -22,11 +22,50 @@
 namespace barcuda {
 namespace {
 
+struct InContext {  // a kernel's function in a context, while no context has ended
+    CUcontext context;
+    std::uint32_t ended;
+    CUfunction function;
+    const InContext* next;
+};
 struct Known {
     std::atomic<const FunctionFacts*> facts;
     std::atomic<const char*> name;
+    std::atomic<CUkernel> kernel;  // this one, if it is a kernel
+    std::atomic<const InContext*> functions;
 };
 IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
+
+void note_kernel(CUkernel kernel) {
+    if (Known* k = kernel ? functions.of(kernel) : nullptr) k->kernel.store(kernel, std::memory_order_release);
+}
+
+Known* kernel_of(CUfunction function) {
+    Known* k = function ? functions.of(function) : nullptr;
+    const auto as_kernel = reinterpret_cast<CUkernel>(function);
+    return k && k->kernel.load(std::memory_order_acquire) == as_kernel ? k : nullptr;
+}
+
+// The function that a handle means, which may be a kernel's.
+CUresult resolve(CUfunction& function) {
+    Known* k = kernel_of(function);
+    if (!k) [[likely]]
+        return CUDA_SUCCESS;
+    const CUcontext context = current_context();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    const std::uint32_t ended = contexts_ended();
+    const InContext* first = k->functions.load(std::memory_order_acquire);
+    for (const InContext* f = first; f; f = f->next)
+        if (f->context == context && f->ended == ended) return function = f->function, CUDA_SUCCESS;
+    CUfunction found = nullptr;
+    if (CUresult r = command<Op::cuKernelGetFunction>(&found, reinterpret_cast<CUkernel>(function)); r != CUDA_SUCCESS)
+        return r;
+    if (auto* fresh = static_cast<InContext*>(malloc(sizeof(InContext)))) {
+        *fresh = {context, ended, found, first};
+        while (!k->functions.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel)) {}
+    }
+    return function = found, CUDA_SUCCESS;
+}
 
 Mutex& logged() {  // the worker keeps the log of one load
     static Mutex mutex;
@@ -152,7 +191,14 @@ char* read_file(const char* path, std::size_t& size) noexcept {
     return nullptr;
 }
 
+CUfunction real(CUfunction function) noexcept {
+    resolve(function);
+    return function;
+}
+bool is_kernel(CUfunction function) noexcept { return kernel_of(function); }
+
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
+    if ((error = resolve(function)) != CUDA_SUCCESS) return nullptr;
     return facts_of<Op::describe_function>(function, error);
 }
 
@@ -215,17 +261,28 @@ CU cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* s
     const FunctionFacts* f = facts_of<Op::describe_kernel>(kernel, error);
     return parameter_info(f, error, index, offset, size);
 }
-CU cuFuncGetName(const char** name, CUfunction function) { return name_of<Op::function_name>(name, function); }
+CU cuFuncGetName(const char** name, CUfunction function) {
+    if (CUresult r = resolve(function); r != CUDA_SUCCESS) return r;
+    return name_of<Op::function_name>(name, function);
+}
 CU cuKernelGetName(const char** name, CUkernel kernel) { return name_of<Op::kernel_name>(name, kernel); }
 
-// A list by value of room: the rest of it stays as it was.
-template <Op ask, class Handle, class Whole> static CUresult list(Handle* handles, unsigned room, Whole whole) {
-    std::size_t count = room;
-    return room && !handles ? CUDA_ERROR_INVALID_VALUE : command<ask>(handles, &count, whole);
+// Into a list with room for so many: how many there are then. The rest of it stays as it was.
+template <Op ask, class Handle, class Whole> static CUresult list(Handle* handles, std::size_t& count, Whole whole) {
+    return count && !handles ? CUDA_ERROR_INVALID_VALUE : command<ask>(handles, &count, whole);
 }
 CU cuModuleEnumerateFunctions(CUfunction* functions, unsigned room, CUmodule module) {
-    return list<Op::enumerate_functions>(functions, room, module);
+    std::size_t count = room;
+    return list<Op::enumerate_functions>(functions, count, module);
 }
 CU cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibrary library) {
-    return list<Op::enumerate_kernels>(kernels, room, library);
+    std::size_t count = room;
+    const CUresult r = list<Op::enumerate_kernels>(kernels, count, library);
+    if (r == CUDA_SUCCESS) std::for_each(kernels, kernels + count, note_kernel);
+    return r;
+}
+CU cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+    const CUresult r = command<Op::cuLibraryGetKernel>(kernel, library, name);
+    if (r == CUDA_SUCCESS) note_kernel(*kernel);
+    return r;
 }

@@ -78,6 +78,11 @@ struct FunctionFacts {
     const Parameter* parameters() const { return reinterpret_cast<const Parameter*>(this + 1); }
 };
 
+// A kernel of a library (CUkernel) may stand for a function wherever one is asked for: it is its function in the
+// current context. All else, and a kernel that has none there, as it is. (Every command's functions go through here.)
+CUfunction real(CUfunction function) noexcept;
+bool is_kernel(CUfunction function) noexcept;
+
 // Null: `error` says why. The first question about a function goes to the worker.
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept;
 

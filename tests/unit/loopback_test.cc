@@ -35,6 +35,17 @@ TEST_F(Loopback, ADestroyedHandleIsUnknown) {
     EXPECT_TRUE((call<Op::cuStreamDestroy_v2>(s).ok()));
     EXPECT_EQ((call<Op::cuStreamQuery>(s).result), CUDA_ERROR_INVALID_HANDLE);
 }
+TEST_F(Loopback, AFunctionIsUnknownAfterTheResetOfItsDevice) {
+    CUcontext first = nullptr, second = nullptr;
+    EXPECT_TRUE((call<Op::retain_primary>(&first, 0).ok()));
+    const auto gone = reinterpret_cast<CUfunction>(ground.session.name(reinterpret_cast<CUfunction>(world.give())));
+    EXPECT_TRUE((call<Op::retain_primary>(&second, 1).ok()));
+    const auto stays = reinterpret_cast<CUfunction>(ground.session.name(reinterpret_cast<CUfunction>(world.give())));
+    EXPECT_TRUE((call<Op::cuFuncLoad>(gone).ok()));
+    EXPECT_TRUE((call<Op::reset_primary>(0).ok()));
+    EXPECT_EQ((call<Op::cuFuncLoad>(gone).result), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_TRUE((call<Op::cuFuncLoad>(stays).ok()));
+}
 TEST_F(Loopback, AnIdThatIsTakenCannotBeChosenAgain) {
     const CUstream s = stream();
     guest.next = id(s);
