@@ -13,7 +13,6 @@
 #include "guest-allocator/heap/registrations.h"
 #include "guest-allocator/heap/settings.h"
 #include "guest-allocator/heap/small.h"
-#include "guest-allocator/heap/thread_cache.h"
 
 namespace barcuda::heap {
 
@@ -210,7 +209,6 @@ void expect() noexcept {
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
     if (!is_everybodys()) return void(settings.mode = Mode::never);
     small::open();
-    thread_cache::open();
     limit.store(settings.threshold, std::memory_order_relaxed);
 }
 

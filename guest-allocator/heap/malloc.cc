@@ -10,7 +10,6 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/loans.h"
-#include "guest-allocator/heap/thread_cache.h"
 #include "guest-allocator/sanitized.h"
 
 #if !BARCUDA_SANITIZED  // then its tests use the rooms of the heap directly
@@ -22,7 +21,6 @@
 
 using namespace barcuda;
 using heap::limit;
-namespace thread_cache = heap::thread_cache;
 
 namespace {
 
@@ -125,14 +123,10 @@ void* everybodys(const char* name) {
 
 }  // namespace
 
-HOT void* malloc(std::size_t bytes) noexcept {
-    if (bytes < thread_cache::below.load(std::memory_order_acquire)) return thread_cache::malloc(bytes, next_malloc);
-    return ordinary(bytes) ? next_malloc(bytes) : region_malloc(bytes);
-}
+HOT void* malloc(std::size_t bytes) noexcept { return ordinary(bytes) ? next_malloc(bytes) : region_malloc(bytes); }
 
 HOT void free(void* p) noexcept {
     if (ours(p)) return region_free(p);
-    if (auto* const cache = thread_cache::mine) return thread_cache::free(cache, p, next_free);
     next_free(p);
 }
 
