@@ -112,7 +112,7 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
     auto* const packed = buffer ? static_cast<std::byte*>(buffer) : own.get();
     if (!packed) return CUDA_ERROR_OUT_OF_MEMORY;
     if (!buffer) c.srcArray = c.dstArray = from_host ? c.dstArray : c.srcArray;  // the device's side stands on both
-    if (buffer) heap::count_staged(program_counter(), width * height * depth);
+    if (buffer) heap::statistics.staged.add(width * height * depth);
     else heap::statistics.inlined.add(width * height * depth);
 
     const auto move = [&](std::size_t x, std::size_t y, std::size_t z) {

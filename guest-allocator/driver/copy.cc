@@ -6,11 +6,9 @@
 //   elsewhere, large    in pieces through buffers in the region, the copying of one overlapped with the DMA of another
 #include "guest-allocator/driver/copy.h"
 
-#include <dlfcn.h>
 #include <emmintrin.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unwind.h>
 
 #include <algorithm>
 
@@ -92,7 +90,7 @@ CUresult send_inline(CUdeviceptr to, const void* from, std::size_t bytes, CUstre
 
 CUresult send_staged(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
     Stage stage(bytes);
-    if (stage) heap::count_staged(program_counter(), bytes);
+    if (stage) heap::statistics.staged.add(bytes);
     if (!stage) return send_inline(to, from, bytes, stream);  // the region is full: slower, but right
     const auto* at = static_cast<const std::byte*>(from);
     CUresult r = CUDA_SUCCESS;
@@ -124,7 +122,7 @@ CUresult fetch_inline(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
 
 CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     Stage stage(bytes);
-    if (stage) heap::count_staged(program_counter(), bytes);
+    if (stage) heap::statistics.staged.add(bytes);
     if (!stage) return fetch_inline(to, from, bytes, stream);
     auto* at = static_cast<std::byte*>(to);
     const auto ask = [&](int i, std::size_t start) {
@@ -175,27 +173,6 @@ CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstr
 }
 
 }  // namespace
-
-const void* program_counter() noexcept {
-    static const bool wanted = getenv("BARCUDA_STATS") != nullptr;
-    if (!wanted) return nullptr;
-    struct Walk {
-        void* own;
-        const void* found;
-    } walk{nullptr, nullptr};
-    Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&program_counter), &info)) walk.own = info.dli_fbase;
-    const auto step = [](_Unwind_Context* frame, void* data) {
-        auto* w = static_cast<Walk*>(data);
-        auto* ip = reinterpret_cast<void*>(_Unwind_GetIP(frame));
-        Dl_info where;
-        if (dladdr(ip, &where) && where.dli_fbase == w->own) return _URC_NO_REASON;
-        w->found = ip;
-        return _URC_END_OF_STACK;
-    };
-    _Unwind_Backtrace(step, &walk);
-    return walk.found;
-}
 
 CUresult finished(CUresult r) noexcept {
     const CUresult posted = Client::current()->take_error();

@@ -29,9 +29,6 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
 
 // Up to here the driver stages a pageable source before its call returns, so the command's own bytes may be the source.
 constexpr std::size_t most_inline_bytes = 64 * 1024;
-// Where the program called us from: the first return address that is not this library's. Null unless statistics are
-// kept.
-const void* program_counter() noexcept;
 // What posted work before has come to, if the call itself succeeded.
 CUresult finished(CUresult r) noexcept;
 

@@ -1,15 +1,14 @@
 // core.h: what the rooms of the heap share, and nobody else includes: the state of the connection, the lock that
 // survives a fork, and the entries that malloc.cc calls once it knows that a block is, or should be, in the region.
 #pragma once
-#include <pthread.h>
-#include <sys/single_threaded.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "guest-allocator/heap/extents.h"
 #include "guest-allocator/heap/heap.h"
+#include "guest-allocator/heap/lock.h"
+#include "guest-allocator/heap/say.h"
 
 namespace barcuda::heap {
 
@@ -23,47 +22,6 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 // Blocks of at least `limit` bytes go to the region. No block does until there is a reason: the constructor in
 // settings.cc (BARCUDA_HEAP=always) or activate() lowers it.
 [[gnu::visibility("hidden")]] extern std::atomic<std::size_t> limit;
-
-// A mutex. The thread that forks takes them all, and handlers of other libraries that run in between may come back in:
-// for that thread they are open. Adaptive: what it guards takes tens of nanoseconds.
-class Lock {
-  public:
-    void lock() noexcept {
-        if (!self.forking) pthread_mutex_lock(&mutex_);
-    }
-    // False after `ms`: whoever holds it waits for something that this thread may hold.
-    bool lock_for(unsigned ms) noexcept;
-    void unlock() noexcept {
-        if (!self.forking) pthread_mutex_unlock(&mutex_);
-    }
-
-  private:
-    pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
-};
-
-// Holds a lock for a scope in which nobody can start a thread: without threads it is free, as glibc's own malloc is.
-class Locked {
-  public:
-    explicit Locked(Lock& lock) : lock_(__libc_single_threaded ? nullptr : &lock) {
-        if (lock_) lock_->lock();
-    }
-    ~Locked() {
-        if (lock_) lock_->unlock();
-    }
-    Locked(const Locked&) = delete;
-
-  private:
-    Lock* const lock_;
-};
-
-// From one value to another, if it has that one. Without threads nobody comes between, and a locked instruction costs
-// as much as the rest of a malloc.
-template <class T> bool change(std::atomic<T>& value, T from, T to, std::memory_order order) noexcept {
-    if (!__libc_single_threaded) return value.compare_exchange_strong(from, to, order, std::memory_order_relaxed);
-    if (value.load(std::memory_order_relaxed) != from) return false;
-    value.store(to, std::memory_order_relaxed);
-    return true;
-}
 
 // What the granules of the region are to this process.
 enum class Use : std::uint8_t {
@@ -122,14 +80,11 @@ void forget(void* p) noexcept;
 void note_fork() noexcept;
 void forget_forks() noexcept;
 
-void note_fallback(std::size_t bytes) noexcept;         // statistics.cc
-void forget_statistics() noexcept;                      // in a child: the counts are the parent's
-void report_at_exit(const char* destination) noexcept;  // statistics.cc
+// heap.cc. A block that was meant for the region is ordinary memory: counted, and the first one said aloud.
+void note_fallback(std::size_t bytes) noexcept;
 
-std::uint32_t now() noexcept;  // seconds, coarse
-
-// One line on stderr, with write(2) alone.
-void say(const char* a, const char* b = "", const char* c = "") noexcept;
-[[noreturn]] void die(const char* what, const void* p = nullptr) noexcept;
+// statistics.cc
+void forget_statistics() noexcept;  // in a child: the counts are the parent's
+void report_at_exit(const char* destination) noexcept;
 
 }  // namespace barcuda::heap

@@ -2,12 +2,9 @@
 // ones go to mimalloc (small.h), the others and all pinned ones to runs of pages (pages.h).
 #include "guest-allocator/heap/heap.h"
 
-#include <time.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <cstring>
 
+#include "guest-allocator/heap/clock.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registrations.h"
@@ -156,6 +153,15 @@ Extent grow(Use use, std::size_t bytes) noexcept {
     const std::uint64_t total = held();
     if (total > statistics.peak_bytes.get()) statistics.peak_bytes.value.store(total, std::memory_order_relaxed);
     return extent;
+}
+
+void note_fallback(std::size_t bytes) noexcept {
+    if (!connection.source) return;  // no region, no fallback: this memory was never meant for it
+    statistics.fallback_bytes.add(bytes);
+    if (!statistics.fallbacks.value.fetch_add(1, std::memory_order_relaxed))
+        say(connection.source->busy() ? "the host waits for its GPU and grants nothing meanwhile: "
+                                      : "the region is full: ",
+            "malloc falls back to ordinary memory, whose copies are staged (BARCUDA_STATS=1 counts them)");
 }
 
 void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept {

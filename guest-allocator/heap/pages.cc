@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstring>
 
+#include "guest-allocator/heap/clock.h"
+
 namespace barcuda::heap {
 
 Run* books = nullptr;

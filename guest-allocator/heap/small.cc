@@ -21,6 +21,7 @@
 
 #include <cstring>
 
+#include "guest-allocator/heap/clock.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
 

@@ -26,7 +26,7 @@ struct Statistics {
     // The driver layer's: each host side of a copy is one of these.
     Copies zero_copy;  // source or target lay in the region
     Copies inlined;    // rode inside the command
-    Copies staged;     // went through a staging buffer: use count_staged()
+    Copies staged;     // went through a staging buffer
 
     // The heap's.
     Count grants, releases;           // extents
@@ -38,9 +38,6 @@ struct Statistics {
     Count not_lent[static_cast<std::size_t>(Refusal::refusals)];  // and those that did not
 };
 extern Statistics statistics;
-
-// A staged copy, and the place in the program that asked for it (a return address): the report lists the hottest.
-void count_staged(const void* caller, std::size_t bytes) noexcept;
 
 // The table, to a descriptor.
 void report(int fd) noexcept;

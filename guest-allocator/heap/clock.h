@@ -1,0 +1,15 @@
+// clock.h: the time as the heap needs it, for what has stood empty and who has just refused: a few nanoseconds a look.
+#pragma once
+#include <time.h>
+
+#include <cstdint>
+
+namespace barcuda::heap {
+
+inline std::uint32_t now() noexcept {  // seconds, coarse
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return static_cast<std::uint32_t>(t.tv_sec);
+}
+
+}  // namespace barcuda::heap
