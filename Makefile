@@ -30,7 +30,7 @@ LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
 # ---- archives: one a folder ----------------------------------------------------------------------------------------
 sources_shm-device      := $(wildcard shm-device/*.cc)
-sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc)
+sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/heap/registered/*.cc)
 sources_guest-driver    := $(wildcard guest-allocator/*.cc guest-allocator/driver/*.cc)
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)

@@ -303,7 +303,8 @@ static void extents_close(struct vm_area_struct *vma)
 /*
  * A mapping begins at its own address, where its pointers mean the same on the
  * host. But it may be moved: the library lends pages of extents to memory that
- * lies elsewhere (guest-allocator/heap/loans.h), and maps their address anew.
+ * lies elsewhere (guest-allocator/heap/registered), and maps their address
+ * anew.
  */
 static const struct vm_operations_struct extents_ops = {
 	.open = extents_open,

@@ -1,7 +1,7 @@
 // copy.cc: one-dimensional copies. Where the host side lies decides how it travels:
 //
 //   in the region       an offset in the command; the GPU reads or writes the program's own buffer (zero-copy); so it
-//                       is with registered memory outside, where pages of the region were lent to it (heap/loans.h)
+//                       is with registered memory outside, where pages of the region were lent to it (heap/registered)
 //   elsewhere, small    inside the command (to the device), or by way of a small buffer in the region (to the host)
 //   elsewhere, large    in pieces through buffers in the region, the copying of one overlapped with the DMA of another
 #include "guest-allocator/driver/copy.h"

@@ -9,6 +9,7 @@
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/heap/heap.h"
+#include "guest-allocator/heap/registered/registered.h"
 
 namespace barcuda {
 namespace {

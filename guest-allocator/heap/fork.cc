@@ -4,7 +4,7 @@
 // copies: it replaces each extent by private memory at the same address, before fork() returns in either process.
 //
 //   prepare   the forking thread takes every lock of the heap: the books it forks are in order
-//   child     copies the blocks in use and the memory that they are lent to (loans.h; holes of the file are skipped),
+//   child     copies the blocks in use and the memory that they are lent to (registered/), but no holes of the file;
 //             forgets the connection, starts without locks
 //   parent    waits until the child has copied, with the locks: no block that the child needs is freed and used again
 //
@@ -27,10 +27,9 @@
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/loans.h"
 #include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/pages.h"
-#include "guest-allocator/heap/registrations.h"
+#include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/small.h"
 
 namespace barcuda::heap {
@@ -224,8 +223,7 @@ void child() noexcept {
         pageable.forget_all();
         pinned.forget_all();
         small::forget_all();
-        forget_registrations();
-        forget_loans();
+        forget_registered();
         forget_forks();
     }
     if (copied[1] >= 0) {

@@ -7,7 +7,7 @@
 #include "guest-allocator/heap/clock.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/pages.h"
-#include "guest-allocator/heap/registrations.h"
+#include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/settings.h"
 #include "guest-allocator/heap/small.h"
 

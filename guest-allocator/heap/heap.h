@@ -1,7 +1,7 @@
-// heap.h: the zero-copy heap as the driver layer sees it: pinned memory, "is it in the region, and what is it?", host
-// registration, staging buffers and the counters. The program itself sees malloc.cc. Both hand out memory of the same
-// region, from extents of their own: a granule of the region is pinned or pageable, so the question "which of the two?"
-// is one load.
+// heap.h: the zero-copy heap as the driver layer sees it: pinned memory, "is it in the region, and what is it?",
+// staging buffers and the counters. Host registration has a door of its own (registered/registered.h). The program
+// itself sees malloc.cc. Both hand out memory of the same region, from extents of their own: a granule of the region is
+// pinned or pageable, so the question "which of the two?" is one load.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +69,7 @@ enum class Kind { outside, pageable, pinned, registered };
 // What stands at an address. `base` and `bytes` are the whole block's as the program asked for it (pinned, registered)
 // or the run of pages that holds it (pageable); of small pageable blocks and memory outside they stay empty. `device`
 // is where the device finds the byte at `base`: there, or, of registered memory that lies outside the region, in the
-// pages lent to it (loans.h); null if it does not.
+// pages lent to it (registered/loans.h); null if it does not.
 struct Found {
     Kind kind = Kind::outside;
     std::byte* base = nullptr;
@@ -86,17 +86,6 @@ Kind kind_of(const void* p, std::size_t bytes) noexcept;
 // Where the device finds the bytes of [p, p + bytes): in the region itself, or in what was lent to a registered range
 // that holds all of them. Null: nowhere, such memory must be staged.
 std::byte* reach(const void* p, std::size_t bytes) noexcept;
-
-// cudaHostRegister. Memory outside the region becomes region memory in place, if it can (loans.h); it is registered in
-// any case. The values are CUDA's own error numbers.
-enum class Registration : int {
-    done = 0,
-    invalid = 1,               // null, empty, or past the end of the address space
-    already_registered = 712,  // overlaps a registered range or pinned memory
-    not_registered = 713,      // not the beginning of a registered range
-};
-Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept;
-Registration unregister_host(void* p) noexcept;
 
 // Buffers in the region through which the driver layer copies memory that lies outside. They are pinned blocks that
 // find() reports as outside: no program has ever seen their addresses.

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/loans.h"
+#include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/sanitized.h"
 
 #if !BARCUDA_SANITIZED  // then its tests use the rooms of the heap directly

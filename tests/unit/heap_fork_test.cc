@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "guest-allocator/heap/registered/registered.h"
 #include "tests/heap/support/unit_region.h"
 
 using namespace barcuda::heap;

@@ -13,8 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "guest-allocator/heap/exchange.h"
 #include "guest-allocator/heap/maps.h"
+#include "guest-allocator/heap/registered/exchange.h"
+#include "guest-allocator/heap/registered/registered.h"
 #include "tests/heap/support/unit_region.h"
 
 using namespace barcuda::heap;

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "guest-allocator/heap/registered/registered.h"
 #include "tests/heap/support/unit_region.h"
 
 using namespace barcuda::heap;

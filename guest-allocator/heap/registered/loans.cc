@@ -1,14 +1,15 @@
 // loans.cc: who has which run, and for how many registrations. One lock holds everything still while something is lent
 // or taken back, forks included: half of an exchange is nothing that a child could begin with.
-#include "guest-allocator/heap/loans.h"
+#include "guest-allocator/heap/registered/loans.h"
 
 #include <sys/mman.h>
 
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/exchange.h"
 #include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/ranges.h"
+#include "guest-allocator/heap/registered/exchange.h"
+#include "guest-allocator/heap/registered/registered.h"
 
 namespace barcuda::heap {
 

@@ -2,9 +2,7 @@
 // its address stay, but what stands behind the address is a run of pages that the device reaches. The run is mapped
 // twice: where the program's memory is (the CPU's way to it) and where it lies in the region (the device's).
 #pragma once
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 namespace barcuda::heap {
 
@@ -16,16 +14,6 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept;
 // not possible now, it will be tried again.
 void give_back(std::byte* p, std::size_t bytes) noexcept;
 
-// What lies at p is lent. libc's realloc must not make it longer: it would by mremap, and what then follows in the
-// region is others' memory.
-bool lent(const void* p) noexcept;
-[[gnu::visibility("hidden")]] extern std::atomic<bool> ever_lent;  // until then nothing is
-
-// For fork.cc. In a child that would share its parent's memory, each place where pages are lent becomes memory of its
-// own: copy(file, where, from, bytes). Then the loans are the parent's.
-void lock_loans() noexcept;
-void unlock_loans() noexcept;
-void part_loans(int file, void (*copy)(int file, std::byte* where, const std::byte* from, std::size_t bytes)) noexcept;
-void forget_loans() noexcept;
+void forget_loans() noexcept;  // in a forked child
 
 }  // namespace barcuda::heap

@@ -1,11 +1,11 @@
 // registrations.cc: what cudaHostRegister was told. Of memory in the region it is all there is to do: the pages are
 // pinned and mapped already. Memory outside is lent pages of the region (loans.h); where that is not possible its
 // registration is kept here all the same, and its copies are staged.
-#include "guest-allocator/heap/registrations.h"
+#include "guest-allocator/heap/registered/registered.h"
 
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/loans.h"
 #include "guest-allocator/heap/ranges.h"
+#include "guest-allocator/heap/registered/loans.h"
 
 namespace barcuda::heap {
 
@@ -85,6 +85,9 @@ bool find_lent(const void* p, Found& out) noexcept {
 
 void lock_registrations() noexcept { lock.lock(); }
 void unlock_registrations() noexcept { lock.unlock(); }
-void forget_registrations() noexcept { ranges.clear(); }
+void forget_registered() noexcept {
+    ranges.clear();
+    forget_loans();
+}
 
 }  // namespace barcuda::heap

@@ -12,7 +12,7 @@
 //                    with it only if somebody takes note (UFFD_FEATURE_EVENT_REMAP), and until then mremap does not
 //                    return: so a thread of its own calls it
 //     deliver        UFFDIO_COPY of all that nobody can write any more
-#include "guest-allocator/heap/exchange.h"
+#include "guest-allocator/heap/registered/exchange.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
