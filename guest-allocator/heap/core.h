@@ -60,6 +60,10 @@ bool region_resize(void* p, std::size_t bytes) noexcept;  // in place
 // An extent for `use` of at least `bytes`, from the source, with its granules marked; address null if there is none.
 Extent grow(Use use, std::size_t bytes) noexcept;
 
+// heap.cc. Gives extents that have stood empty for a while back to the host; all empty ones if `all`. Done when the heap
+// grows and once in a thousand frees.
+void trim(bool all = false) noexcept;
+
 // The connection; heap.cc. Each process has its own: a child of a fork starts without one.
 struct Connection {
     ExtentSource* source = nullptr;

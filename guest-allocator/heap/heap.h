@@ -96,11 +96,6 @@ void staging_free(void* p) noexcept;
 // (keep.cc).
 void keep(const void* p, std::size_t bytes) noexcept;
 
-// Gives extents that have stood empty for a while back to the host; all empty ones if `all`. The heap does so itself
-// when it grows and once in a thousand frees; the driver layer may when it is about to wait for long, for the sake of
-// programs that then do nothing else.
-void trim(bool all = false) noexcept;
-
 // True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there.
 bool inherited(const void* p, std::size_t bytes) noexcept;
 
