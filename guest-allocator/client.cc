@@ -11,7 +11,6 @@
 #include "guest-allocator/command.h"
 #include "guest-allocator/device_window.h"
 #include "guest-allocator/fence.h"
-#include "guest-allocator/heap/core.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 

@@ -1,5 +1,6 @@
-// core.h: what the rooms of the heap share, and nobody else includes: the state of the connection, the lock that
-// survives a fork, and the entries that malloc.cc calls once it knows that a block is, or should be, in the region.
+// core.h: what the rooms of the heap share, and nobody else includes but the heap's own tests: the state of the
+// connection, the granules, and the entries that malloc.cc calls once it knows that a block is, or should be, in the
+// region.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -60,8 +61,8 @@ bool region_resize(void* p, std::size_t bytes) noexcept;  // in place
 // An extent for `use` of at least `bytes`, from the source, with its granules marked; address null if there is none.
 Extent grow(Use use, std::size_t bytes) noexcept;
 
-// heap.cc. Gives extents that have stood empty for a while back to the host; all empty ones if `all`. Done when the heap
-// grows and once in a thousand frees.
+// heap.cc. Gives extents that have stood empty for a while back to the host; all empty ones if `all`. Done when the
+// heap grows and once in a thousand frees.
 void trim(bool all = false) noexcept;
 
 // The connection; heap.cc. Each process has its own: a child of a fork starts without one.
