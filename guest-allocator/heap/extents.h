@@ -46,7 +46,9 @@ class ExtentSource {
     // close it.
     virtual int file() const noexcept { return -1; }
 
-    // In a forked child, after the heap has its snapshot and before fork() returns: the connection is the parent's.
+    // In a forked child, once: the connection is the parent's. Called where fork() and _Fork() are, after the heap has
+    // its snapshot and before they return. Only handlers that others have given pthread_atfork() before this library
+    // began run earlier. (vfork, posix_spawn, system and popen make no such child.)
     virtual void forked() noexcept {}
 
   protected:
@@ -56,5 +58,9 @@ class ExtentSource {
 // Opens the region and a channel, once, at the heap's first need; null if there is no region or it refused. Whoever
 // links the heap defines it. The same rules as for the source's functions hold.
 ExtentSource* connect() noexcept;
+
+// From here on forked children are told by source.forked(). connect()'s result is announced by the heap; a source that
+// may exist without it (it is still connecting, or connected before the heap has asked) announces itself.
+void announce(ExtentSource& source) noexcept;
 
 }  // namespace barcuda::heap

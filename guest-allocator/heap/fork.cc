@@ -42,6 +42,8 @@ int cancellable;            // the thread's state before: nothing of this is a c
 bool alone = false;         // no other threads, and no locks
 bool kept_by_copy = false;  // in a child: its kept blocks are private memory
 
+std::atomic<ExtentSource*> announced{nullptr};  // whom a child tells
+
 bool shares() noexcept {
     return connection.source && !connection.source->forks_by_itself() && statistics.granted_bytes.get();
 }
@@ -216,7 +218,6 @@ void child() noexcept {
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
                 granules[g].use.store(use == Use::small ? Use::kept_small : Use::kept_pages, std::memory_order_relaxed);
         });
-        connection.source->forked();
         limit.store(SIZE_MAX, std::memory_order_relaxed);  // until the child uses CUDA itself: see activate()
         connection = {};
         active.store(false, std::memory_order_relaxed);
@@ -226,6 +227,7 @@ void child() noexcept {
         forget_registered();
         forget_forks();
     }
+    if (ExtentSource* const source = announced.exchange(nullptr)) source->forked();
     if (copied[1] >= 0) {
         // Lets the parent go. Its end alone would not do so while a process that another thread has started, past all
         // handlers, still has it.
@@ -238,6 +240,8 @@ void child() noexcept {
 }
 
 }  // namespace
+
+void announce(ExtentSource& source) noexcept { announced.store(&source); }
 
 void watch_forks() noexcept { pthread_atfork(prepare, parent, child); }
 

@@ -96,6 +96,7 @@ bool attach() noexcept {
     Inside inside;
     ExtentSource* source = connect();
     if (!source) return false;
+    announce(*source);
     const Extent all = source->window();
     if (all.bytes / granule > max_granules)
         return say("the region is larger than 256 GiB, the heap leaves it alone"), false;

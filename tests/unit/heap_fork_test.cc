@@ -233,6 +233,64 @@ TEST_F(Fork, UnderscoreForkIsAForkToo) {
     free(p);
 }
 
+// ---- the layers above are told, once in each child, before anything of theirs can run there
+
+unsigned told() { return the_source->told_of_forks.load(); }
+
+TEST_F(Fork, AChildIsToldOnceBeforeForkReturns) {
+    EXPECT_TRUE(in_child([] { return told() == 1; }));
+    std::atomic<bool> stop{false};
+    std::thread other([&] {  // with locks, too
+        while (!stop) usleep(1000);
+    });
+    EXPECT_TRUE(in_child([] { return told() == 1; }));
+    stop = true;
+    other.join();
+    EXPECT_EQ(told(), 0u) << "the parent has its connection";
+}
+
+TEST_F(Fork, AChildOfUnderscoreForkIsToldToo) {
+    const pid_t pid = _Fork();
+    if (!pid) _exit(told() == 1 ? 0 : 1);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(told(), 0u);
+}
+
+TEST_F(Fork, AChildOfAChildThatIsNotConnectedIsNotToldAgain) {
+    EXPECT_TRUE(in_child([] { return in_child([] { return told() == 1; }); }));
+}
+
+unsigned told_in_handler = 0;
+
+TEST_F(Fork, AChildIsToldBeforeForkHandlersThatWereRegisteredLater) {
+    ASSERT_EQ(pthread_atfork(nullptr, nullptr, [] { told_in_handler = told(); }), 0);
+    EXPECT_TRUE(in_child([] { return told_in_handler == 1; }));
+}
+
+TEST_F(Fork, AChildOfAProcessWhoseSourceIsStillConnectingIsToldAsWell) {
+    EXPECT_TRUE(in_child([] {  // has no connection
+        announce(*the_source);
+        const bool by_fork = in_child([] { return told() == 2; });
+        const pid_t pid = _Fork();
+        if (!pid) _exit(told() == 2 ? 0 : 1);
+        int status = -1;
+        return by_fork && waitpid(pid, &status, 0) == pid && status == 0;
+    }));
+}
+
+TEST_F(Fork, NobodyIsToldWhereMemoryIsShared) {
+    EXPECT_EQ(system("true"), 0);
+#ifndef __SANITIZE_THREAD__  // turns vfork into fork
+    const pid_t pid = vfork();
+    if (!pid) _exit(0);
+    int status = -1;
+    waitpid(pid, &status, 0);
+#endif
+    EXPECT_EQ(told(), 0u);
+}
+
 TEST_F(Fork, SpawnedProgramsAndVforkNeedNoCopy) {
     const auto before = statistics.forks.get();
     void* p = malloc(1 * MiB);

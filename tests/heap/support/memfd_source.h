@@ -41,7 +41,10 @@ class MemfdSource final : public ExtentSource {
     bool forks_by_itself() const noexcept override { return false; }
     int file() const noexcept override;
 
+    void forked() noexcept override { ++told_of_forks; }
+
     bool refuse_aliases = false;
+    std::atomic<unsigned> told_of_forks{0};
 
     std::size_t granted() const noexcept { return granted_.load(); }  // bytes out now
     std::size_t most() const noexcept { return most_.load(); }
