@@ -11,6 +11,7 @@
 #include "guest-allocator/command.h"
 #include "guest-allocator/device_window.h"
 #include "guest-allocator/fence.h"
+#include "guest-allocator/host_rows.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
 
@@ -56,12 +57,15 @@ Client* Client::get() noexcept {
 }
 
 Error Client::connect() noexcept {
-    if (Error e = region_.open(nullptr, fingerprint())) return e;
+    if (Error e = region_.open(nullptr)) return e;
+    std::uint64_t rows_hash = 0;
+    if (Error e = host_rows::learn(region_, rows_hash)) return e;
     if (Error e = region_.open_channel(channel_)) return e;
     reserve_window(BARCUDA_DEVICE_BASE, header().base);
     reserve_window(header().base + header().size, BARCUDA_DEVICE_END);
     channel_.client().pid = static_cast<barcuda_u32>(getpid());
     strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
+    channel_.client().rows_hash = rows_hash;
     bell_.open(region_, channel_);
     alignas(Queue) static char room[sizeof(Queue)];
     queue_ = new (room) Queue(*this, channel_);

@@ -6,6 +6,7 @@
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/fence.h"
+#include "guest-allocator/host_rows.h"
 #include "shm-device/commands.h"
 #include "shm-device/trace.h"
 
@@ -27,6 +28,9 @@ template <Op op> class Call {
     // Checks the arguments and puts them into the queue. `wait`: for room there; else CUDA_ERROR_NOT_READY.
     CUresult send(Client& client, bool wait = true) noexcept {
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            const RowNumber number = host_rows::numbers[static_cast<std::size_t>(op)];
+            if (number == no_row) [[unlikely]]
+                return host_rows::missing(op, client.header());
             CUresult result = CUDA_SUCCESS;
             if (!(((result = std::get<I>(parameters_).valid(arguments_, client)) == CUDA_SUCCESS) && ...))
                 return result;
@@ -35,7 +39,7 @@ template <Op op> class Call {
                 R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters_).room_back(arguments_));
             ticket_ = client.queue().submit(request, reply, is_work(op, R::how), wait, [&](std::span<std::byte> to) {
                 Writer w(to);
-                w.put(RequestHead{static_cast<std::uint32_t>(op), current_context_id()});
+                w.put(RequestHead{number, current_context_id()});
                 (std::get<I>(parameters_).send(w, arguments_, client), ...);
             });
             return ticket_.sequence == 0 ? ticket_.error : CUDA_SUCCESS;

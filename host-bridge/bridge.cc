@@ -20,7 +20,7 @@
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
 #include "host-bridge/probe.h"
-#include "shm-device/commands.h"
+#include "shm-device/identity.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
@@ -70,8 +70,8 @@ int Bridge::run() {
     format.base = options_.base;
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
-    if (Error e = region_.create(options_.region.c_str(), format, fingerprint()))
-        return spdlog::critical("{}", e.text), 1;
+    format.rows = identities;
+    if (Error e = region_.create(options_.region.c_str(), format)) return spdlog::critical("{}", e.text), 1;
     if (std::string e = publish_devices(region_, library_); !e.empty()) return spdlog::critical("{}", e), 1;
     grants_ =
         std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });

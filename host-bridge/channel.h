@@ -12,6 +12,7 @@
 #include "host-bridge/bell.h"
 #include "shm-device/packet.h"
 #include "shm-device/region.h"
+#include "shm-device/sync.h"
 #include "shm-device/virtqueue.h"
 
 namespace barcuda {
@@ -30,6 +31,8 @@ class ChannelReader {
     // The next command, if there is one. Check lie() when there is none.
     std::optional<Command> next();
     const std::string& lie() const { return lie_; }
+    // Of the rows by which the client numbers its commands; once there is one.
+    std::uint64_t rows_hash() const { return observe(channel_.client().rows_hash); }
 
     // Room for the values of a reply, in the host's own memory.
     std::span<std::byte> reply_room(const Command& command);

@@ -16,6 +16,7 @@
 #include "host-bridge/channel.h"
 #include "host-bridge/execute.h"
 #include "host-bridge/link.h"
+#include "shm-device/identity.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
 #include "shm-device/wait.h"
@@ -163,6 +164,14 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
             continue;
         }
         waiter.reset();
+        // A client may have opened its channel before this bridge took the region over from another one.
+        static constexpr std::uint64_t ours = rows_hash(identities);
+        if (taken == 1 && reader.rows_hash() != ours) {
+            spdlog::error("channel {}: the client numbers its commands as another bridge does", status.channel);
+            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                        "the bridge was replaced by one of another version while this program started; start it again");
+            return 1;
+        }
         const std::uint32_t op = command->head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
         const Entry entry(diary, op);

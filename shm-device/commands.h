@@ -1,6 +1,7 @@
 // commands.h: every command that a guest may send, once. A row is a driver function (or an extension), how the guest waits for
 // it, and one kind per parameter; types come from the prototypes. Guest stub, host handler, dispatch table, the driver's
-// function pointers, the support matrix and the fingerprint derive from it. What is not in the table cannot be asked for.
+// function pointers, and the identities by which builds recognize each other's rows (identity.h) derive from it. What is not
+// in the table cannot be asked for.
 //
 //   call   the guest waits for the reply
 //   post   the guest goes on at once; a failure surfaces at a later synchronizing call (status.posted_error)
@@ -372,25 +373,5 @@ BARCUDA_BLAS_WORK(X)
 
 }  // namespace kind
 using kind::RowOf;
-
-// FNV-1a over every row's text, every parameter's size and the layout's numbers: two builds that agree on it can talk.
-consteval std::uint64_t fingerprint() {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    const auto mix = [&](std::uint64_t v) {
-        for (int i = 0; i < 8; ++i, v >>= 8) hash = (hash ^ (v & 0xff)) * 0x100000001b3;
-    };
-    const auto text = [&](std::string_view s) {
-        for (char c : s) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    };
-    const auto sizes = [&]<class... P>(std::type_identity<std::tuple<P...>>) { (mix(sizeof(P)), ...); };
-#define X(name, how, ...) \
-    text(#name " " #how " " #__VA_ARGS__), sizes(std::type_identity<RowOf<Op::name>::Arguments>{});
-    BARCUDA_ROWS(X)
-#undef X
-    const std::uint64_t numbers[] = {BARCUDA_LAYOUT,         BARCUDA_CHANNEL_SIZE,   BARCUDA_GRANULE,    BARCUDA_QUEUE_SIZE,
-                                     sizeof(barcuda_header), sizeof(barcuda_status), sizeof(ext::Shape), sizeof(ext::FunctionInfo)};
-    for (std::uint64_t n : numbers) mix(n);
-    return hash;
-}
 
 }  // namespace barcuda

@@ -33,11 +33,15 @@ Error Region::prepare(const char* path, const Format& format, barcuda_header& h,
     barcuda_header whole = old;
     whole.magic = BARCUDA_MAGIC;
     const bool half = old.magic == 0 && old.layout != 0;
-    const Error invalid = validate(half ? whole : old, file_size_, old.fingerprint, path);
+    const Error invalid = validate(half ? whole : old, file_size_, path);
     const bool wants_change = format.size != 0 && format.size != file_size_;
     keep = !invalid && !(format.overwrite && wants_change);
     if (!keep && file_size_ != 0 && !untouched && !format.overwrite) {
-        if (invalid.kind == Error::other_layout) return invalid;
+        if (invalid.kind == Error::other_layout)
+            return error(Error::other_layout, 0,
+                         "%s: it was made by another version of barcuda-bridge (its layout is number %u, ours %u); end "
+                         "its clients, then remove it, or allow it to be overwritten (--overwrite)",
+                         path, old.layout, BARCUDA_LAYOUT);
         return error(Error::exists, 0,
                      "%s: exists and is not a usable region; remove it, or allow it to be overwritten (--overwrite)", path);
     }
@@ -62,8 +66,11 @@ Error Region::prepare(const char* path, const Format& format, barcuda_header& h,
     return {};
 }
 
-Error Region::create(const char* path, const Format& format, std::uint64_t fingerprint) {
+Error Region::create(const char* path, const Format& format) {
     close();
+    if (format.rows.empty() || format.rows.size() > BARCUDA_MAX_ROWS)
+        return error(Error::malformed, 0, "%s: %zu rows; a region has 1 to %u", path, format.rows.size(),
+                     BARCUDA_MAX_ROWS);
     Error e = open_file(path, O_CREAT | O_EXCL);
     const bool made = fd_ >= 0;
     if (e.kind == Error::system && e.code == EEXIST) {
@@ -93,13 +100,18 @@ Error Region::create(const char* path, const Format& format, std::uint64_t finge
     publish(host_header().magic, 0);  // WORD: closed for guests until announce()
     h.layout = BARCUDA_LAYOUT;
     h.header_bytes = BARCUDA_CHANNELS_OFFSET;
-    h.fingerprint = fingerprint;
+    h.packets = BARCUDA_PACKETS;
+    h.row_count = static_cast<barcuda_u32>(format.rows.size());
+    h.rows_offset = BARCUDA_ROWS_OFFSET;
     h.bridge_pid = static_cast<barcuda_u32>(creator_);
     h.bridge_start = start_time_of(0);
     std::snprintf(h.build, sizeof h.build, "%s", format.build);
     constexpr std::size_t kAfterMagic = offsetof(barcuda_header, layout);
     std::memcpy(memory + kAfterMagic, reinterpret_cast<const char*>(&h) + kAfterMagic, sizeof h - kAfterMagic);
-    if (!keep) std::memset(memory + BARCUDA_SLOTS_OFFSET, 0, BARCUDA_CHANNELS_OFFSET - BARCUDA_SLOTS_OFFSET);
+    const std::uint64_t clean = keep ? BARCUDA_ROWS_OFFSET : BARCUDA_SLOTS_OFFSET;
+    std::memset(memory + clean, 0, BARCUDA_CHANNELS_OFFSET - clean);
+    rows_ = {table<barcuda_u64>(BARCUDA_ROWS_OFFSET), format.rows.size()};
+    std::memcpy(memory + BARCUDA_ROWS_OFFSET, format.rows.data(), format.rows.size_bytes());
     for (std::uint32_t i = 0; i < h.channel_count && !e; ++i) {
         const barcuda_slot& s = slots()[i];
         const std::uint32_t opened = observe(s.opened);

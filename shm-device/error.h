@@ -14,7 +14,8 @@ struct Error {
         not_a_region,   // something else is at that path
         not_ready,      // a region that no bridge has announced yet
         other_layout,   // layout.h has changed in between
-        other_build,    // same layout, other commands
+        other_packets,  // how values lie in a command has changed in between
+        other_rows,     // the bridge lacks a command without which no program could run
         bad_size,       // too small, too large, no power of two, or not what the file has
         bad_base,       // an address that no process could map
         malformed,      // a header that contradicts itself

@@ -5,12 +5,13 @@
  *   +4 KiB       slots       struct barcuda_slot[channel_count]: who holds which channel
  *   +64 KiB      grants      struct barcuda_grant[granule_count]: which client holds which granule of the heap
  *   +256 KiB     devices     struct barcuda_device[device_count]: what the host's GPUs are
+ *   +320 KiB     rows        barcuda_u64[row_count]: which commands the bridge knows (identity.h)
  *   +1 MiB       channels    struct barcuda_channel + queue memory, BARCUDA_CHANNEL_SIZE each
  *   extents      the heap    granules of BARCUDA_GRANULE bytes, granted to clients in runs ("extents")
  *
  * Every word has one writer, named beside it: H the host (bridge; its workers where said), D the guest's door (its kernel
- * module; on the flat transport the client itself), C the client. Guest processes see header, slots, grants and devices
- * read-only through the module. All integers are little-endian, all offsets count bytes from the region's start.
+ * module; on the flat transport the client itself), C the client. Guest processes see header, slots, grants, devices and
+ * rows read-only through the module. All integers are little-endian, all offsets count bytes from the region's start.
  */
 #ifndef BARCUDA_LAYOUT_H
 #define BARCUDA_LAYOUT_H
@@ -34,12 +35,17 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 5u                   /* grows with every change of this file */
+#define BARCUDA_LAYOUT 6u                   /* grows with every change of this file */
+/* Grows when the same values of a command would travel as other bytes: packet.h, the heads, a kind's encoding.
+ * (docs/versions.md. The guest's module does not care.)
+ */
+#define BARCUDA_PACKETS 1u
 
 #define BARCUDA_PAGE 4096ull
 #define BARCUDA_SLOTS_OFFSET 0x1000ull
 #define BARCUDA_GRANTS_OFFSET 0x10000ull
 #define BARCUDA_DEVICES_OFFSET 0x40000ull
+#define BARCUDA_ROWS_OFFSET 0x50000ull
 #define BARCUDA_CHANNELS_OFFSET 0x100000ull
 #define BARCUDA_CHANNEL_SIZE 0x100000ull
 #define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, and a multiple of every huge page but 1 GiB */
@@ -56,13 +62,15 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_MAX_SIZE 0x4000000000ull     /* 256 GiB: what SeaBIOS and 40 physical address bits can place */
 #define BARCUDA_MAX_CHANNELS 256u
 #define BARCUDA_MAX_DEVICES 16u
+#define BARCUDA_MAX_ROWS 8192u               /* some thirty times what there are */
 #define BARCUDA_BYTES_PER_CHANNEL 0x4000000ull /* one channel slot for each 64 MiB of region, within 8..256 */
 
 struct barcuda_header {            /* all H; written before `magic`, constant afterwards but for `heartbeat` */
 	barcuda_u64 magic;         /* BARCUDA_MAGIC, stored last with release order */
 	barcuda_u32 layout;        /* BARCUDA_LAYOUT */
 	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
-	barcuda_u64 fingerprint;   /* of this layout and the command table: peers of other builds are refused */
+	barcuda_u32 packets;       /* BARCUDA_PACKETS */
+	barcuda_u32 row_count;     /* 1 to BARCUDA_MAX_ROWS */
 	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region */
 	barcuda_u64 size;          /* bytes, a power of two */
 	barcuda_u64 channel_size;  /* BARCUDA_CHANNEL_SIZE */
@@ -77,6 +85,7 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u64 bridge_start;  /* /proc/PID/stat starttime of bridge_pid: tells a reused pid */
 	char build[64];            /* the host's version, for messages */
 	barcuda_u64 heartbeat;     /* grows several times a second while a bridge serves the region */
+	barcuda_u64 rows_offset;   /* a multiple of 8; the rows lie behind the devices and before header_bytes */
 };
 
 /* A channel slot's life is three counters, each written by one side and only ever growing:
@@ -143,7 +152,7 @@ struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_O
 	barcuda_u32 opening;       /* the slot's `opened` that this status speaks of */
 	barcuda_u32 worker_pid;
 	barcuda_s32 posted_error;  /* CUresult of the last posted command that failed */
-	barcuda_u32 posted_op;     /* which command that was */
+	barcuda_u32 posted_op;     /* which command that was: its number at the bridge */
 	barcuda_u64 posted_count;  /* how many posted commands failed so far, stored last: a client compares it with what it has seen */
 	barcuda_s32 fatal_error;   /* CUresult for every call once state > READY */
 	barcuda_s32 context_error; /* sticky CUresult of a GPU fault: every later call of the client gets it; 0: none */
@@ -160,6 +169,7 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u32 pid;           /* in the guest's eyes: for the host's log lines only */
 	barcuda_u32 bell;          /* enum barcuda_bell */
 	char program[120];         /* likewise */
+	barcuda_u64 rows_hash;     /* of the rows by which its commands are numbered; before its first command */
 };
 
 /* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker
@@ -184,14 +194,15 @@ BARCUDA_ASSERT(sizeof(struct barcuda_header) <= BARCUDA_SLOTS_OFFSET);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
-BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160 && offsetof(struct barcuda_header, rows_offset) == 168);
 BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_MAPPED);
 BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
 BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_grant) == 8);
 BARCUDA_ASSERT(BARCUDA_GRANTS_OFFSET + BARCUDA_MAX_SIZE / BARCUDA_GRANULE * sizeof(struct barcuda_grant) <= BARCUDA_DEVICES_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_device) == 1344);
-BARCUDA_ASSERT(BARCUDA_DEVICES_OFFSET + BARCUDA_MAX_DEVICES * sizeof(struct barcuda_device) <= BARCUDA_CHANNELS_OFFSET);
+BARCUDA_ASSERT(BARCUDA_DEVICES_OFFSET + BARCUDA_MAX_DEVICES * sizeof(struct barcuda_device) <= BARCUDA_ROWS_OFFSET);
+BARCUDA_ASSERT(BARCUDA_ROWS_OFFSET + BARCUDA_MAX_ROWS * 8 <= BARCUDA_CHANNELS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_CHANNELS_OFFSET + BARCUDA_MAX_CHANNELS * BARCUDA_CHANNEL_SIZE <= BARCUDA_MAX_SIZE);
 BARCUDA_ASSERT(sizeof(struct barcuda_status) <= BARCUDA_PAGE && sizeof(struct barcuda_client) <= BARCUDA_PAGE);
 BARCUDA_ASSERT(sizeof(struct barcuda_calls) == 128 && offsetof(struct barcuda_calls, done) == 64);

@@ -72,7 +72,7 @@ class Reader {
 
 // What stands before each request and each reply.
 struct RequestHead {
-    std::uint32_t op;       // row of the command table
+    std::uint32_t op;       // the row, by its number at the bridge (identity.h)
     std::uint32_t context;  // id of the CUcontext that is current in the calling thread; 0: none
 };
 struct ReplyHead {

@@ -169,7 +169,7 @@ void Region::unmap_window(char* address, std::uint64_t offset, std::uint64_t byt
     ::munmap(address - (offset - begin), end - begin);
 }
 
-Error Region::open(const char* path, std::uint64_t fingerprint) {
+Error Region::open(const char* path) {
     close();
     char found[sizeof path_];
     if (!path) {
@@ -199,9 +199,11 @@ Error Region::open(const char* path, std::uint64_t fingerprint) {
         barcuda_header copy{};
         copy.magic = observe(header_->magic);  // WORD: what was written before it is there now
         if (copy.magic == BARCUDA_MAGIC) std::memcpy(&copy, header_, sizeof copy);
-        e = validate(copy, file_size_, fingerprint, path_);
+        e = validate(copy, file_size_, path_);
+        if (!e) e = check_packets(copy, path_);  // last, so that a damaged region is called damaged, not foreign
         base_ = copy.base;
         size_ = copy.size;
+        if (!e) rows_ = {table<barcuda_u64>(copy.rows_offset), copy.row_count};
     }
     if (e) close();
     return e;
@@ -218,6 +220,7 @@ void Region::close() {
     }
     if (fd_ >= 0 && !check_fd()) ::close(fd_);
     header_ = nullptr;
+    rows_ = {};
     base_ = size_ = file_size_ = unit_ = device_ = inode_ = 0;
     fd_ = -1;
     creator_ = 0;

@@ -6,15 +6,16 @@
 // extent lies at header().base + offset in every process, guest and host alike, so that its pointers need no
 // translation; header and channels may lie anywhere. docs/region.md is the specification of what is in it.
 //
-//   guest   Region r; if (Error e = r.open(nullptr, fingerprint)) complain(e.text);      r.open_channel(c);
-//   r.map_extent(...) host    Region r; r.create(path, {.size = 8 << 30}, fingerprint); fill the devices; r.announce();
-//   r.map_channel(i, c)
+//   guest   Region r; if (Error e = r.open(nullptr)) complain(e.text);   r.open_channel(c); r.map_extent(...)
+//   host    Region r; r.create(path, {.size = 8 << 30, .rows = identities}); fill the devices; r.announce();
+//           r.map_channel(i, c)
 //
 // The guest half runs inside malloc of programs that we have never seen: it allocates nothing, throws nothing, and says
 // what went wrong in a buffer that the caller owns.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "shm-device/error.h"
 #include "shm-device/layout.h"
@@ -42,6 +43,8 @@ struct Format {
     std::uint64_t base = 0;
     bool overwrite = false;  // an existing file that is no region, or one of another layout or size
     const char* build = "";  // the host's version
+    // The identities of what the host knows (identity.h). Always needed.
+    std::span<const std::uint64_t> rows = {};
 };
 
 class Region {
@@ -55,7 +58,7 @@ class Region {
 
     // ---- both sides
     // Opens and validates. No path: $BARCUDA_REGION, else the first UIO device of our module.
-    Error open(const char* path, std::uint64_t fingerprint);
+    Error open(const char* path);
     // Forgets the mappings of the header (not channels, not extents). A bridge says that it is gone.
     void close();
 
@@ -67,6 +70,7 @@ class Region {
     const barcuda_slot* slots() const { return table<barcuda_slot>(BARCUDA_SLOTS_OFFSET); }
     const barcuda_grant* grants() const { return table<barcuda_grant>(BARCUDA_GRANTS_OFFSET); }
     const barcuda_device* devices() const { return table<barcuda_device>(BARCUDA_DEVICES_OFFSET); }
+    std::span<const barcuda_u64> rows() const { return rows_; }
 
     // Extents: `offset` and `bytes` are multiples of the granule. The address is always at(offset).
     Error map_extent(std::uint64_t offset, std::uint64_t bytes, void** address = nullptr);
@@ -96,7 +100,7 @@ class Region {
     // ---- host
     // Formats a new file, or takes over an existing region with a higher epoch: then slots and grants stay as they are,
     // since clients of the old epoch may still hold them. Nobody can open it before announce().
-    Error create(const char* path, const Format& format, std::uint64_t fingerprint);
+    Error create(const char* path, const Format& format);
     void announce();
     barcuda_header& host_header() { return *const_cast<barcuda_header*>(header_); }
     barcuda_slot* host_slots() { return const_cast<barcuda_slot*>(slots()); }
@@ -127,7 +131,8 @@ class Region {
     int lock_slot(std::uint32_t index, short type) const;
     Error check_fd() const;
 
-    const barcuda_header* header_ = nullptr;  // header_bytes of it: with slots, grants and devices
+    const barcuda_header* header_ = nullptr;  // header_bytes of it: with slots, grants, devices and rows
+    std::span<const barcuda_u64> rows_;       // as the header said when it was checked
     std::uint64_t base_ = 0;                  // 0 and 0 until opened: contains() is false for every pointer
     std::uint64_t size_ = 0;
     std::uint64_t file_size_ = 0;           // of what was opened; 0: unknown (UIO: the module has checked it)
@@ -144,7 +149,11 @@ Error find_region(char* path, std::size_t bytes, const char* sys = "/sys/class/u
 
 // Is this header one that we can trust our addresses to? `file_size` 0: not known. `path` is for the message.
 // (validate.cc)
-Error validate(const barcuda_header& header, std::uint64_t file_size, std::uint64_t fingerprint, const char* path);
+Error validate(const barcuda_header& header, std::uint64_t file_size, const char* path);
+// Does the bridge read and write commands as we do? (validate.cc)
+Error check_packets(const barcuda_header& header, const char* path);
+// The host's version as it can be printed. (validate.cc)
+const char* build_of(const barcuda_header& header, char (&build)[sizeof header.build + 1]);
 
 // When a process began, in clock ticks since boot (pid 0: this one); 0: there is none. A pid alone may be a reused one.
 std::uint64_t start_time_of(std::uint32_t pid);

@@ -10,6 +10,19 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kUserEnd = 1ull << 47;  // x86-64 and arm64 give user space at least this much
 
+// What a guest is told that speaks another version than its bridge. (A bridge on an old region: create.cc.)
+Error other_version(Error::Kind kind, const char* what, const barcuda_header& h, unsigned its, unsigned ours,
+                    const char* path) {
+    char build[sizeof h.build + 1];
+    return error(kind, 0,
+                 "%s: the bridge (Barcuda %s) speaks %s version %u, this library (Barcuda " BARCUDA_VERSION
+                 ") version %u: upgrade %s",
+                 path, build_of(h, build), what, its, ours,
+                 its < ours                    ? "barcuda-bridge on the host"
+                 : kind == Error::other_layout ? "Barcuda in this guest, library and kernel module"
+                                               : "Barcuda in this guest");
+}
+
 struct Range {
     const char* name;
     std::uint64_t offset;
@@ -19,7 +32,7 @@ struct Range {
     std::uint64_t bytes() const { return count * each; }
 };
 
-Error check(const Range (&ranges)[6], std::uint64_t size, const char* path) {
+Error check(const Range (&ranges)[7], std::uint64_t size, const char* path) {
     for (const Range& r : ranges)
         if (r.count == 0 || r.each == 0 || r.count > size / r.each)
             return error(
@@ -79,14 +92,22 @@ Error check_base(std::uint64_t base, std::uint64_t size, const char* path) {
             "below 0x%llx",
             path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)kUserEnd);
     if (base < BARCUDA_DEVICE_POOLS_END || (base < BARCUDA_DEVICE_END && BARCUDA_DEVICE_MAPPED < base + size))
-        return error(Error::bad_base, 0,
-                     "%s: the region would lie at 0x%llx, where the GPU's own memory is (below 0x%llx, and from 0x%llx to "
-                     "0x%llx)",
-                     path, (unsigned long long)base, BARCUDA_DEVICE_POOLS_END, BARCUDA_DEVICE_MAPPED, BARCUDA_DEVICE_END);
+        return error(
+            Error::bad_base, 0,
+            "%s: the region would lie at 0x%llx, where the GPU's own memory is (below 0x%llx, and from 0x%llx to "
+            "0x%llx)",
+            path, (unsigned long long)base, BARCUDA_DEVICE_POOLS_END, BARCUDA_DEVICE_MAPPED, BARCUDA_DEVICE_END);
     return {};
 }
 
-Error validate(const barcuda_header& h, std::uint64_t file_size, std::uint64_t fingerprint, const char* path) {
+const char* build_of(const barcuda_header& h, char (&build)[sizeof h.build + 1]) {
+    unsigned i = 0;
+    for (; i < sizeof h.build && h.build[i] >= ' ' && h.build[i] <= '~'; ++i) build[i] = h.build[i];
+    build[i] = '\0';
+    return build;
+}
+
+Error validate(const barcuda_header& h, std::uint64_t file_size, const char* path) {
     if (h.magic == 0)
         return error(Error::not_ready, 0,
                      "%s: no bridge has formatted this region yet; start barcuda-bridge on the host", path);
@@ -94,38 +115,35 @@ Error validate(const barcuda_header& h, std::uint64_t file_size, std::uint64_t f
         return error(Error::not_a_region, 0, "%s: not a Barcuda region (it begins with 0x%016llx)", path,
                      (unsigned long long)h.magic);
     if (h.layout != BARCUDA_LAYOUT)
-        return error(
-            Error::other_layout, 0,
-            "%s: its layout is number %u, this program's is %u; use a library and a bridge of the same version", path,
-            h.layout, BARCUDA_LAYOUT);
+        return other_version(Error::other_layout, "layout", h, h.layout, BARCUDA_LAYOUT, path);
     if (Error e = check_size(h.size, path)) return e;
     if (file_size != 0 && file_size < h.size)
         return error(Error::bad_size, 0, "%s: too small: its header says %llu MiB, but only %llu MiB are there", path,
                      (unsigned long long)(h.size / kMiB), (unsigned long long)(file_size / kMiB));
     if (Error e = check_base(h.base, h.size, path)) return e;
     if (h.header_bytes != BARCUDA_CHANNELS_OFFSET || h.channel_size != BARCUDA_CHANNEL_SIZE ||
-        h.granule != BARCUDA_GRANULE || h.channel_count > BARCUDA_MAX_CHANNELS || h.device_count > BARCUDA_MAX_DEVICES)
+        h.granule != BARCUDA_GRANULE || h.channel_count > BARCUDA_MAX_CHANNELS ||
+        h.device_count > BARCUDA_MAX_DEVICES || h.row_count > BARCUDA_MAX_ROWS)
         return error(Error::malformed, 0, "%s: its header contradicts its layout number %u", path, h.layout);
     const Range ranges[] = {
         {"header", 0, 1, sizeof(barcuda_header), BARCUDA_PAGE},
         {"slots", BARCUDA_SLOTS_OFFSET, h.channel_count, sizeof(barcuda_slot), BARCUDA_PAGE},
         {"grants", BARCUDA_GRANTS_OFFSET, h.granule_count, sizeof(barcuda_grant), BARCUDA_PAGE},
         {"devices", BARCUDA_DEVICES_OFFSET, BARCUDA_MAX_DEVICES, sizeof(barcuda_device), BARCUDA_PAGE},
+        {"rows", h.rows_offset, h.row_count, sizeof(barcuda_u64), sizeof(barcuda_u64)},
         {"channels", BARCUDA_CHANNELS_OFFSET, h.channel_count, h.channel_size, BARCUDA_CHANNEL_SIZE},
         {"extents", h.extents_offset, h.granule_count, h.granule, h.granule},
     };
     if (Error e = check(ranges, h.size, path)) return e;
-    // Last, so that a damaged region is called damaged, not foreign.
-    if (h.fingerprint != fingerprint) {
-        char build[sizeof h.build + 1] = "";
-        for (unsigned i = 0; i < sizeof h.build && h.build[i] >= ' ' && h.build[i] <= '~'; ++i) build[i] = h.build[i];
-        return error(
-            Error::other_build, 0,
-            "%s: the bridge (%s, fingerprint %016llx) is of another build than this program (%016llx); install the "
-            "same version on host and guest",
-            path, build, (unsigned long long)h.fingerprint, (unsigned long long)fingerprint);
-    }
+    if (h.rows_offset > h.header_bytes)  // between the channels and the extents nobody could read them
+        return error(Error::malformed, 0, "%s: its header puts the rows at 0x%llx, behind what guests may read", path,
+                     (unsigned long long)h.rows_offset);
     return {};
+}
+
+Error check_packets(const barcuda_header& h, const char* path) {
+    if (h.packets == BARCUDA_PACKETS) return {};
+    return other_version(Error::other_packets, "packet", h, h.packets, BARCUDA_PACKETS, path);
 }
 
 }  // namespace barcuda

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "host-bridge/cli/commands.h"
-#include "shm-device/commands.h"
+#include "shm-device/identity.h"
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
 
@@ -53,6 +53,20 @@ void look_at_books(const Region& region) {
                      (h.granule_count - free) * h.granule >> 20, h.granule_count * h.granule >> 20));
 }
 
+// What this installation's library could ask for, and that bridge would not know.
+void look_at_rows(const Region& region) {
+    RowNumber numbers[identities.size()];
+    match(identities, region.rows(), numbers);
+    std::string names;
+    unsigned lacking = 0;
+    for (std::size_t op = 0; op < identities.size(); ++op)
+        if (numbers[op] == no_row) names += fmt::format("{}{}", lacking++ ? ", " : "", op_names[op]);
+    if (lacking)
+        note(fmt::format(
+            "that bridge lacks {} commands of this library's, which answer \"not supported\" (docs/versions.md): {}",
+            lacking, names));
+}
+
 // A guest has an ivshmem device; its BAR2 becomes a region through our module.
 void look_at_guest() {
     bool device = false;
@@ -67,10 +81,11 @@ void look_at_guest() {
     if (!device && !module)
         note("no ivshmem device here: this is a host, or a guest started without -device ivshmem-plain");
     Region region;
-    Error e = region.open(nullptr, fingerprint());
+    Error e = region.open(nullptr);
     if (!e) {
         good(fmt::format("region {}: {} MiB at {:#x}, served by build {}", region.path(), region.header().size >> 20,
                          region.header().base, region.header().build));
+        look_at_rows(region);
         look_at_books(region);
         for (unsigned i = 0; i < region.header().device_count; ++i)
             good(fmt::format("GPU {}: {} ({} MiB)", i, region.devices()[i].name,
@@ -127,7 +142,8 @@ void look_at_host() {
 }  // namespace
 
 int doctor() {
-    fmt::print("Barcuda {}, command table {:016x}\n\nThis installation\n", BARCUDA_VERSION, fingerprint());
+    fmt::print("Barcuda {}, layout {}, packets {}, {} commands\n\nThis installation\n", BARCUDA_VERSION, BARCUDA_LAYOUT,
+               BARCUDA_PACKETS, identities.size());
     look_at_installation();
     fmt::print("\nAs a guest\n");
     look_at_guest();

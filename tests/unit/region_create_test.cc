@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
@@ -37,17 +38,17 @@ TEST_F(RegionTest, ANewRegionOpens) {
 TEST_F(RegionTest, NobodyOpensItBeforeItIsAnnounced) {
     Region other;
     const std::string fresh = scratch / "fresh";
-    ASSERT_FALSE(other.create(fresh.c_str(), {.size = kSize, .base = kBase}, kMine));
-    EXPECT_EQ(guest.open(fresh.c_str(), kMine).kind, Error::not_ready);
+    ASSERT_FALSE(other.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = kRows}));
+    EXPECT_EQ(guest.open(fresh.c_str()).kind, Error::not_ready);
     other.announce();
-    EXPECT_FALSE(guest.open(fresh.c_str(), kMine));
+    EXPECT_FALSE(guest.open(fresh.c_str()));
 }
 TEST_F(RegionTest, ASizeThatNoBarCanHaveIsRefusedAndLeavesNoFile) {
     for (std::uint64_t size :
          std::vector<std::uint64_t>{0, kSize / 2, kSize + 4096, kSize * 3 / 2, 2 * BARCUDA_MAX_SIZE}) {
         Region r;
         const std::string odd = scratch / "odd";
-        EXPECT_EQ(r.create(odd.c_str(), {.size = size}, kMine).kind, Error::bad_size) << size;
+        EXPECT_EQ(r.create(odd.c_str(), {.size = size, .rows = kRows}).kind, Error::bad_size) << size;
         EXPECT_NE(::access(odd.c_str(), F_OK), 0);
     }
 }
@@ -55,7 +56,8 @@ TEST_F(RegionTest, ABaseThatNoProcessCanMapIsRefused) {
     for (std::uint64_t base :
          std::vector<std::uint64_t>{4096, (1ull << 47) - BARCUDA_GRANULE, 1ull << 47, ~0ull - 4095}) {
         Region r;
-        EXPECT_EQ(r.create((scratch / "odd").c_str(), {.size = kSize, .base = base}, kMine).kind, Error::bad_base)
+        EXPECT_EQ(r.create((scratch / "odd").c_str(), {.size = kSize, .base = base, .rows = kRows}).kind,
+                  Error::bad_base)
             << base;
     }
 }
@@ -66,8 +68,10 @@ TEST_F(RegionTest, EverySizeIsDividedIntoPartsThatAValidatorAccepts) {
         h.layout = BARCUDA_LAYOUT;
         h.header_bytes = BARCUDA_CHANNELS_OFFSET;
         h.base = BARCUDA_DEFAULT_BASE;
+        h.row_count = BARCUDA_MAX_ROWS;
+        h.rows_offset = BARCUDA_ROWS_OFFSET;
         divide(h, size);
-        const Error e = validate(h, size, 0, "it");
+        const Error e = validate(h, size, "it");
         EXPECT_FALSE(e) << size << ": " << e.text;
         EXPECT_GE(h.channel_count, 8u);
         EXPECT_EQ(h.extents_offset + h.granule_count * h.granule, size);
@@ -88,6 +92,7 @@ TEST_F(RegionTest, ANewRegionIsZeroWhereNothingIsSaid) {
     ASSERT_EQ(::read(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
     ::close(fd);
     std::memset(text.data(), 0, sizeof(barcuda_header));
+    std::memset(&text[BARCUDA_ROWS_OFFSET], 0, sizeof kRows);
     for (std::uint32_t i = 0; i < host.header().channel_count; ++i)
         std::memset(&text[BARCUDA_CHANNELS_OFFSET + i * BARCUDA_CHANNEL_SIZE + offsetof(barcuda_status, channel)], 0,
                     4);
@@ -98,12 +103,12 @@ TEST_F(RegionTest, AFileThatIsNoRegionIsNotOverwrittenUnlessTold) {
     const int fd = ::open(diary.c_str(), O_RDWR | O_CREAT, 0600);
     ASSERT_EQ(::write(fd, "dear diary", 10), 10);
     Region r;
-    const Error e = r.create(diary.c_str(), {.size = kSize, .base = kBase}, kMine);
+    const Error e = r.create(diary.c_str(), {.size = kSize, .base = kBase, .rows = kRows});
     EXPECT_EQ(e.kind, Error::exists);
     char text[10];
     EXPECT_EQ(::pread(fd, text, 10, 0), 10);
     EXPECT_EQ(std::memcmp(text, "dear diary", 10), 0);
-    EXPECT_FALSE(r.create(diary.c_str(), {.size = kSize, .base = kBase, .overwrite = true}, kMine));
+    EXPECT_FALSE(r.create(diary.c_str(), {.size = kSize, .base = kBase, .overwrite = true, .rows = kRows}));
     ::close(fd);
 }
 TEST_F(RegionTest, AnUntouchedFileOfTheRightSizeIsFormatted) {  // as QEMU's memory-backend-file leaves it
@@ -112,20 +117,20 @@ TEST_F(RegionTest, AnUntouchedFileOfTheRightSizeIsFormatted) {  // as QEMU's mem
     ASSERT_EQ(::ftruncate(fd, kSize), 0);
     ::close(fd);
     Region r;
-    const Error e = r.create(fresh.c_str(), {.base = kBase}, kMine);
+    const Error e = r.create(fresh.c_str(), {.base = kBase, .rows = kRows});
     EXPECT_FALSE(e) << e.text;
     EXPECT_EQ(r.header().size, kSize);
 }
 TEST_F(RegionTest, ASecondBridgeIsRefusedWhileTheFirstLives) {
     Region second;
-    EXPECT_EQ(second.create(path.c_str(), {}, kMine).kind, Error::in_use);
+    EXPECT_EQ(second.create(path.c_str(), {.rows = kRows}).kind, Error::in_use);
     host.close();
-    EXPECT_FALSE(second.create(path.c_str(), {}, kMine));
+    EXPECT_FALSE(second.create(path.c_str(), {.rows = kRows}));
 }
 TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
     host.close();
-    EXPECT_EQ(host.create(path.c_str(), {.size = 2 * kSize}, kMine).kind, Error::bad_size);
-    EXPECT_FALSE(host.create(path.c_str(), {.size = 2 * kSize, .overwrite = true}, kMine));
+    EXPECT_EQ(host.create(path.c_str(), {.size = 2 * kSize, .rows = kRows}).kind, Error::bad_size);
+    EXPECT_FALSE(host.create(path.c_str(), {.size = 2 * kSize, .overwrite = true, .rows = kRows}));
     EXPECT_EQ(host.header().size, 2 * kSize);
 }
 
@@ -136,12 +141,40 @@ TEST_F(RegionTest, ATakeoverRaisesTheEpochAndKeepsSlotsAndGrants) {
     ASSERT_FALSE(guest.open_channel(channel));
     host.host_grants()[1].owner = channel.index + 1;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {}, kMine + 1));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(host.header().epoch, 2u);
     EXPECT_EQ(host.header().base, kBase);
     EXPECT_EQ(host.slots()[channel.index].opened, 1u);
     EXPECT_EQ(host.slots()[channel.index].closed, 0u);
     EXPECT_EQ(host.grants()[1].owner, channel.index + 1);
+}
+TEST_F(RegionTest, ATakeoverShowsTheNewBridgesRowsAlone) {
+    const std::uint64_t fewer[] = {7, 8};
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = fewer}));
+    host.announce();
+    ASSERT_FALSE(open_guest());
+    EXPECT_TRUE(std::ranges::equal(guest.rows(), fewer));
+    EXPECT_EQ(guest.rows().data()[guest.rows().size()], 0u) << "a row of the last bridge's";
+}
+TEST_F(RegionTest, NoRegionIsMadeWithoutRowsOrWithTooMany) {
+    const std::vector<std::uint64_t> many(BARCUDA_MAX_ROWS + 1, 1);
+    const std::string fresh = scratch / "fresh";
+    Region r;
+    EXPECT_EQ(r.create(fresh.c_str(), {.size = kSize, .base = kBase}).kind, Error::malformed);
+    EXPECT_EQ(r.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = many}).kind, Error::malformed);
+    EXPECT_NE(::access(fresh.c_str(), F_OK), 0);
+    const auto most = std::span(many).first(BARCUDA_MAX_ROWS);
+    EXPECT_FALSE(r.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = most}));
+}
+TEST_F(RegionTest, ARegionOfAnotherLayoutIsOverwrittenOnlyWhenTold) {
+    host.host_header().layout = BARCUDA_LAYOUT - 1;
+    host.close();
+    const Error e = host.create(path.c_str(), {.base = kBase, .rows = kRows});
+    EXPECT_EQ(e.kind, Error::other_layout);
+    EXPECT_TRUE(contains(says(e), "layout is number " + std::to_string(BARCUDA_LAYOUT - 1))) << e.text;
+    EXPECT_TRUE(contains(says(e), "--overwrite")) << e.text;
+    EXPECT_FALSE(host.create(path.c_str(), {.base = kBase, .overwrite = true, .rows = kRows}));
 }
 TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     ASSERT_FALSE(open_guest());
@@ -149,7 +182,7 @@ TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     ASSERT_FALSE(guest.open_channel(channel));
     channel.fences()[7] = 42;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(channel.fences()[7], 42u);
 }
 TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
@@ -157,7 +190,7 @@ TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
     ASSERT_FALSE(host.map_channel(3, c));
     std::memset(c.memory, 0xff, BARCUDA_CHANNEL_SIZE);
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(c.status().channel, 3u);
     EXPECT_EQ(c.fences()[0], 0u);
 }
@@ -169,7 +202,7 @@ TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
     host.host_slots()[served.index].served = served.opening;
     served.status().state = BARCUDA_STATE_READY;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(served.status().state, BARCUDA_STATE_GONE);
     EXPECT_TRUE(contains(served.status().message, "restarted"));
     EXPECT_EQ(waiting.status().state, BARCUDA_STATE_NEW);
@@ -177,7 +210,7 @@ TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
 TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
     host.host_header().magic = 0;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {}, kMine));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(host.header().epoch, 2u);
 }
 TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
@@ -190,7 +223,7 @@ TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
 TEST_F(RegionTest, ABridgeThatIsKilledIsNoticed) {
     host.close();
     const pid_t bridge = fork_child([&] {
-        if (host.create(path.c_str(), {}, kMine)) return 1;
+        if (host.create(path.c_str(), {.rows = kRows})) return 1;
         host.announce();
         ::pause();
         return 0;

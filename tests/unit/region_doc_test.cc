@@ -51,13 +51,17 @@ using Fields = std::map<std::string, Field>;
     }
 const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
     {"barcuda_header",
-     {offsetof(barcuda_header, heartbeat) + 8,
-      {FIELD(barcuda_header, magic), FIELD(barcuda_header, layout), FIELD(barcuda_header, header_bytes),
-       FIELD(barcuda_header, fingerprint), FIELD(barcuda_header, base), FIELD(barcuda_header, size),
-       FIELD(barcuda_header, channel_size), FIELD(barcuda_header, granule), FIELD(barcuda_header, extents_offset),
-       FIELD(barcuda_header, channel_count), FIELD(barcuda_header, granule_count), FIELD(barcuda_header, device_count),
-       FIELD(barcuda_header, epoch), FIELD(barcuda_header, bridge_pid), FIELD(barcuda_header, driver_version),
-       FIELD(barcuda_header, bridge_start), FIELD(barcuda_header, build), FIELD(barcuda_header, heartbeat)}}},
+     {offsetof(barcuda_header, rows_offset) + 8,
+      {FIELD(barcuda_header, magic),         FIELD(barcuda_header, layout),
+       FIELD(barcuda_header, header_bytes),  FIELD(barcuda_header, packets),
+       FIELD(barcuda_header, row_count),     FIELD(barcuda_header, base),
+       FIELD(barcuda_header, size),          FIELD(barcuda_header, channel_size),
+       FIELD(barcuda_header, granule),       FIELD(barcuda_header, extents_offset),
+       FIELD(barcuda_header, channel_count), FIELD(barcuda_header, granule_count),
+       FIELD(barcuda_header, device_count),  FIELD(barcuda_header, epoch),
+       FIELD(barcuda_header, bridge_pid),    FIELD(barcuda_header, driver_version),
+       FIELD(barcuda_header, bridge_start),  FIELD(barcuda_header, build),
+       FIELD(barcuda_header, heartbeat),     FIELD(barcuda_header, rows_offset)}}},
     {"barcuda_slot",
      {sizeof(barcuda_slot),
       {FIELD(barcuda_slot, opened), FIELD(barcuda_slot, closed), FIELD(barcuda_slot, pid),
@@ -77,7 +81,8 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
        FIELD(barcuda_status, message)}}},
     {"barcuda_client",
      {sizeof(barcuda_client),
-      {FIELD(barcuda_client, pid), FIELD(barcuda_client, bell), FIELD(barcuda_client, program)}}},
+      {FIELD(barcuda_client, pid), FIELD(barcuda_client, bell), FIELD(barcuda_client, program),
+       FIELD(barcuda_client, rows_hash)}}},
     {"barcuda_calls",
      {sizeof(barcuda_calls),
       {FIELD(barcuda_calls, asked), FIELD(barcuda_calls, function), FIELD(barcuda_calls, status),
@@ -131,10 +136,13 @@ TEST(RegionDoc, NumbersAreThoseOfTheLayout) {
     };
     std::string text;
     for (const std::string& line : document()) text += line + "\n";
-    for (const std::string& part : {"number of this layout: " + std::to_string(BARCUDA_LAYOUT) + " |",
-                                    "| " + hex(BARCUDA_MAGIC) + ", the bytes", "| " + hex(BARCUDA_CHANNEL_SIZE) + " |",
-                                    "| " + hex(BARCUDA_GRANULE) + " |", "below " + hex(BARCUDA_DEVICE_POOLS_END) + ",",
-                                    "from " + hex(BARCUDA_DEVICE_MAPPED) + " to " + hex(BARCUDA_DEVICE_END)})
+    for (const std::string& part :
+         {"number of this layout: " + std::to_string(BARCUDA_LAYOUT) + " |",
+          "lie in a command: " + std::to_string(BARCUDA_PACKETS) + " |",
+          "| 1 to " + std::to_string(BARCUDA_MAX_ROWS) + ":", "| " + hex(BARCUDA_ROWS_OFFSET) + ": ",
+          "| " + hex(BARCUDA_MAGIC) + ", the bytes", "| " + hex(BARCUDA_CHANNEL_SIZE) + " |",
+          "| " + hex(BARCUDA_GRANULE) + " |", "below " + hex(BARCUDA_DEVICE_POOLS_END) + ",",
+          "from " + hex(BARCUDA_DEVICE_MAPPED) + " to " + hex(BARCUDA_DEVICE_END)})
         EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 TEST(RegionDoc, TablesLeaveNoGaps) {  // a field that was added to layout.h alone would be one
@@ -155,7 +163,8 @@ TEST(RegionDoc, PartsLieWhereTheTablesSay) {
         {"header", {0, BARCUDA_SLOTS_OFFSET}},
         {"slots", {BARCUDA_SLOTS_OFFSET, BARCUDA_GRANTS_OFFSET - BARCUDA_SLOTS_OFFSET}},
         {"grants", {BARCUDA_GRANTS_OFFSET, BARCUDA_DEVICES_OFFSET - BARCUDA_GRANTS_OFFSET}},
-        {"devices", {BARCUDA_DEVICES_OFFSET, BARCUDA_CHANNELS_OFFSET - BARCUDA_DEVICES_OFFSET}},
+        {"devices", {BARCUDA_DEVICES_OFFSET, BARCUDA_ROWS_OFFSET - BARCUDA_DEVICES_OFFSET}},
+        {"rows", {BARCUDA_ROWS_OFFSET, BARCUDA_CHANNELS_OFFSET - BARCUDA_ROWS_OFFSET}},
         {"status", {BARCUDA_STATUS_OFFSET, BARCUDA_PAGE}},
         {"client", {BARCUDA_CLIENT_OFFSET, BARCUDA_PAGE}},
         {"fences", {BARCUDA_FENCES_OFFSET, BARCUDA_FENCES * 8}},

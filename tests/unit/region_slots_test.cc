@@ -222,7 +222,7 @@ TEST_F(RegionTest, ThreadsThatClaimAtOnceGetDifferentSlots) {  // record locks d
     for (int round = 0; round < 20; ++round) {
         std::vector<Region> regions(count);
         std::vector<Channel> channels(count);
-        for (Region& r : regions) ASSERT_FALSE(r.open(path.c_str(), kMine));
+        for (Region& r : regions) ASSERT_FALSE(r.open(path.c_str()));
         std::vector<std::thread> threads;
         for (std::uint32_t i = 0; i < count; ++i)
             threads.emplace_back([&, i] { EXPECT_FALSE(regions[i].open_channel(channels[i])); });
@@ -255,7 +255,7 @@ TEST_F(SlotsTest, WhereTheHostSeesNobodyPidIsZeroAndItDoesNotGuess) {
 TEST_F(SlotsTest, WhereTheHostSeesNobodyTheNextClientClosesForTheDead) {
     ASSERT_EQ(in_child([&] {
                   Region client;
-                  if (client.open(path.c_str(), kMine)) return 1;
+                  if (client.open(path.c_str())) return 1;
                   RegionProbe::pretend(client, Region::Kind::pci);
                   Channel c;
                   return client.open_channel(c) ? 1 : 0;
@@ -270,14 +270,14 @@ TEST_F(SlotsTest, WhereTheHostSeesNobodyTheNextClientClosesForTheDead) {
     EXPECT_EQ(c.index, 1u);  // the host has yet to reclaim the first
     publish(host.host_slots()[0].reclaimed, 1);
     Region other;
-    ASSERT_FALSE(other.open(path.c_str(), kMine));
+    ASSERT_FALSE(other.open(path.c_str()));
     RegionProbe::pretend(other, Region::Kind::pci);
     ASSERT_FALSE(other.open_channel(c));
     EXPECT_EQ(c.index, 0u);
 }
 TEST_F(SlotsTest, TheLivingAreLeftAlone) {
     Region other;
-    ASSERT_FALSE(other.open(path.c_str(), kMine));
+    ASSERT_FALSE(other.open(path.c_str()));
     RegionProbe::pretend(other, Region::Kind::pci);
     Channel mine, theirs;
     ASSERT_FALSE(other.open_channel(theirs));

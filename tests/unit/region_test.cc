@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
@@ -23,7 +24,7 @@ using test::in_child;
 
 // ---- refusing -------------------------------------------------------------------------------------------------------
 TEST_F(RegionTest, AMissingRegionIsRefused) {
-    const Error e = guest.open((scratch / "nothing").c_str(), kMine);
+    const Error e = guest.open((scratch / "nothing").c_str());
     EXPECT_EQ(e.kind, Error::not_found);
     EXPECT_TRUE(contains(says(e), "barcuda-bridge"));
 }
@@ -32,18 +33,40 @@ TEST_F(RegionTest, AFileThatIsNoRegionIsRefused) {
     EXPECT_EQ(open_guest().kind, Error::not_a_region);
     const std::string small = scratch / "small";
     ::close(::open(small.c_str(), O_RDWR | O_CREAT, 0600));
-    EXPECT_EQ(guest.open(small.c_str(), kMine).kind, Error::not_a_region);
-    EXPECT_EQ(guest.open("/dev/null", kMine).kind, Error::not_a_region);
+    EXPECT_EQ(guest.open(small.c_str()).kind, Error::not_a_region);
+    EXPECT_EQ(guest.open("/dev/null").kind, Error::not_a_region);
 }
-TEST_F(RegionTest, AnotherBuildIsRefusedAndNamed) {
-    const Error e = guest.open(path.c_str(), kMine + 1);
-    EXPECT_EQ(e.kind, Error::other_build);
-    EXPECT_TRUE(contains(says(e), "test build")) << e.text;
-    EXPECT_TRUE(contains(says(e), "1234567890abcdef")) << e.text;
+// Both versions are named, and who is to be upgraded.
+void is_told(const Error& e, Error::Kind kind, const char* what, unsigned its, unsigned ours) {
+    EXPECT_EQ(e.kind, kind);
+    const std::string host = std::string("(Barcuda test build) speaks ") + what + " version " + std::to_string(its);
+    EXPECT_TRUE(contains(says(e), host + ",")) << e.text;
+    EXPECT_TRUE(contains(says(e), "version " + std::to_string(ours) + ": upgrade ")) << e.text;
+    EXPECT_EQ(contains(says(e), "upgrade barcuda-bridge on the host"), its < ours) << e.text;
+    EXPECT_EQ(contains(says(e), "upgrade Barcuda in this guest"), its > ours) << e.text;
 }
-TEST_F(RegionTest, AnotherLayoutIsRefused) {
-    host.host_header().layout = BARCUDA_LAYOUT + 1;
-    EXPECT_EQ(open_guest().kind, Error::other_layout);
+TEST_F(RegionTest, AnotherLayoutIsRefusedAndTheOlderSideNamed) {
+    for (unsigned its : {BARCUDA_LAYOUT - 1, BARCUDA_LAYOUT + 1}) {
+        host.host_header().layout = its;
+        is_told(open_guest(), Error::other_layout, "layout", its, BARCUDA_LAYOUT);
+    }
+}
+TEST_F(RegionTest, OtherPacketsAreRefusedAndTheOlderSideNamed) {
+    for (unsigned its : {BARCUDA_PACKETS - 1, BARCUDA_PACKETS + 1}) {
+        host.host_header().packets = its;
+        is_told(open_guest(), Error::other_packets, "packet", its, BARCUDA_PACKETS);
+    }
+}
+TEST_F(RegionTest, ADamagedHeaderIsCalledDamagedAndNotForeign) {
+    host.host_header().packets = BARCUDA_PACKETS + 1;
+    host.host_header().granule = 0;
+    EXPECT_EQ(open_guest().kind, Error::malformed);
+}
+TEST_F(RegionTest, ShowsTheRowsOfItsHost) {
+    ASSERT_FALSE(open_guest());
+    EXPECT_TRUE(std::ranges::equal(guest.rows(), kRows));
+    guest.close();
+    EXPECT_TRUE(guest.rows().empty());
 }
 TEST_F(RegionTest, AFileShorterThanItsHeaderSaysIsRefused) {
     host.host_header().size = 2 * kSize;
@@ -83,6 +106,17 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"too many channels", [](barcuda_header& h) { h.channel_count = BARCUDA_MAX_CHANNELS + 1; }, Error::malformed},
         {"channels reach into extents", [](barcuda_header& h) { h.channel_count = 64; }, Error::malformed},
         {"too many devices", [](barcuda_header& h) { h.device_count = BARCUDA_MAX_DEVICES + 1; }, Error::malformed},
+        {"no rows", [](barcuda_header& h) { h.row_count = 0; }, Error::malformed},
+        {"too many rows", [](barcuda_header& h) { h.row_count = BARCUDA_MAX_ROWS + 1; }, Error::malformed},
+        {"rows overflow", [](barcuda_header& h) { h.row_count = ~0u; }, Error::malformed},
+        {"rows unaligned", [](barcuda_header& h) { h.rows_offset += 4; }, Error::malformed},
+        {"rows over the devices", [](barcuda_header& h) { h.rows_offset = BARCUDA_DEVICES_OFFSET; }, Error::malformed},
+        {"rows reach into the channels",
+         [](barcuda_header& h) { h.rows_offset = BARCUDA_CHANNELS_OFFSET - 8, h.row_count = 2; }, Error::malformed},
+        {"rows behind the channels", [](barcuda_header& h) { h.rows_offset = h.extents_offset - BARCUDA_CHANNEL_SIZE; },
+         Error::malformed},
+        {"rows outside", [](barcuda_header& h) { h.rows_offset = h.size; }, Error::malformed},
+        {"rows beyond all numbers", [](barcuda_header& h) { h.rows_offset = 0 - 8ull; }, Error::malformed},
         {"no granules", [](barcuda_header& h) { h.granule_count = 0; }, Error::malformed},
         {"one granule too many", [](barcuda_header& h) { h.granule_count += 1; }, Error::malformed},
         {"granules overflow", [](barcuda_header& h) { h.granule_count = ~0u; }, Error::malformed},
@@ -96,12 +130,13 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
     for (const Case& c : cases) {
         barcuda_header h = good;
         c.spoil(h);
-        EXPECT_EQ(validate(h, kSize, kMine, "it").kind, c.kind) << c.what;
+        EXPECT_EQ(validate(h, kSize, "it").kind, c.kind) << c.what;
     }
-    EXPECT_FALSE(validate(good, kSize, kMine, "it"));
+    EXPECT_FALSE(validate(good, kSize, "it"));
 }
 TEST_F(RegionTest, AnErrorNamesThePathAndIsASentence) {
-    const Error e = guest.open(path.c_str(), 0);
+    host.host_header().packets = 0;
+    const Error e = open_guest();
     EXPECT_EQ(says(e).rfind(path + ": ", 0), 0u) << e.text;
     EXPECT_LT(says(e).size(), sizeof e.text - 1);
 }
@@ -109,7 +144,7 @@ TEST_F(RegionTest, AnErrorNamesThePathAndIsASentence) {
 // ---- finding --------------------------------------------------------------------------------------------------------
 TEST_F(RegionTest, TheEnvironmentNamesTheRegion) {
     ::setenv("BARCUDA_REGION", path.c_str(), 1);
-    EXPECT_FALSE(guest.open(nullptr, kMine));
+    EXPECT_FALSE(guest.open(nullptr));
     EXPECT_STREQ(guest.path(), path.c_str());
     ::unsetenv("BARCUDA_REGION");
 }
@@ -221,10 +256,10 @@ void everything_works_on(int fd) {
     ASSERT_EQ(::ftruncate(fd, kSize), 0);
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
     Region host, guest;
-    Error e = host.create(path.c_str(), {.base = kBase, .overwrite = true}, kMine);
+    Error e = host.create(path.c_str(), {.base = kBase, .overwrite = true, .rows = kRows});
     ASSERT_FALSE(e) << e.text;
     host.announce();
-    ASSERT_FALSE(e = guest.open(path.c_str(), kMine)) << e.text;
+    ASSERT_FALSE(e = guest.open(path.c_str())) << e.text;
     Channel c, h;
     ASSERT_FALSE(e = guest.open_channel(c)) << e.text;
     ASSERT_FALSE(e = host.map_channel(c.index, h)) << e.text;

@@ -56,6 +56,9 @@ struct Stub {
         h.layout = BARCUDA_LAYOUT;
         h.header_bytes = BARCUDA_CHANNELS_OFFSET;
         h.base = BARCUDA_DEFAULT_BASE;
+        h.packets = BARCUDA_PACKETS;
+        h.row_count = stub_rows;
+        h.rows_offset = BARCUDA_ROWS_OFFSET;
         for (unsigned i = 0; i < h.channel_count; ++i) clean_channel(i);
         slot(stub_left_open).opened = 1;  // as if the guest had been reset under a client
         grant(stub_left_open).mapped = 7;

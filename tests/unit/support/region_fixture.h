@@ -14,7 +14,7 @@ struct RegionProbe {
     static void pretend(Region& region, Region::Kind kind) { region.kind_ = kind; }
 };
 
-constexpr std::uint64_t kMine = 0x1234567890abcdef;  // a fingerprint
+constexpr std::uint64_t kRows[] = {0x1234567890abcdef, 2, 3};  // some identities
 constexpr std::uint64_t kSize = BARCUDA_MIN_SIZE;
 // ThreadSanitizer lets programs have memory in few places only; this is one of them.
 constexpr std::uint64_t kBase = 0x7e8000000000;
@@ -27,11 +27,11 @@ class RegionTest : public ::testing::Test {
     Region guest;
 
     void SetUp() override {
-        const Error e = host.create(path.c_str(), {.size = kSize, .base = kBase, .build = "test build"}, kMine);
+        const Error e = host.create(path.c_str(), {.size = kSize, .base = kBase, .build = "test build", .rows = kRows});
         ASSERT_FALSE(e) << e.text;
         host.announce();
     }
-    Error open_guest() { return guest.open(path.c_str(), kMine); }
+    Error open_guest() { return guest.open(path.c_str()); }
 };
 
 inline std::string says(const Error& e) { return e.text; }

@@ -1,0 +1,20 @@
+// host_rows.h: our rows of the command table as the bridge numbers them. The bridge may be older or newer than this
+// library: what it lacks is never sent, and answers CUDA_ERROR_NOT_SUPPORTED by name.
+#pragma once
+#include <cuda.h>
+
+#include "shm-device/identity.h"
+#include "shm-device/region.h"
+
+namespace barcuda::host_rows {
+
+// By Op; no_row: the bridge has no such command. Written once, before the client is there for anybody.
+extern RowNumber numbers[static_cast<std::size_t>(Op::count)];
+
+// Reads the bridge's table. An error if the bridge lacks a row that every program needs. `hash`: of what was read.
+Error learn(const Region& region, std::uint64_t& hash) noexcept;
+
+// Says, once for each command, that the bridge lacks it.
+CUresult missing(Op op, const barcuda_header& header) noexcept;
+
+}  // namespace barcuda::host_rows
