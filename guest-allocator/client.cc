@@ -14,6 +14,7 @@
 #include "guest-allocator/host_rows.h"
 #include "guest-allocator/patience.h"
 #include "shm-device/sync.h"
+#include "shm-device/wire.h"
 
 namespace barcuda {
 namespace {
@@ -23,9 +24,8 @@ bool tried = false;
 Error reason;
 std::atomic<bool> opening{false};  // or it has been opened
 
-// Ids that live: a bit each. Handles that the host gave (from `given` on) are not among them.
-constexpr std::uint64_t most_ids = 1u << 22, given = 1ull << 31;
-std::atomic<std::uint64_t> live[most_ids / 64];
+// Ids that live: a bit each. Handles that the host gave are not among them.
+std::atomic<std::uint64_t> live[wire::most_ids / 64];
 
 // Half a connection is the parent's as well.
 void in_forked_child() {
@@ -155,13 +155,13 @@ void Patience::look_for_host(Client& client) noexcept {
 
 std::uint64_t Client::new_id() noexcept {
     std::lock_guard lock(ids_mutex_);
-    const std::uint64_t id = free_count_ ? free_ids_[--free_count_] : next_id_ < most_ids ? next_id_++ : 0;
+    const std::uint64_t id = free_count_ ? free_ids_[--free_count_] : next_id_ < wire::most_ids ? next_id_++ : 0;
     if (id) live[id / 64].fetch_or(1ull << id % 64, std::memory_order_relaxed);
     return id;
 }
 
 void Client::free_id(std::uint64_t id) noexcept {
-    if (id >= most_ids || !knows(id)) return;
+    if (id >= wire::most_ids || !knows(id)) return;
     std::lock_guard lock(ids_mutex_);
     live[id / 64].fetch_and(~(1ull << id % 64), std::memory_order_relaxed);
     if (free_count_ == free_room_) {
@@ -174,8 +174,8 @@ void Client::free_id(std::uint64_t id) noexcept {
 }
 
 bool Client::knows(std::uint64_t id) const noexcept {
-    if (id <= 2 || id >= given) return true;  // null and the default streams; what the host gave, the host knows
-    return id < most_ids && live[id / 64].load(std::memory_order_relaxed) >> id % 64 & 1;
+    if (id <= 2 || id >= wire::given) return true;  // null and the default streams; what the host gave, the host knows
+    return id < wire::most_ids && live[id / 64].load(std::memory_order_relaxed) >> id % 64 & 1;
 }
 
 // ---- heap::ExtentSource

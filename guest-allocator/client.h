@@ -12,6 +12,7 @@
 #include "guest-allocator/mutex.h"
 #include "guest-allocator/queue.h"
 #include "shm-device/region.h"
+#include "shm-device/wire.h"
 
 namespace barcuda {
 
@@ -83,7 +84,7 @@ class Client final : public heap::ExtentSource {
     Mutex ids_mutex_;
     std::uint32_t* free_ids_ = nullptr;  // a stack
     std::size_t free_count_ = 0, free_room_ = 0;
-    std::uint64_t next_id_ = 0x10;
+    std::uint64_t next_id_ = wire::first_id;
 };
 
 }  // namespace barcuda

@@ -5,16 +5,18 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "shm-device/wire.h"
+
 namespace barcuda {
 
 template <class Entry> class IdTable {
-    static constexpr std::uint64_t chunk = 1024, chunks = 4096;
+    static constexpr std::uint64_t chunk = 1024, chunks = wire::most_ids / chunk;
 
   public:
-    // Null: there is no memory, or no such id can be. Ids that the host gave (bit 31) and ids that the guest chose are
+    // Null: there is no memory, or no such id can be. Ids that the host gave and ids that the guest chose are
     // different tables' business: an object type is always named by the same side.
     Entry* at(std::uint64_t id) noexcept {
-        id &= 0x7fffffff;
+        id &= wire::given - 1;
         if (id >= chunk * chunks) return nullptr;
         std::atomic<Entry*>& place = chunks_[id / chunk];
         Entry* c = place.load(std::memory_order_acquire);

@@ -22,6 +22,7 @@
 #include "host-bridge/probe.h"
 #include "shm-device/identity.h"
 #include "shm-device/sync.h"
+#include "shm-device/wire.h"
 
 namespace barcuda {
 namespace {
@@ -173,14 +174,13 @@ bool Bridge::start_worker(Worker& worker) {
     return true;
 }
 
-// The extents that a client asks for first: as large as the heap grows at least (guest-allocator/heap/heap.cc). They
-// are taken only where there is plenty.
+// The extents that a client asks for first. They are taken only where there is plenty.
 void Bridge::prepare(Worker& worker) {
-    constexpr std::uint64_t first_extent = 2 * BARCUDA_GRANULE, plenty = 8;
+    constexpr std::uint64_t plenty = 8;
     Preparation prepared{region_.header().base, {}};
     for (auto& extent : prepared.extents) {
-        if (grants_->free() / plenty < first_extent) break;
-        const Grants::Run run = grants_->reserve(first_extent);
+        if (grants_->free() / plenty < wire::first_extent) break;
+        const Grants::Run run = grants_->reserve(wire::first_extent);
         if (run.bytes == 0) break;
         extent = {run.offset, run.bytes};
         worker.reserved.push_back(run);

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "shm-device/wire.h"
+
 namespace barcuda {
 
 template <class T> struct TypeOf;
@@ -38,13 +40,9 @@ BARCUDA_HANDLE(curandGenerator_t, 17);
 
 class Handles {
   public:
-    static constexpr std::uint64_t first_id = 0x10;      // below: null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
-    static constexpr std::uint64_t most_ids = 1u << 22;  // a client with more objects than this is out of its mind
-    static constexpr std::uint64_t given = 1ull << 31;   // ids from here on were given by the host
-
     // The guest may choose this id: it is in range and free.
     bool vacant(std::uint64_t id) const {
-        return id >= first_id && id < most_ids && (id >= chosen_.size() || chosen_[id].type == 0);
+        return id >= wire::first_id && id < wire::most_ids && (id >= chosen_.size() || chosen_[id].type == 0);
     }
     template <class T> void keep(std::uint64_t id, T value, CUcontext context = nullptr) {
         if (id >= chosen_.size()) chosen_.resize(std::max<std::size_t>(id + 1, chosen_.size() * 2));
@@ -69,7 +67,7 @@ class Handles {
         } else {
             given_.push_back(entry);
         }
-        const std::uint64_t id = std::uint64_t{entry.turn} << 32 | (given + index);
+        const std::uint64_t id = std::uint64_t{entry.turn} << 32 | (wire::given + index);
         at->second = id;
         if (whole) parts_.emplace(whole, id);
         return id;
@@ -84,7 +82,7 @@ class Handles {
         Entry* e = const_cast<Entry*>(entry(id));
         if (!e || e->type == 0) return;
         ids_.erase({e->raw, e->type});
-        if (id >= given && reusable(e->type)) free_.push_back(index_of(id));
+        if (id >= wire::given && reusable(e->type)) free_.push_back(index_of(id));
         *e = {0, 0, 0, e->turn, nullptr};
         for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
             const std::uint64_t gone = part->second;
@@ -98,7 +96,7 @@ class Handles {
             for (std::size_t i = 0; i < entries.size(); ++i)
                 if (is_code(entries[i].type) && entries[i].context == context) drop(first + i);
         };
-        drop_all(chosen_, 0), drop_all(given_, given);
+        drop_all(chosen_, 0), drop_all(given_, wire::given);
     }
     template <class T, class F> void each(F f) const {
         for (std::size_t id = 0; id < chosen_.size(); ++id)
@@ -125,9 +123,9 @@ class Handles {
         }
     };
     template <class T> static std::uint64_t raw(T value) { return (std::uint64_t)value; }
-    static std::uint64_t index_of(std::uint64_t id) { return (id & 0xffffffff) - given; }
+    static std::uint64_t index_of(std::uint64_t id) { return (id & 0xffffffff) - wire::given; }
     const Entry* entry(std::uint64_t id) const {
-        if (id >= given) {
+        if (id >= wire::given) {
             const std::uint64_t index = index_of(id);
             return index < given_.size() && given_[index].turn == id >> 32 ? &given_[index] : nullptr;
         }

@@ -7,6 +7,7 @@
 
 #include "host-bridge/session.h"
 #include "shm-device/trace.h"
+#include "shm-device/wire.h"
 
 namespace barcuda {
 namespace {
@@ -30,7 +31,8 @@ CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function, const ext::Shape& s, Packed
 
 Launches::Launches(Session& session) : session_(session) {
     // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
-    for (Run& run : runs_) run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + most_a_kernel_takes);
+    for (Run& run : runs_)
+        run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
 }
 
 CUresult Launches::take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,

@@ -46,8 +46,7 @@ class Launches {
     static constexpr unsigned longest = 16, shortest = 4;  // a chain
     static constexpr unsigned streams = 4;                 // for which launches are held at once
     static constexpr std::size_t most_bytes = 4096;        // of parameters; launches with more go alone
-    static constexpr std::size_t most_a_kernel_takes = 32764;
-    static constexpr unsigned most_chains = 8;  // of a length, for a stream
+    static constexpr unsigned most_chains = 8;             // of a length, for a stream
     // A chain takes 30 to 300 us to make, and saves 2 us for each of its kernels.
     static constexpr unsigned worth_a_chain = 64;
 

@@ -36,7 +36,7 @@ typedef uint64_t barcuda_u64;
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
 #define BARCUDA_LAYOUT 6u                   /* grows with every change of this file */
-/* Grows when the same values of a command would travel as other bytes: packet.h, the heads, a kind's encoding.
+/* Grows when the same values of a command would travel as other bytes: packet.h, the heads, a kind's encoding, wire.h.
  * (docs/versions.md. The guest's module does not care.)
  */
 #define BARCUDA_PACKETS 1u

@@ -90,7 +90,7 @@ CUresult stand_in(const CUDA_MEMCPY3D& asked, StandIns& s) {
 }
 
 struct Packed {
-    alignas(16) std::byte room[most_parameter_bytes];
+    alignas(16) std::byte room[wire::most_parameter_bytes];
     CUfunction function = nullptr;
     ext::Shape shape{};
     const void* parameters = nullptr;

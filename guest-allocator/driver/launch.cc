@@ -22,8 +22,8 @@ CUresult gather(const FunctionFacts& f, void** each, void** extra, std::byte* ro
             else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<std::size_t*>(extra[1]);
             else return CUDA_ERROR_INVALID_VALUE;
         }
-        return packed && bytes >= f.parameter_bytes && bytes <= most_parameter_bytes ? CUDA_SUCCESS
-                                                                                     : CUDA_ERROR_INVALID_VALUE;
+        return packed && bytes >= f.parameter_bytes && bytes <= wire::most_parameter_bytes ? CUDA_SUCCESS
+                                                                                           : CUDA_ERROR_INVALID_VALUE;
     }
     if (f.parameter_count == 0) return bytes = 0, CUDA_SUCCESS;
     if (!each) return CUDA_ERROR_INVALID_VALUE;
@@ -73,7 +73,7 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     if (!current_context()) return error;
     const FunctionFacts* f = facts(function, error);
     if (!f) return error;
-    alignas(16) std::byte room[most_parameter_bytes];
+    alignas(16) std::byte room[wire::most_parameter_bytes];
     const void* packed = nullptr;
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;

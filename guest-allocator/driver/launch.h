@@ -5,12 +5,12 @@
 #include <cstddef>
 
 #include "guest-allocator/driver/module.h"
+#include "shm-device/wire.h"
 
 namespace barcuda {
 
-constexpr std::size_t most_parameter_bytes = 32764;  // CUDA's own limit, since 12.1
-
-// The packed parameters: in place if the program has packed them itself, else in `room` (of most_parameter_bytes).
+// The packed parameters: in place if the program has packed them itself, else in `room` (of
+// wire::most_parameter_bytes).
 CUresult pack(const FunctionFacts& facts, void** each, void** extra, std::byte* room, const void*& packed,
               std::size_t& bytes);
 

@@ -39,7 +39,7 @@ struct Granule {
     std::uint32_t count = 0;       // granules of its extent (on the first one)
     std::uint32_t idle_since = 0;  // seconds; on the first one: when the extent became empty
 };
-constexpr std::size_t max_granules = 8192;  // 256 GiB: BARCUDA_MAX_SIZE
+constexpr std::size_t max_granules = BARCUDA_MAX_SIZE / granule;
 extern Granule granules[max_granules];
 
 inline Use use_of(const void* p) noexcept {  // p lies in the window

@@ -7,9 +7,11 @@
 #pragma once
 #include <cstddef>
 
+#include "shm-device/layout.h"
+
 namespace barcuda::heap {
 
-constexpr std::size_t granule = std::size_t{32} << 20;  // extents begin at and are multiples of it: BARCUDA_GRANULE
+constexpr std::size_t granule = BARCUDA_GRANULE;  // extents begin at and are multiples of it
 
 struct Extent {
     std::byte* address = nullptr;

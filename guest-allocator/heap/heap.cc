@@ -10,6 +10,7 @@
 #include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/settings.h"
 #include "guest-allocator/heap/small.h"
+#include "shm-device/wire.h"
 
 namespace barcuda::heap {
 
@@ -28,7 +29,7 @@ namespace {
 
 constexpr std::uint32_t idle_seconds = 5;  // long enough for a program's loop to come round, short for a person
 // Growth by at least this much, and by a quarter of what is held: few grants, little held in vain.
-constexpr std::size_t least_growth = 2 * granule, most_growth = 16 * granule;
+constexpr std::size_t least_growth = wire::first_extent, most_growth = 16 * granule;
 // A source that has just refused is not asked again by every malloc: one refused grant costs a round trip.
 std::atomic<std::uint32_t> full_at{0};
 std::atomic<std::size_t> full_for{0};

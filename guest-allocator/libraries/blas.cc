@@ -20,7 +20,7 @@ IdTable<State> states;
 
 State* state_of(cublasHandle_t handle) noexcept {
     const auto id = reinterpret_cast<std::uint64_t>(handle);
-    State* s = id && id < 1u << 22 ? states.at(id) : nullptr;
+    State* s = id && id < wire::most_ids ? states.at(id) : nullptr;
     return s && s->alive.load(std::memory_order_acquire) ? s : nullptr;
 }
 cublasHandle_t with_mode(cublasHandle_t handle, bool device) {

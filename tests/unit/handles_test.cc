@@ -34,13 +34,12 @@ TEST_F(HandlesTest, ADroppedIdIsVacantAgain) {
     EXPECT_FALSE(finds<CUstream>(0x20));
 }
 TEST_F(HandlesTest, TheGuestMayNotChooseNullOrADefaultStreamOrAnIdOfTheHosts) {
-    for (std::uint64_t id :
-         {std::uint64_t{0}, std::uint64_t{2}, Handles::first_id - 1, Handles::most_ids, Handles::given})
+    for (std::uint64_t id : {std::uint64_t{0}, std::uint64_t{2}, wire::first_id - 1, wire::most_ids, wire::given})
         EXPECT_FALSE(handles.vacant(id)) << id;
 }
 TEST_F(HandlesTest, TheHostGivesAnObjectOneIdHoweverOftenItIsAsked) {
     const auto id = handles.name(raw<CUfunction>(0x7000));
-    EXPECT_GE(id, Handles::given);
+    EXPECT_GE(id, wire::given);
     EXPECT_EQ(handles.name(raw<CUfunction>(0x7000)), id);
     EXPECT_NE(handles.name(raw<CUfunction>(0x7100)), id);
 }
@@ -122,7 +121,7 @@ TEST_F(HandlesTest, CodeEndsWithItsContext) {
 }
 TEST_F(HandlesTest, DroppingWhatIsNotThereIsHarmless) {
     handles.drop(0x20);
-    handles.drop(Handles::given + 5);
+    handles.drop(wire::given + 5);
     handles.drop(~std::uint64_t{0});
     EXPECT_TRUE(handles.vacant(0x20));
 }

@@ -1,0 +1,21 @@
+// wire.h: numbers that both ends of a channel count on, and that neither a row nor a struct shows. Whoever changes one
+// changes what commands mean: BARCUDA_PACKETS grows.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "shm-device/layout.h"
+
+namespace barcuda::wire {
+
+// Objects travel as ids. Below first_id: null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, as they are. Up to most_ids the
+// guest chooses them, so that it need not wait for the host (a client with more objects than that is out of its mind);
+// from given on the host does. What lies above 32 bits tells an id from earlier ones of the same place.
+constexpr std::uint64_t first_id = 0x10, most_ids = 1u << 22, given = 1ull << 31;
+
+constexpr std::size_t most_parameter_bytes = 32764;  // of a kernel: CUDA's own limit, since 12.1
+
+// What a client's heap asks for first, and a waiting worker has ready.
+constexpr std::size_t first_extent = 2 * BARCUDA_GRANULE;
+
+}  // namespace barcuda::wire
