@@ -160,6 +160,12 @@ $(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
 
+# Makes a region look like one of another version: tests/e2e/versions_test.sh.
+$(B)/e2e/rows: $(B)/tests/e2e/rows.o
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(LDFLAGS)
+
 # Kernels of every instruction class, each as nvcc optimizes it, as it does not, and as a debugger wants it; for the oldest and
 # the newest target, and those between. KERNELS=all: each of the three for each target.
 KERNELS ?=
@@ -220,7 +226,7 @@ $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------

@@ -23,14 +23,16 @@ serve() {
     bridge=$!
     read -r _ < "$scratch/ready" || fail "the bridge did not come up"
 }
-client() {
-    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda:$PWD/$build/lib/barcuda-libraries" "$@"
+# "${guest[@]}" PROGRAM, and client PROGRAM: as a client of it, under the library in FOLDER.
+library() { # library FOLDER
+    guest=(env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$1/libbarcuda.so" LD_LIBRARY_PATH="$1/barcuda:$1/barcuda-libraries")
 }
+library "$PWD/$build/lib"
+client() { "${guest[@]}" "$@"; }
 # The same in the background, its output in NAME.out and NAME.err; $! is the program itself.
 start() {
     local name=$1; shift
-    env BARCUDA_REGION="$scratch/region" LD_PRELOAD="$PWD/$build/lib/libbarcuda.so" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda:$PWD/$build/lib/barcuda-libraries" "$@" \
-        > "$scratch/$name.out" 2> "$scratch/$name.err" &
+    "${guest[@]}" "$@" > "$scratch/$name.out" 2> "$scratch/$name.err" &
     until grep -q running "$scratch/$name.out" 2> /dev/null; do
         kill -0 $! 2> /dev/null || fail "$* ended early: $(cat "$scratch/$name.out" "$scratch/$name.err")"
         sleep 0.02
