@@ -3,6 +3,7 @@
 // it never gave. The channel's memory is filled with fresh bytes before each command is taken, and again before it is
 // answered: nothing that was there before may be relied on.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -38,13 +39,17 @@ bool own_business(std::uint32_t op) {
     return op == static_cast<std::uint32_t>(Op::take_output) || op == static_cast<std::uint32_t>(Op::reset_primary);
 }
 
+// All commands there are, and some beyond. (A power of two: a corpus keeps its meaning when rows are added.)
+constexpr std::uint32_t numbers = std::bit_ceil(static_cast<std::uint32_t>(Op::count) + 1);
+static_assert(numbers <= 1 << 16, "a command's number is taken from 16 bits");
+
 // Requests that are well framed, so that the fuzzer's effort goes into their values.
 void requests(Input in) {
     fake::Ground ground;
     SessionScope scope(ground.session);
     std::vector<std::byte> reply(1 << 20);
     while (!in.empty()) {
-        const std::uint32_t op = in.take<std::uint8_t>() | (in.take<std::uint8_t>() & 1u) << 8;
+        const std::uint32_t op = in.take<std::uint16_t>() % numbers;
         std::vector<std::byte> body(8 * (in.take<std::uint8_t>() % 64));
         in.fill(body.data(), body.size());
         if (own_business(op)) continue;
