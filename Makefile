@@ -5,6 +5,7 @@
 #
 #   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, at -O1)
 #   CXX=g++ | clang++                      either builds without warnings
+#   CXXFLAGS=... CPPFLAGS=... LDFLAGS=...  are added to the project's own
 #   KERNELS=all                            make check with the suite of kernels in each form for each target
 
 SANITIZE ?=
@@ -18,10 +19,13 @@ B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(clang),-clang
 
 VERSION := 0.1.0
 quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)  # of what the sanitizers put in
-CPPFLAGS += -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
-CXXFLAGS += -std=c++20 $(if $(SANITIZE),-O1,-O2) -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
+cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
+cxxflags := -std=c++20 $(if $(SANITIZE),-O1,-O2) -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer $(if $(clang),,$(quiet)))
-LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+# What the command line or the environment names comes last: it adds to the project's own flags, and wins.
+compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
+link = $(ldflags) $(LDFLAGS)
 
 .DEFAULT_GOAL := all
 .PHONY: all help deps demo check check-gpu bench bench-gpu fuzz install clean format
@@ -51,13 +55,13 @@ archive_files = $(patsubst %,$(B)/%.a,$(1))
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
-$(B)/guest-allocator/runtime/static_runtime.o: CXXFLAGS += -fno-plt
-$(B)/host-bridge/soft-gpu/%.o: CXXFLAGS += $(if $(SANITIZE),,-O3) -ffp-contract=off -fno-math-errno -fno-trapping-math
+$(B)/guest-allocator/runtime/static_runtime.o: cxxflags += -fno-plt
+$(B)/host-bridge/soft-gpu/%.o: cxxflags += $(if $(SANITIZE),,-O3) -ffp-contract=off -fno-math-errno -fno-trapping-math
 
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+	@$(CXX) $(compile) -MMD -MP -c -o $@ $<
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # prototype of <cuda.h> (and of the runtime layer's older entry points), so that a program that never calls them still loads.
@@ -81,7 +85,7 @@ $(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/runtime_shapes.py gues
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
 	@python3 guest-allocator/runtime_shapes.py $(STATIC_RUNTIMES) > $(B)/runtime_shapes.cc
-	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $(B)/runtime_shapes.cc
+	@$(CXX) $(compile) -c -o $@ $(B)/runtime_shapes.cc
 
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin
@@ -97,7 +101,7 @@ $(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-d
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
 	    -Wl,--whole-archive $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
-	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
+	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
@@ -116,7 +120,7 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) 
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
-	    $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
+	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
 # driver that they need is there before they are opened.
@@ -127,17 +131,17 @@ $(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
-	    $(with) $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+	    $(with) $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(B)/host-bridge/soft-gpu/fatbin.o $(call archive_files,host-bridge shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS) -lspdlog -lfmt -lzstd -llz4 -ldl
+	@$(CXX) -o $@ $^ $(link) -lspdlog -lfmt -lzstd -llz4 -ldl
 
 $(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS) -lfmt -ldl
+	@$(CXX) -o $@ $^ $(link) -lfmt -ldl
 
 # ---- programs: what users write, built as users build them -----------------------------------------------------------
 programs := $(patsubst tests/programs/%.cu,$(B)/programs/%,$(wildcard tests/programs/*.cu))
@@ -198,7 +202,7 @@ archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx%
 $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $(B)/unsupported.o $(B)/runtime_shapes.o
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(if $(filter runtime%,$*),$(B)/unsupported.o $(B)/runtime_shapes.o) $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(if $(filter runtime%,$*),$(B)/unsupported.o $(B)/runtime_shapes.o) $(link) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
@@ -206,25 +210,25 @@ $(B)/vm-tests/stub_bridge: $(B)/host-bridge/doorbell.o
 $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS) -lgtest -lgtest_main -lspdlog -lfmt
+	@$(CXX) -o $@ $^ $(link) -lgtest -lgtest_main -lspdlog -lfmt
 
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
 $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(LDFLAGS) -ldl
+	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(link) -ldl
 $(B)/heap/stress: $(B)/tests/heap/stress.o
 $(B)/heap/model: $(B)/tests/heap/model.o $(B)/guest-heap.a $(B)/shm-device.a
 $(B)/heap/stress $(B)/heap/model:
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS) -ldl
+	@$(CXX) -o $@ $^ $(link) -ldl
 
 # Writes random kernels: tests/soft/compare.
 $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(LDFLAGS) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
+	@$(CXX) -o $@ $^ $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 
 tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests
@@ -266,7 +270,7 @@ $(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-dev
 $(B)/bench/malloc_bench $(B)/bench/queue_bench:
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -o $@ $<
+	@$(CXX) $(compile) -o $@ $<
 # Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
 bench: deps
 	@$(MAKE) --no-print-directory -j$(jobs) all $(bench_programs)
@@ -293,7 +297,7 @@ fuzz_objects = $(patsubst %.cc,$(B)/fuzz/%.o,$(fuzz_sources_$(1)))
 $(B)/fuzz/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  FUZZ $<"
-	@clang++ $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=enum -fno-sanitize-recover=all -MMD -MP -c -o $@ $<
+	@clang++ $(cppflags) $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=enum -fno-sanitize-recover=all -MMD -MP -c -o $@ $<
 $(B)/fuzz/%_fuzz: $(B)/fuzz/tests/fuzz/%_fuzz.o $$(call fuzz_objects,$$*)
 	@echo "  LINK $@"
 	@clang++ -pthread -fsanitize=fuzzer,address,undefined -o $@ $^ -lspdlog -lfmt -lzstd -llz4 -ldl
