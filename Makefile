@@ -260,15 +260,19 @@ demo: deps
 	@$(MAKE) --no-print-directory -j$(jobs) all programs
 	@tests/demo
 
+# TESTS=REGEX runs the tests with it in their names; JUNIT=FILE writes the results there as XML.
+check_options = --build $(B) $(if $(TESTS),--filter '$(TESTS)') $(if $(JUNIT),--junit '$(JUNIT)')
 check: deps
 	@$(MAKE) --no-print-directory -j$(jobs) -k tests
-	@tests/check --build $(B)
+	@tests/check $(check_options)
 
 # The unit tests alone; without a CUDA toolkit, those that need none.
 check-unit: packages := $(unit_packages)
 check-unit: installed
-	@$(MAKE) --no-print-directory -j$(jobs) -k $(unit_tests)
-	@tests/check --build $(B) $(unit_tests)
+	@$(MAKE) --no-print-directory -j$(jobs) -k unit_tests
+	@tests/check $(check_options) $(unit_tests)
+unit_tests: $(unit_tests)
+.PHONY: unit_tests
 
 bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/cuda_bench.cu tests/bench/measure.h tests/bench/processes.h
@@ -297,7 +301,7 @@ bench-gpu: deps
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
 	@$(MAKE) --no-print-directory -j$(jobs) tests
-	@tests/check --build $(B) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
+	@tests/check $(check_options) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
 fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_SECONDS ?= 60

@@ -1,0 +1,86 @@
+#!/bin/bash
+# tests/check counts honestly: a program that crashes, hangs, leaves early, or cannot even list its tests; and what a filter and
+# JUnit's file hold.
+set -eu
+folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+cat > "$folder/crash.cc" <<'END'
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+static const char* how = std::getenv("HOW") ? std::getenv("HOW") : "";
+static bool is(const char* word) { return !std::strcmp(how, word); }
+static struct AtTheEnd {
+    bool matters = false;
+    ~AtTheEnd() { if (matters && is("late")) _exit(3); }
+} at_the_end;
+
+TEST(Some, Pass) { at_the_end.matters = true; }
+TEST(Some, Break) {
+    std::printf("half a line"), std::fflush(stdout);
+    if (is("crash")) std::abort();
+    if (is("hang")) pause();
+    if (is("leave")) std::exit(0);
+    EXPECT_FALSE(is("fail")) << "was told to";
+}
+TEST(Some, Skip) { GTEST_SKIP() << "always"; }
+TEST(Some, DISABLED_Never) { FAIL(); }
+class Each : public testing::TestWithParam<int> {};
+TEST_P(Each, Passes) { EXPECT_GT(GetParam(), 0); }
+INSTANTIATE_TEST_SUITE_P(Of, Each, testing::Values(1, 2));
+
+int main(int argc, char** argv) {
+    if (is("mute")) std::abort();
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}
+END
+${CXX:-g++} -std=c++20 -o "$folder/crash_test" "$folder/crash.cc" -lgtest -pthread
+printf '#!/bin/sh\necho "skipped: nothing"\nexit 77\n' > "$folder/nothing_test.sh"
+printf '#!/bin/sh\nexit 5\n' > "$folder/five_test.sh"
+chmod +x "$folder"/*.sh
+
+# check HOW STATUS TOTALS [WORDS...] -- ARGUMENTS...: what tests/check says of the program that is told to do so
+check() {
+    local how=$1 status=$2 got=0 words=("$3")
+    shift 3
+    while [ "$1" != -- ]; do words+=("$1"); shift; done
+    shift
+    HOW=$how tests/check "$@" > "$folder/out" 2>&1 || got=$?
+    for word in "${words[@]}"; do
+        grep -qF -- "$word" "$folder/out" || { echo "HOW=$how tests/check $*: no '$word' in"; cat "$folder/out"; exit 1; }
+    done
+    [ "$got" = "$status" ] || { echo "HOW=$how tests/check $*: status $got, not $status"; cat "$folder/out"; exit 1; }
+    echo "$how: $(tail -n 1 "$folder/out")"
+}
+program=$folder/crash_test
+check well 0 '4 passed, 0 failed, 1 skipped' -- "$program"
+check fail 1 '3 passed, 1 failed, 1 skipped' 'was told to' 'Some.Break: failed' -- "$program"
+check crash 1 '1 passed, 4 failed, 0 skipped' 'Some.Break: ended by SIGABRT' 'Of/Each.Passes/1: did not run' -- "$program"
+check hang 1 '1 passed, 4 failed, 0 skipped' 'Some.Break: ended after 5 s' 'Some.Skip: did not run' -- "$program" --limit 5
+check leave 1 '1 passed, 4 failed, 0 skipped' 'Some.Break: ended with status 0' 'Some.Skip: did not run' -- "$program"
+check late 1 '4 passed, 1 failed, 1 skipped' 'exit: ended with status 3' -- "$program"
+check mute 1 '0 passed, 1 failed, 0 skipped' 'lists no tests' -- "$program"
+check well 1 '0 passed, 0 failed, 1 skipped' -- "$folder/nothing_test.sh"
+check well 1 '4 passed, 1 failed, 2 skipped' 'five_test.sh: ended with status 5' -- "$program" "$folder"/*_test.sh
+
+# A filter takes single tests, of programs and of scripts.
+check crash 0 '2 passed, 0 failed, 0 skipped' -- --filter 'crash_test/.*Each' "$program" "$folder"/*_test.sh
+check well 1 '1 passed, 1 failed, 0 skipped' -- --filter 'Some.Pass|five_test' "$program" "$folder"/*_test.sh
+check well 1 "no test's name has" -- --filter Nowhere "$program"
+
+# JUnit's file has the same counts, and the output of what failed.
+check crash 1 '1 passed, 5 failed, 1 skipped' -- --junit "$folder/junit.xml" "$program" "$folder"/*_test.sh
+python3 - "$folder/junit.xml" <<'END'
+import sys
+from xml.etree import ElementTree
+root = ElementTree.parse(sys.argv[1])
+assert [len(root.findall(f".//{tag}")) for tag in ("testcase", "failure", "skipped")] == [7, 5, 1]
+suites = {suite.get("name"): suite for suite in root.iter("testsuite")}
+assert [suites["crash_test"].get(key) for key in ("tests", "failures", "skipped")] == ["5", "4", "0"]
+broken = suites["crash_test"].find("testcase[@name='Break']")
+assert broken.get("classname") == "crash_test.Some"
+assert broken.find("failure").get("message") == "ended by SIGABRT" and broken.find("failure").text == "half a line"
+END
