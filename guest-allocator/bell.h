@@ -2,12 +2,11 @@
 // so do threads of ours that wait long; both say so first (the queue's event words, virtqueue.h). (The other end:
 // host-bridge/bell.h.)
 //
-//   where           we wake the worker                        it wakes us
-//   flat            a futex on the channel's kicks word       a futex on its wakes word
-//   VM, doorbell    ivshmem's doorbell, through the module;   an interrupt, which read() of the module's device tells
-//   of;
-//                   the bridge hears it and wakes the worker  the thread that hears it wakes the others
-//   elsewhere       it looks by itself                        we look by ourselves
+//   where         we wake the worker                        it wakes us
+//   flat          a futex on the channel's kicks word       a futex on its wakes word
+//   VM, doorbell  ivshmem's doorbell, through the module;   an interrupt, of which read() of the module's device tells;
+//                 the bridge hears it and wakes the worker  the thread that hears it wakes the others
+//   elsewhere     it looks by itself                        we look by ourselves
 #pragma once
 #include <atomic>
 #include <cstdint>

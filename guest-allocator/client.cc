@@ -150,8 +150,7 @@ void Patience::look_for_host(Client& client) noexcept {
     publish(s.state, static_cast<std::uint32_t>(BARCUDA_STATE_GONE));
 }
 
-// ---- ids
-// --------------------------------------------------------------------------------------------------------------
+// ---- ids ------------------------------------------------------------------------------------------------------------
 
 std::uint64_t Client::new_id() noexcept {
     std::lock_guard lock(ids_mutex_);
@@ -178,8 +177,7 @@ bool Client::knows(std::uint64_t id) const noexcept {
     return id < wire::most_ids && live[id / 64].load(std::memory_order_relaxed) >> id % 64 & 1;
 }
 
-// ---- heap::ExtentSource
-// -----------------------------------------------------------------------------------------------
+// ---- heap::ExtentSource ---------------------------------------------------------------------------------------------
 
 heap::Extent Client::window() const noexcept {
     const std::uint64_t start = header().extents_offset;

@@ -38,8 +38,7 @@ class Session {
     Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status,
             barcuda_calls* calls = nullptr, const Bell& bell = {});
 
-    // ---- asked by the kinds
-    // -------------------------------------------------------------------------------------------
+    // ---- asked by the kinds -----------------------------------------------------------------------------------------
     template <class T> Verdict find(std::uint64_t id, T& value) {
         if (id == 0 && !std::is_same_v<T, CUstream>) return bad_handle;
         if (std::is_same_v<T, CUstream> && id <= 2) return value = (T)id, fine;  // the default streams

@@ -278,8 +278,7 @@ CU cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA
         [&](CUgraphNode n, std::uint64_t f) { return command<Op::exec_set_host_node>(exec, n, f); });
 }
 
-// ---- fills, functions, events, graphs in graphs, memory
-// ---------------------------------------------------------------
+// ---- fills, functions, events, graphs in graphs, memory -------------------------------------------------------------
 CU cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                         const CUDA_MEMSET_NODE_PARAMS* p, CUcontext context) {
     return add<Op::cuGraphAddMemsetNode>(node, graph, after, count, p, context ? context : current_context());
@@ -339,8 +338,7 @@ CU cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* af
     return add<Op::cuGraphAddMemFreeNode>(node, graph, after, count, p);
 }
 
-// ---- nodes of any kind by one structure
-// -------------------------------------------------------------------------------
+// ---- nodes of any kind by one structure -----------------------------------------------------------------------------
 namespace {
 CUDA_KERNEL_NODE_PARAMS kernel_of(const CUDA_KERNEL_NODE_PARAMS_v3& k) {
     return {k.func,      k.gridDimX,       k.gridDimY,     k.gridDimZ, k.blockDimX, k.blockDimY,

@@ -39,8 +39,8 @@ AS_IN_11(cudaRuntimeGetVersion)(int* version) { return tell(version, kVersion11)
 ENTRY_POINT()
 ENTRY_POINT(_ptsz)
 
-// ---- properties: CUDA 12's structure, of which CUDA 11's is the beginning
-// -------------------------------------------- SAME has the name that it has today; GONE is an attribute today.
+// ---- properties: CUDA 12's structure, of which CUDA 11's is the beginning -------------------------------------------
+// SAME has the name that it has today; GONE is an attribute today.
 // clang-format off
 #define PROPERTIES_OF_11(SAME, GONE)                                                                                  \
     SAME(char, name, [256]) SAME(cudaUUID_t, uuid,) SAME(char, luid, [8]) SAME(unsigned, luidDeviceNodeMask,)         \
@@ -120,8 +120,7 @@ API cudaGetDeviceProperties_v2(Properties12* properties, int device) {
     return properties ? properties_of(device, *properties) : record(cudaErrorInvalidValue);
 }
 
-// ---- structures that have grown since CUDA 11
-// ------------------------------------------------------------------------
+// ---- structures that have grown since CUDA 11 -----------------------------------------------------------------------
 AS_IN_11(cudaFuncGetAttributes)(cudaFuncAttributes* attributes, const void* function) {
     cudaFuncAttributes its;
     if (!attributes) return record(cudaErrorInvalidValue);
@@ -153,8 +152,7 @@ API cudaGetTextureObjectTextureDesc_v2(cudaTextureDesc* texture, cudaTextureObje
     return cudaGetTextureObjectTextureDesc(texture, object);
 }
 
-// ---- managed memory: places were devices
-// -----------------------------------------------------------------------------
+// ---- managed memory: places were devices ----------------------------------------------------------------------------
 namespace {
 cudaStream_t own(cudaStream_t stream) { return stream ? stream : cudaStreamPerThread; }
 cudaMemLocation place_of(int device) {
@@ -201,8 +199,7 @@ API cudaEventElapsedTime_v2(float* milliseconds, cudaEvent_t start, cudaEvent_t 
     return cudaEventElapsedTime(milliseconds, start, end);
 }
 
-// ---- captures and graphs: edges had no data
-// --------------------------------------------------------------------------
+// ---- captures and graphs: edges had no data -------------------------------------------------------------------------
 AS_IN_12(cudaStreamGetCaptureInfo)(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
     return cudaStreamGetCaptureInfo(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }

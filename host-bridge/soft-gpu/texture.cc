@@ -17,8 +17,7 @@ using Format = TextureObject::Format;
 using Border = TextureObject::Border;
 using Level = TextureObject::Level;
 
-// ---- the table: a handle is a slot and its count of uses, so that an old handle is not a new object
-// ---------------------
+// ---- the table: a handle is a slot and its count of uses, so that an old handle is not a new object -----------------
 
 constexpr std::size_t most_objects = 1 << 16;
 struct Table {

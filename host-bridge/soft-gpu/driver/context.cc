@@ -187,8 +187,7 @@ void Context::tear_down() {
     fault_ = CUDA_SUCCESS;
 }
 
-// ---- the calling thread
-// -----------------------------------------------------------------------------------------------
+// ---- the calling thread ---------------------------------------------------------------------------------------------
 
 std::vector<std::shared_ptr<Context>>& context_stack() {
     thread_local std::vector<std::shared_ptr<Context>> stack;

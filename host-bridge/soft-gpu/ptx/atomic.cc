@@ -15,8 +15,7 @@ using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
-// ---- operations: the new value from the old one and the operands; over a type's bits
-// ----------------------------------------
+// ---- operations: the new value from the old one and the operands; over a type's bits --------------------------------
 
 struct Add {
     template <class T> static T f(T old, T b, T) { return static_cast<T>(static_cast<u64>(old) + static_cast<u64>(b)); }
@@ -155,8 +154,7 @@ template <class T, class Op> Handler handler(Space space, unsigned address) {
     return space == Space::global ? atomic<Space::global, T, u64, Op> : atomic<Space::generic, T, u64, Op>;
 }
 
-// ---- decoding
-// ----------------------------------------------------------------------------------------------------------
+// ---- decoding -------------------------------------------------------------------------------------------------------
 
 template <class T> Handler bitwise(Coder& c, std::string_view op, Space space, unsigned address) {
     if (op == "and") return handler<T, And>(space, address);

@@ -113,8 +113,7 @@ void decode_fence(Coder& c) {
     c.emit(fence);
 }
 
-// ---- cp.async
-// ----------------------------------------------------------------------------------------------------------
+// ---- cp.async -------------------------------------------------------------------------------------------------------
 
 // imm: bytes. c: bytes to read, the rest are zeros; e: a predicate that says "all zeros"
 template <class D, class S> Step copy(Warp& w, const Instr& in, Mask mask) {

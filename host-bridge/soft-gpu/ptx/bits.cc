@@ -13,8 +13,7 @@ using s32 = std::int32_t;
 using u64 = std::uint64_t;
 using s64 = std::int64_t;
 
-// ---- logic; on predicates it is one operation for the whole warp
-// -------------------------------------------------------------
+// ---- logic; on predicates it is one operation for the whole warp ----------------------------------------------------
 
 template <int op> Step predicate_logic(Warp& w, const Instr& in, Mask mask) {
     const Mask a = w.predicate(in.a), b = w.predicate(in.b);
@@ -125,8 +124,7 @@ void decode_lop3(Coder& c) {
            c.read_predicate(c.operand(5)));
 }
 
-// ---- shifts: an amount beyond the width shifts everything out
-// -----------------------------------------------------------------
+// ---- shifts: an amount beyond the width shifts everything out -------------------------------------------------------
 
 template <class T> T shift_left(T a, u32 n) {
     return n >= 8 * sizeof(T) ? T{0} : static_cast<T>(static_cast<u64>(a) << n);
@@ -180,8 +178,7 @@ void decode_shf(Coder& c) {  // the funnel shift of b:a
     c.emit(run, d, a, b, n);
 }
 
-// ---- counts
-// ------------------------------------------------------------------------------------------------------------
+// ---- counts ---------------------------------------------------------------------------------------------------------
 
 template <class Pick> void counting(Coder& c, Pick pick) {  // the result has 32 bits
     const Type type = c.take_type();
@@ -247,8 +244,7 @@ void decode_fns(Coder& c) {
            c.read(c.operand(3), Type::s32));
 }
 
-// ---- bit fields
-// --------------------------------------------------------------------------------------------------------
+// ---- bit fields -----------------------------------------------------------------------------------------------------
 
 // Positions and lengths beyond 255: the PTX ISA takes them modulo 256, and so does the hardware with fields of 32 bits;
 // its 64-bit forms (sm_90, driver 580) take them as they are.
@@ -332,8 +328,7 @@ void decode_szext(Coder& c) {  // sign- or zero-extends from the low n bits
            d, a, c.read(c.operand(2), Type::u32));
 }
 
-// ---- bytes
-// -------------------------------------------------------------------------------------------------------------
+// ---- bytes ----------------------------------------------------------------------------------------------------------
 
 u32 permute(u32 a, u32 b, u32 selector) {
     const u64 bytes = static_cast<u64>(b) << 32 | a;

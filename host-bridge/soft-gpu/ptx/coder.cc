@@ -111,8 +111,7 @@ Slot Coder::constant(std::uint64_t bits, unsigned bytes) {
     return found->second;
 }
 
-// ---- the whole body
-// ----------------------------------------------------------------------------------------------------
+// ---- the whole body -------------------------------------------------------------------------------------------------
 
 // The body is decoded twice: to see which registers live together, and then with few slots for them.
 void Coder::function() {
@@ -199,8 +198,7 @@ void Coder::refuse(const std::string& what) const {
     throw refused(in_->line, what.empty() ? "'" + std::string(in_->text) + "'" : what);
 }
 
-// ---- modifiers
-// ---------------------------------------------------------------------------------------------------------
+// ---- modifiers ------------------------------------------------------------------------------------------------------
 
 bool Coder::take(std::string_view modifier) {
     for (std::size_t i = 0; i < in_->modifiers.size() && i < 64; ++i) {
@@ -231,8 +229,7 @@ std::string_view Coder::left() const {
     return {};
 }
 
-// ---- operands
-// ----------------------------------------------------------------------------------------------------------
+// ---- operands -------------------------------------------------------------------------------------------------------
 
 void Coder::count(std::size_t least, std::size_t most) const {
     const auto n = operand_count();
@@ -383,8 +380,7 @@ std::uint32_t Coder::list(const std::vector<Slot>& slots) {
     return at;
 }
 
-// ---- output
-// ------------------------------------------------------------------------------------------------------------
+// ---- output ---------------------------------------------------------------------------------------------------------
 
 Instr& Coder::emit(Handler run) {
     out_.lines.push_back(in_->line);

@@ -105,8 +105,7 @@ Step sleep(Warp& w, const Instr&, Mask) {  // others run meanwhile: that is all 
     return Step::leave;
 }
 
-// ---- decoding
-// ----------------------------------------------------------------------------------------------------------
+// ---- decoding -------------------------------------------------------------------------------------------------------
 
 void decode_branch(Coder& c) {
     c.take("uni");

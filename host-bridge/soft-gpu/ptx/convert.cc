@@ -156,8 +156,7 @@ Step general(Warp& w, const Instr& in, Mask mask) {
     return Step::go;
 }
 
-// ---- the common ones
-// ---------------------------------------------------------------------------------------------------
+// ---- the common ones ------------------------------------------------------------------------------------------------
 
 // Integers: shift the source's sign into place, then the target's. imm: two shifts and two signs.
 template <class A, class D> Step widths(Warp& w, const Instr& in, Mask mask) {
@@ -216,8 +215,7 @@ Handler vector_form(const Conversion& c) {
     return nullptr;
 }
 
-// ---- packing
-// -----------------------------------------------------------------------------------------------------------
+// ---- packing --------------------------------------------------------------------------------------------------------
 
 // Two f32 to a pair, the first operand above.
 template <Type to, Rounding r, bool relu> u32 pair_of(float high, float low) {

@@ -3,8 +3,7 @@
 
 namespace barcuda::soft::ast {
 
-// ---- variables
-// ------------------------------------------------------------------------------------------------------
+// ---- variables ------------------------------------------------------------------------------------------------------
 
 // What follows the state space: alignment, attributes, type, name, array sizes, initializer.
 Variable Parser::variable(Space space, bool external) {

@@ -112,8 +112,7 @@ template <class Op> void arithmetic(Coder& c) {
     }
 }
 
-// ---- approximations
-// ----------------------------------------------------------------------------------------------------
+// ---- approximations -------------------------------------------------------------------------------------------------
 
 // f32; the .ftz form flushes subnormal operands and results
 template <float (*f)(float)> void approximate(Coder& c) {
@@ -164,8 +163,7 @@ void decode_rsqrt(Coder& c) {
                                     : lanes<double, double>([](double x) { return 1.0 / std::sqrt(x); }));
 }
 
-// ---- min, max, signs
-// -----------------------------------------------------------------------------------------------------
+// ---- min, max, signs ------------------------------------------------------------------------------------------------
 
 // A NaN loses against a number; .NaN: it wins. -0 is less than +0.
 template <bool maximum, bool keeps_nan, class T> T extreme(T a, T b) {

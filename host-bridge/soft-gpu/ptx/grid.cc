@@ -29,8 +29,7 @@ constexpr std::size_t most_resident = 64;  // blocks that one host thread keeps 
 
 std::atomic<std::uint64_t> executed_warps{0}, executed_lanes{0}, grid_count{0};
 
-// ---- a block
-// -----------------------------------------------------------------------------------------------------------
+// ---- a block --------------------------------------------------------------------------------------------------------
 
 struct Room {  // a block's memory, used again for the next block
     Block block;
@@ -197,8 +196,7 @@ bool run_block(Block& b) {
     return true;
 }
 
-// ---- a host thread of a launch
-// -----------------------------------------------------------------------------------------
+// ---- a host thread of a launch --------------------------------------------------------------------------------------
 
 void work(Grid& g) {
     std::vector<std::unique_ptr<Room>> resident, spare;

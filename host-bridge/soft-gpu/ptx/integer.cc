@@ -58,8 +58,7 @@ void unary(Coder& c, Type type, Handler run) {
     c.emit(run, d, c.read(c.operand(1), type));
 }
 
-// ---- packed halves: add.u16x2, min.s16x2
-// -------------------------------------------------------------------------------
+// ---- packed halves: add.u16x2, min.s16x2 ----------------------------------------------------------------------------
 
 template <class T, bool relu, class F> Handler halves(F) {
     return lanes<std::uint32_t, std::uint32_t, std::uint32_t>([](std::uint32_t a, std::uint32_t b) {
@@ -86,8 +85,7 @@ void packed(Coder& c) {
     binary(c, type, run);
 }
 
-// ---- decoders
-// ----------------------------------------------------------------------------------------------------------
+// ---- decoders -------------------------------------------------------------------------------------------------------
 
 void decode_add(Coder& c) {
     const bool saturating = c.take("sat");
@@ -263,8 +261,7 @@ void decode_sad(Coder& c) {
            d, a, b, c.read(c.operand(3), type));
 }
 
-// ---- the carry chain: the condition code is a predicate register that the coder keeps
-// --------------------------------------
+// ---- the carry chain: the condition code is a predicate register that the coder keeps -------------------------------
 
 // a - b is a + ~b + 1, and the code is the carry of that sum: after a subtraction it says that nothing was borrowed.
 // The PTX ISA calls it the borrow, which is the same as long as subc follows sub; but nvcc's own 128-bit division reads

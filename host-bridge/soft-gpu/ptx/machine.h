@@ -1,10 +1,11 @@
 // machine.h: the prepared form of a program and the state of what runs it.
 //
 //   Function   a dense array of Instr: a handler and resolved operands, no names
-//   Warp       32 lanes in lockstep. Registers lie lane after lane (slot * 32 + lane), so that a handler is one short
-//   loop Fragment   lanes of a warp that stand at one instruction of one frame; a divergent warp has several Frame the
-//   registers and stack of one call; the lanes that made the call together share it Block      its warps, shared memory
-//   and barriers, driven by one host thread at a time Grid       one launch
+//   Warp       32 lanes in lockstep. Registers lie lane after lane (slot * 32 + lane), so that handlers are short loops
+//   Fragment   lanes of a warp that stand at one instruction of one frame; a divergent warp has several
+//   Frame      the registers and stack of one call; the lanes that made the call together share it
+//   Block      its warps, shared memory and barriers, driven by one host thread at a time
+//   Grid       one launch
 #pragma once
 #include <array>
 #include <atomic>

@@ -130,8 +130,7 @@ void decode(Coder& c) {
     c.refuse();
 }
 
-// ---- cp.async.bulk: done at once; its bytes count for the barrier as if they had come later
-// ----------------------------
+// ---- cp.async.bulk: done at once; its bytes count for the barrier as if they had come later -------------------------
 
 // a: destination, b: source, c: bytes; their offsets are in the list. All three are multiples of 16.
 template <bool to_shared, class S> Step bulk_copy(Warp& w, const Instr& in, Mask mask) {

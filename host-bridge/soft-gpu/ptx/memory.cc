@@ -52,8 +52,7 @@ void find_range(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool w
 
 namespace {
 
-// ---- loads
-// -------------------------------------------------------------------------------------------------------------
+// ---- loads ----------------------------------------------------------------------------------------------------------
 
 // In memory T, in a register R (as wide or wider: extended by T's sign), an address register A; n elements.
 template <Space space, class T, class R, class A> struct Load {
@@ -134,8 +133,7 @@ template <Space space, class T, class R, class A> struct Load {
     }
 };
 
-// ---- stores
-// ------------------------------------------------------------------------------------------------------------
+// ---- stores ---------------------------------------------------------------------------------------------------------
 
 template <Space space, class T, class R, class A> struct Store {
     template <bool is_wide> [[gnu::always_inline]] static inline Step body(Warp& w, const Instr& in, Mask mask) {
@@ -204,8 +202,7 @@ template <class T, class R> Step parameter(Warp& w, const Instr& in, Mask mask) 
     return Step::go;
 }
 
-// ---- decoding
-// ----------------------------------------------------------------------------------------------------------
+// ---- decoding -------------------------------------------------------------------------------------------------------
 
 enum class Form : std::uint8_t { one, strong, several };
 

@@ -60,8 +60,7 @@ Code::~Code() {
     }
 }
 
-// ---- globals
-// -----------------------------------------------------------------------------------------------------------
+// ---- globals --------------------------------------------------------------------------------------------------------
 
 void Code::allocate(Memory& memory, Space which, bool) {
     std::size_t total = 0;
@@ -111,8 +110,7 @@ void Code::initialize(const ast::Variable& v) {
     }
 }
 
-// ---- shared memory
-// -----------------------------------------------------------------------------------------------------
+// ---- shared memory --------------------------------------------------------------------------------------------------
 
 // Module-level variables, and those of device functions, have one place in every kernel; a kernel's own follow those it
 // reaches.
@@ -187,8 +185,7 @@ std::set<const Function*> Code::reach(const Function& from) const {
     return seen;
 }
 
-// ---- functions
-// ---------------------------------------------------------------------------------------------------------
+// ---- functions ------------------------------------------------------------------------------------------------------
 
 void Code::prepare() {
     for (auto& out : functions) {
@@ -270,8 +267,7 @@ const Function* Code::entry(std::string_view name) const {
     return found == entries_.end() ? nullptr : found->second.function;
 }
 
-// ---- names
-// -------------------------------------------------------------------------------------------------------------
+// ---- names ----------------------------------------------------------------------------------------------------------
 
 Symbol Code::find(std::string_view name) const {
     if (const auto own = shared_of_.find({preparing_, name}); own != shared_of_.end())

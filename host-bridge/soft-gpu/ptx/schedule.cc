@@ -12,8 +12,7 @@
 
 namespace barcuda::soft {
 
-// ---- frames
-// ------------------------------------------------------------------------------------------------------------
+// ---- frames ---------------------------------------------------------------------------------------------------------
 
 Frame* new_frame(Block& block, const Function& f) {
     if (block.free_frames.size() <= f.index) block.free_frames.resize(f.index + 1);
@@ -94,8 +93,7 @@ void leave_call(Warp& w, Mask lanes) {
     if (frame->live == 0) free_frame(*w.block, frame);
 }
 
-// ---- threads that wait or end
-// ------------------------------------------------------------------------------------------
+// ---- threads that wait or end ---------------------------------------------------------------------------------------
 
 void park(Warp& w, Mask lanes, std::uint32_t pc, Fragment::State state, unsigned barrier, Mask members) {
     w.mask &= ~lanes;
@@ -129,8 +127,7 @@ void complete_barrier(Block& block, unsigned id) {
     b.all = true, b.any = false;
 }
 
-// ---- the choice
-// --------------------------------------------------------------------------------------------------------
+// ---- the choice -----------------------------------------------------------------------------------------------------
 
 static void join_equals(std::vector<Fragment>& fragments) {
     for (std::size_t i = 0; i < fragments.size(); ++i) {

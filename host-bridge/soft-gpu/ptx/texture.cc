@@ -110,8 +110,7 @@ template <bool load> Step surface(Warp& w, const Instr& in, Mask mask) {
     return Step::go;
 }
 
-// ---- decoding
-// ----------------------------------------------------------------------------------------------------------
+// ---- decoding -------------------------------------------------------------------------------------------------------
 
 const Geometry& take_geometry(Coder& c) {
     for (const auto& g : geometries)

@@ -58,8 +58,7 @@ void set_bits(Warp& w, Slot slot, Mask mask, Mask bits) {
     d = (d & ~mask) | (bits & mask);
 }
 
-// ---- shfl
-// --------------------------------------------------------------------------------------------------------------
+// ---- shfl -----------------------------------------------------------------------------------------------------------
 
 enum class Shuffle : std::uint8_t { up, down, bfly, idx };
 
@@ -114,8 +113,7 @@ void decode_shfl(Coder& c) {
     c.emit(run, d, a, b, clamp, e).target = c.list({members});
 }
 
-// ---- vote
-// --------------------------------------------------------------------------------------------------------------
+// ---- vote -----------------------------------------------------------------------------------------------------------
 
 enum class Vote : std::uint8_t { all, any, uni, ballot };
 
@@ -163,8 +161,7 @@ Step active(Warp& w, const Instr& in, Mask mask) {
     return Step::go;
 }
 
-// ---- match, redux, elect
-// -------------------------------------------------------------------------------------------------
+// ---- match, redux, elect --------------------------------------------------------------------------------------------
 
 template <class T, bool all> Step match(Warp& w, const Instr& in, Mask mask) {
     const u32* const members = w.at<u32>(in.b);

@@ -9,8 +9,7 @@
 
 constexpr int blocks = 4, threads = 96, cells = 5;
 
-// ---- every operation, whose result does not depend on the order
-// ---------------------------------------------------------
+// ---- every operation, whose result does not depend on the order -----------------------------------------------------
 #define OPERATION(Name, function, fold)                                                              \
     struct Name {                                                                                    \
         template <class T> __device__ static T block(T* p, T v) { return function##_block(p, v); }   \
@@ -95,8 +94,7 @@ void operations() {
     everywhere<Dec, u32, true>("atomicDec");
 }
 
-// ---- exchanges, and loops around a comparison
-// -------------------------------------------------------------------------
+// ---- exchanges, and loops around a comparison -----------------------------------------------------------------------
 template <class T> __global__ void exchange(T* cell, T* sums) {
     const T v = static_cast<T>(blockIdx.x * threads + threadIdx.x + 1);
     atomicAdd(sums, atomicExch(cell, v));
@@ -167,8 +165,8 @@ void exchanges() {
     HOLDS(vector->x == 128 && vector->y == 256 && vector->z == 384 && vector->w == 64);
 }
 
-// ---- messages
-// --------------------------------------------------------------------------------------------------------- The last
+// ---- messages -------------------------------------------------------------------------------------------------------
+// The last
 // block to arrive adds up what all have left.
 __global__ void last_block(volatile float* parts, unsigned* arrived, float* total) {
     __shared__ bool last;

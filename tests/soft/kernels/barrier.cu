@@ -69,8 +69,7 @@ void barriers() {
     all_are("named barriers", halves, threads, [](int i) { return i < 96 ? 50 : 1000; });
 }
 
-// ---- a grid
-// -------------------------------------------------------------------------------------------------------------
+// ---- a grid ---------------------------------------------------------------------------------------------------------
 __global__ void grid_wide(int* data, int rounds) {
     auto grid = cg::this_grid();
     const int i = grid.thread_rank(), n = grid.size();
@@ -94,8 +93,7 @@ void grids() {
             [=](int i) { return (i + rounds * size) % (blocks * size) * 10 + rounds; });
 }
 
-// ---- cuda::barrier and copies beside the threads
-// ---------------------------------------------------------------------
+// ---- cuda::barrier and copies beside the threads --------------------------------------------------------------------
 __global__ void split_barrier(int* out) {
     using Barrier = cuda::barrier<cuda::thread_scope_block>;
     __shared__ alignas(Barrier) char place[sizeof(Barrier)];

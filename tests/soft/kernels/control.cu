@@ -4,8 +4,7 @@
 
 constexpr unsigned threads = 256;
 
-// ---- branches and loops
-// -------------------------------------------------------------------------------------------------
+// ---- branches and loops ---------------------------------------------------------------------------------------------
 __host__ __device__ static u32 dense(u32 x, u32 y) {
     switch (x % 13) {
         case 0: return y + 1;
@@ -159,8 +158,7 @@ void forms() {
     SAME(u32, applied(Mixer{a, b}, a % 20), u32, u32);
 }
 
-// ---- threads of a warp that differ
-// -------------------------------------------------------------------------------------
+// ---- threads of a warp that differ ----------------------------------------------------------------------------------
 __device__ int lock, guarded;
 // A spin lock among the lanes of one warp: each holder must make progress while its neighbours spin.
 __global__ void contend(int rounds) {

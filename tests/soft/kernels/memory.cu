@@ -4,8 +4,7 @@
 
 constexpr unsigned threads = 256;
 
-// ---- widths
-// -------------------------------------------------------------------------------------------------------------
+// ---- widths ---------------------------------------------------------------------------------------------------------
 template <class T> __global__ void copy(T* to, const T* from) { to[threadIdx.x] = from[threads - 1 - threadIdx.x]; }
 template <class T> __global__ void copy_read_only(T* __restrict__ to, const T* __restrict__ from) {
     to[threadIdx.x] = from[threads - 1 - threadIdx.x];
@@ -52,8 +51,7 @@ void widths() {
     width<Mixed>("copies of a mixed structure");
 }
 
-// ---- spaces
-// -------------------------------------------------------------------------------------------------------------
+// ---- spaces ---------------------------------------------------------------------------------------------------------
 __constant__ int table[64];
 __constant__ float4 vectors[4] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}, {13, 14, 15, 16}};
 __device__ int numbers[8] = {3, 1, 4, 1, 5, 9, 2, 6};
@@ -128,8 +126,7 @@ void state_spaces() {
     HOLDS(four == 4);
 }
 
-// ---- hints, windows and what must not be optimized away
-// --------------------------------------------------------------
+// ---- hints, windows and what must not be optimized away -------------------------------------------------------------
 __global__ void hinted(int* out, const int* in, volatile int* open) {
     const int i = threadIdx.x;
     int v = __ldg(in + i) + 2 * __ldca(in + i) + 4 * __ldcg(in + i) + 8 * __ldcs(in + i) + 16 * __ldlu(in + i) +
@@ -160,8 +157,7 @@ void hints() {
     all_are("volatile memory", open, threads, [](int i) { return 2 * i; });
 }
 
-// ---- parameters
-// ---------------------------------------------------------------------------------------------------------
+// ---- parameters -----------------------------------------------------------------------------------------------------
 struct Large {
     int numbers[1000];
     double scale;
@@ -195,8 +191,7 @@ void parameters() {
     });
 }
 
-// ---- malloc, new and the host's memory
-// -------------------------------------------------------------------------------
+// ---- malloc, new and the host's memory ------------------------------------------------------------------------------
 struct Node {
     Node* next;
     u64 value;

@@ -53,8 +53,7 @@ inline void* results() {
     return at;
 }
 
-// ---- operands
-// -----------------------------------------------------------------------------------------------------------
+// ---- operands -------------------------------------------------------------------------------------------------------
 inline u64 scramble(u64 x) {
     x += 0x9E3779B97F4A7C15ull;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -190,8 +189,7 @@ template <class T> const Column<T>& column(u64 which) {
     return c;
 }
 
-// ---- comparing
-// ----------------------------------------------------------------------------------------------------------
+// ---- comparing ------------------------------------------------------------------------------------------------------
 template <class R> bool same(const R& gpu, const R& cpu) {
     if constexpr (std::is_floating_point_v<R>)
         if (gpu != gpu && cpu != cpu) return true;  // any NaN
@@ -253,8 +251,7 @@ void judge(const char* what, const Shown* operands, unsigned count, const E* cpu
     compare(what, operands, count, gpu, cpu, agree);
 }
 
-// ---- running
-// ------------------------------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------------------------------
 template <class R, class F, class A> __global__ void each(F f, R* out, const A* a) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     out[i] = f(a[i]);

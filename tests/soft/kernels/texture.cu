@@ -190,8 +190,7 @@ void a_line_between_borders() {
     CHECK(cudaFreeArray(array));
 }
 
-// ---- formats, plain memory, gathers
-// ------------------------------------------------------------------------------------
+// ---- formats, plain memory, gathers ---------------------------------------------------------------------------------
 __global__ void formats(cudaTextureObject_t bytes, cudaTextureObject_t fractions, cudaTextureObject_t line,
                         cudaTextureObject_t pitched, cudaTextureObject_t gathered, float4* out) {
     const int i = threadIdx.x;
