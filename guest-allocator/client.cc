@@ -13,6 +13,7 @@
 #include "guest-allocator/fence.h"
 #include "guest-allocator/host_rows.h"
 #include "guest-allocator/patience.h"
+#include "shm-device/status.h"
 #include "shm-device/sync.h"
 #include "shm-device/wire.h"
 
@@ -142,12 +143,8 @@ void Patience::look_for_host(Client& client) noexcept {
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
     if (silent_ < 100) return;  // looks 100 ms apart: ten seconds without a beat, where a busy host still manages a few
-    barcuda_status& s = client.status();
-    if (observe(s.state) > BARCUDA_STATE_READY) return;
-    strncpy(s.message, "the bridge does not answer any more (it was killed, or its host has stopped)",
-            sizeof s.message - 1);
-    publish(s.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
-    publish(s.state, static_cast<std::uint32_t>(BARCUDA_STATE_GONE));
+    end_session(client.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                "the bridge does not answer any more (it was killed, or its host has stopped)");
 }
 
 // ---- ids ------------------------------------------------------------------------------------------------------------

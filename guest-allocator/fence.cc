@@ -73,7 +73,7 @@ class OneWait {
     OneWait(const OneWait&) = delete;
     explicit operator bool() const noexcept { return word_; }
     CUresult operator()(CUstream stream) noexcept {
-        const CUresult r = command<Op::write_fence>(stream, offset_, value_);
+        const CUresult r = command<Op::write_fence>(stream, ext::Fence{offset_, value_});
         return r == CUDA_SUCCESS ? wait_until(*word_, value_) : r;
     }
 

@@ -21,6 +21,7 @@
 #include "host-bridge/link.h"
 #include "host-bridge/probe.h"
 #include "shm-device/identity.h"
+#include "shm-device/status.h"
 #include "shm-device/sync.h"
 #include "shm-device/wire.h"
 
@@ -258,9 +259,7 @@ void Bridge::worker_ended(Client& client) {
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
     const std::string why = "the worker process " + describe_end(status) + where;
     spdlog::error("channel {}: {}", client.channel.index, why);
-    std::strncpy(page.message, why.c_str(), sizeof page.message - 1);
-    publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
-    publish(page.state, static_cast<std::uint32_t>(BARCUDA_STATE_DEAD));
+    end_session(page, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
     client.bell.wake();
 }
 
@@ -315,13 +314,9 @@ void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
 void Bridge::say_goodbye() {
     for (auto& client : clients_) {
         if (!client) continue;
-        barcuda_status& page = client->channel.status();
-        if (observe(page.state) <= BARCUDA_STATE_READY) {
-            std::strncpy(page.message, "the bridge has been stopped", sizeof page.message - 1);
-            publish(page.fatal_error, static_cast<std::int32_t>(CUDA_ERROR_DEVICE_UNAVAILABLE));
-            publish(page.state, static_cast<std::uint32_t>(BARCUDA_STATE_GONE));
+        if (end_session(client->channel.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                        "the bridge has been stopped"))
             client->bell.wake();
-        }
         stop_worker(client->worker);
     }
     spdlog::info("stopped");

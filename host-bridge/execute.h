@@ -31,12 +31,15 @@ inline CUresult missing(Op op, Session& host) {
                                                        : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// Runs one row. What it returns travels back; a lie ends the session.
-template <Op op> Verdict execute(Session& host, Reader& request, Writer& reply) {
+// Runs one row in the context with this id. What it returns travels back; a lie ends the session.
+template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& request, Writer& reply) {
     typename RowOf<op>::Parameters parameters{};
     return [&]<std::size_t... I>(std::index_sequence<I...>)->Verdict {
         if (!(std::get<I>(parameters).read(request, host) && ...) || !request.done()) return a_lie;
         Verdict verdict;
+        if (!((verdict = std::get<I>(parameters).promise(host)).ok() && ...)) return verdict;
+        if (!(verdict = host.enter(context)).ok()) return verdict;
+        if constexpr (is_work(op, RowOf<op>::how)) host.note_work();
         if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
         const auto function = Target<op>::in(host);
         if (!function) return {missing(op, host)};
@@ -48,24 +51,35 @@ template <Op op> Verdict execute(Session& host, Reader& request, Writer& reply) 
 }
 
 // Finds the row and runs it in the session that is in scope.
-inline Verdict dispatch(Session& host, std::uint32_t op, Reader& request, Writer& reply) {
-    using Handler = Verdict (*)(Session&, Reader&, Writer&);
+inline Verdict dispatch(Session& host, const RequestHead& head, Reader& request, Writer& reply) {
+    using Handler = Verdict (*)(Session&, std::uint32_t, Reader&, Writer&);
     static constexpr Handler handlers[] = {
 #define X(name, ...) &execute<Op::name>,
         BARCUDA_ROWS(X)
 #undef X
     };
-    return op < std::size(handlers) ? handlers[op](host, request, reply) : a_lie;
+    return head.op < std::size(handlers) ? handlers[head.op](host, head.context, request, reply) : a_lie;
 }
 
-// Whether the GPU has something to do behind this command.
-inline bool works(std::uint32_t op) {
-    static constexpr bool does[] = {
-#define X(name, ...) is_work(Op::name, RowOf<Op::name>::how),
-        BARCUDA_ROWS(X)
-#undef X
+// One command, from its copied bytes to its end. `answered`: its result travels back in `reply`; that of a posted
+// command the client finds in the status page.
+inline Verdict perform(Session& host, const RequestHead& head, std::span<const std::byte> body, bool answered,
+                       Writer& reply) {
+    const Writer empty = reply;
+    const auto once = [&] {
+        reply = empty;
+        host.begin_command(head.op);
+        Reader request(body);
+        return dispatch(host, head, request, reply);
     };
-    return op < std::size(does) && does[op];
+    Verdict verdict = once();
+    // What has been put off may be what is missing. (But a grant may be for a malloc, which waits for no GPU.)
+    if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && head.op != static_cast<std::uint32_t>(Op::grant) &&
+        host.tidy(true))
+        verdict = once();
+    if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for what it asked for
+    if (!verdict.lie) host.end_command(head.op, verdict.result, answered);
+    return verdict;
 }
 
 }  // namespace barcuda

@@ -95,15 +95,12 @@ template <class Outer> CUresult exchange(Outer& outer, CUresult (Granter::*how)(
 
 }  // namespace
 
-CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value) {
-    return session().write_fence(stream, offset, value);
-}
+// What they have promised, their kind (`fence`) has told the session.
+CUresult write_fence(CUstream stream, Fence) { return session().write_fence(stream); }
 
-CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint64_t offset, std::uint64_t value) {
-    const CUresult recorded = driver().cuEventRecordWithFlags(event, stream, flags);
-    if (offset == 0 || (recorded == CUDA_SUCCESS && session().capturing(stream))) return recorded;
-    const CUresult fenced = session().write_fence(stream, offset, value);
-    return recorded != CUDA_SUCCESS ? recorded : fenced;
+CUresult record_event(CUevent event, CUstream stream, unsigned flags, Fence) {
+    const CUresult r = driver().cuEventRecordWithFlags(event, stream, flags);
+    return r == CUDA_SUCCESS && !session().capturing(stream) ? session().write_fence(stream) : r;
 }
 
 namespace {

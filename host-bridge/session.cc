@@ -2,8 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "shm-device/sync.h"
 
@@ -12,6 +14,29 @@ namespace {
 constexpr std::size_t scratch_bytes =
     1 << 20;  // several counted results and lists of one command; each is at most 64 KiB
 Session* running = nullptr;
+
+// After these a context, and with it the process, does no more work for anybody: <cuda.h> says so of most of them, and
+// drivers answer every later call alike after the others.
+constexpr bool is_lasting(CUresult error) {
+    switch (error) {
+        case CUDA_ERROR_ECC_UNCORRECTABLE:
+        case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        case CUDA_ERROR_CONTAINED:
+        case CUDA_ERROR_ILLEGAL_ADDRESS:
+        case CUDA_ERROR_LAUNCH_TIMEOUT:
+        case CUDA_ERROR_ASSERT:
+        case CUDA_ERROR_HARDWARE_STACK_ERROR:
+        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+        case CUDA_ERROR_MISALIGNED_ADDRESS:
+        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+        case CUDA_ERROR_INVALID_PC:
+        case CUDA_ERROR_LAUNCH_FAILED:
+        case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+        case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+        case CUDA_ERROR_EXTERNAL_DEVICE: return true;
+        default: return false;
+    }
+}
 }  // namespace
 
 Session& session() { return *running; }
@@ -35,11 +60,21 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
 
 void Session::begin_command(std::uint32_t op) {
     scratch_used_ = 0;
+    promised_ = {};
     if (op == static_cast<std::uint32_t>(Op::launch)) return;
     if (op < static_cast<std::uint32_t>(Op::count)) libraries_.need(static_cast<Op>(op));
     launches_.give();
     if (configures(static_cast<Op>(op))) launches_.forget();
     if (counts_memory(static_cast<Op>(op))) tidy();
+}
+
+void Session::end_command(std::uint32_t op, CUresult result, bool answered) {
+    if (result != CUDA_SUCCESS && !answered) posted_failure(op, result);
+    else note(result);
+    if (!promised_.word) return;
+    promised_.refused = true;
+    fences_.push_back(std::exchange(promised_, {}));
+    collect_fences();
 }
 
 bool Session::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
@@ -255,20 +290,25 @@ void Session::primary_gone(CUdevice device) {
     forget_addresses();
 }
 
-CUresult Session::write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value) {
-    auto* word = reinterpret_cast<std::uint64_t*>(extents_.locate(offset, 8));
-    if (offset % 8 || !word) return CUDA_ERROR_INVALID_VALUE;
+bool Session::Fence::reached() const { return observe(*word) >= value; }
+
+Verdict Session::promise(const ext::Fence& fence) {
+    if (fence.offset == 0) return fine;
+    promised_.word = reinterpret_cast<std::uint64_t*>(extents_.locate(fence.offset, 8));
+    promised_.value = fence.value;
+    return honest(fence.offset % 8 == 0 && promised_.word);
+}
+
+CUresult Session::write_fence(CUstream stream) {
+    if (!promised_.word) return CUDA_SUCCESS;
     // A fence in a graph would be written at each of its launches. To wait in a capture is an error: the driver's own.
-    const CUresult r = capturing(stream) ? driver_.cuStreamSynchronize(stream)
-                                         : driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(word),
-                                                                           value, CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (r == CUDA_SUCCESS) {
-        if (fences_.size() >= 4096) watch_fences();
-        fences_.push_back({word, value, stream, current_});
-    } else {
-        publish(*word, value);  // whoever waits must not wait for ever; the error is in the status page
-        bell_.wake();
-    }
+    if (capturing(stream)) return driver_.cuStreamSynchronize(stream);
+    const CUresult r = driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(promised_.word),
+                                                       promised_.value, CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (r != CUDA_SUCCESS) return r;
+    if (fences_.size() >= 4096) watch_fences();
+    promised_.stream = stream, promised_.context = current_;
+    fences_.push_back(std::exchange(promised_, {}));
     return r;
 }
 
@@ -294,7 +334,14 @@ void Session::drop(std::uint64_t id) {
 }
 
 bool Session::collect_fences() {
-    if (std::erase_if(fences_, [](const Fence& f) { return observe(*f.word) >= f.value; })) bell_.wake();
+    // Those that the GPU will not write are written here; behind earlier values of the same word, which would else come
+    // over them.
+    for (auto f = fences_.begin(); f != fences_.end(); ++f)
+        if (f->refused && std::none_of(fences_.begin(), f, [&](const Fence& earlier) {
+                return earlier.word == f->word && !earlier.reached();
+            }))
+            release(*f);
+    if (std::erase_if(fences_, [](const Fence& f) { return f.reached(); })) bell_.wake();
     return !fences_.empty();
 }
 
@@ -307,6 +354,12 @@ void Session::watch_fences() {
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) fault(r);
 }
 
+// What a command has come to, whoever is told of it.
+void Session::note(CUresult result) {
+    errors_.note(result);
+    if (is_lasting(result)) fault(result);
+}
+
 // After a fault the GPU writes nothing more in this process: the CPU does it for every waiter.
 void Session::fault(CUresult error) {
     errors_.note(error);
@@ -315,10 +368,14 @@ void Session::fault(CUresult error) {
                      driver_.error_name(error));
         publish(status_.context_error, static_cast<std::int32_t>(error));
     }
-    for (Fence& f : fences_)
-        if (observe(*f.word) < f.value) publish(*f.word, f.value);
+    for (const Fence& f : fences_) release(f);
     fences_.clear();
     bell_.wake();
+}
+
+// Here alone the CPU writes a fence: whoever calls this has published why.
+void Session::release(const Fence& f) {
+    if (!f.reached()) publish(*f.word, f.value);
 }
 
 void Session::posted_failure(std::uint32_t op, CUresult result) {
@@ -327,6 +384,7 @@ void Session::posted_failure(std::uint32_t op, CUresult result) {
     status_.posted_op = op;
     publish(status_.posted_error, static_cast<std::int32_t>(result));
     publish(status_.posted_count, ++posted_failures_);
+    note(result);
 }
 
 }  // namespace barcuda

@@ -108,6 +108,9 @@ class Session {
 
     // Whatever is not a launch comes after those that are held.
     void begin_command(std::uint32_t op);
+    // Tells the client why the command has failed, unless its reply does (`answered`); then, and not before, wakes who
+    // waits for a fence that it leaves unwritten.
+    void end_command(std::uint32_t op, CUresult result, bool answered);
     CUcontext current() const { return current_; }
     // Makes the context with this id current; 0 keeps whatever is.
     Verdict enter(std::uint32_t context_id);
@@ -138,8 +141,10 @@ class Session {
     // that was anything.
     bool tidy(bool wait = false);
 
-    // A fence that the GPU will write. Remembered until it has happened, so that a GPU fault wakes whoever waits.
-    CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
+    // The fence of the running command: somebody waits for it already, and is woken however the command ends.
+    Verdict promise(const ext::Fence& fence);
+    // Has the GPU write it. Remembered until that has happened, so that a GPU fault wakes whoever waits.
+    CUresult write_fence(CUstream stream);
     // Forgets fences that have been written, and wakes whoever sleeps for one. True if some have not.
     bool collect_fences();
     // Looks after outstanding fences: done ones are forgotten; after a GPU fault all are written by the CPU, and the
@@ -163,10 +168,12 @@ class Session {
   private:
     CUresult register_at_home();
     struct Fence {
-        std::uint64_t* word;
-        std::uint64_t value;
-        CUstream stream;
-        CUcontext context;
+        std::uint64_t* word = nullptr;
+        std::uint64_t value = 0;
+        CUstream stream = nullptr;
+        CUcontext context = nullptr;
+        bool refused = false;  // the GPU will not write it
+        bool reached() const;
     };
     struct Leaving {  // device memory, or an extent, or code, or a pool
         CUdeviceptr address;
@@ -184,7 +191,9 @@ class Session {
     bool askable(CUstream stream) const;
     CUresult leave(const Leaving& l);
     void switch_to(CUcontext context);
+    void note(CUresult result);
     void fault(CUresult error);
+    static void release(const Fence& f);
     // A box of rows in linear memory, as copies describe it: the bytes from its first to its last.
     Verdict admit_box(bool host, std::uint64_t address, std::uint64_t pitch, std::uint64_t rows, std::uint64_t x,
                       std::uint64_t y, std::uint64_t z, const CUDA_MEMCPY3D& copy);
@@ -199,7 +208,8 @@ class Session {
     Launches launches_{*this};
     Libraries libraries_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
-    std::vector<Fence> fences_;
+    std::vector<Fence> fences_;                       // in the order in which they were asked for
+    Fence promised_;                                  // by the running command
     std::vector<Leaving> leaving_;  // in the order in which the client gave them back
     struct Allocated {
         std::uint64_t bytes;  // as they were asked for

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "host-bridge/execute.h"
 #include "host-bridge/link.h"
 #include "shm-device/identity.h"
+#include "shm-device/status.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
 #include "shm-device/wait.h"
@@ -111,12 +111,6 @@ Diary& open_diary() {
     return at == MAP_FAILED ? unread : *static_cast<Diary*>(at);
 }
 
-void end_session(barcuda_status& status, barcuda_state state, CUresult error, const std::string& why) {
-    std::strncpy(status.message, why.c_str(), sizeof status.message - 1);
-    publish(status.fatal_error, static_cast<std::int32_t>(error));
-    publish(status.state, static_cast<std::uint32_t>(state));
-}
-
 // The idle worker's last resort: its client kicks it.
 struct Kicked : Os {
     ChannelReader* reader;
@@ -129,14 +123,6 @@ struct Entry {  // while a command is done
     ~Entry() { publish(diary.command, Diary::nothing); }
     Diary& diary;
 };
-
-Verdict run(Session& session, const ChannelReader::Command& command, Writer& reply) {
-    session.begin_command(command.head.op);
-    if (Verdict v = session.enter(command.head.context); !v.ok()) return v;
-    if (works(command.head.op)) session.note_work();
-    Reader request(command.body);
-    return dispatch(session, command.head.op, request, reply);
-}
 
 int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
     Diary& diary = open_diary();
@@ -153,7 +139,7 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
             if (!reader.lie().empty()) {
                 spdlog::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
                 end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                            "the bridge refused a malformed command: " + reader.lie());
+                            ("the bridge refused a malformed command: " + reader.lie()).c_str());
                 return 1;
             }
             const bool gpu_works = session.collect_fences() || session.untidy();
@@ -176,25 +162,15 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
         const Entry entry(diary, op);
         Writer reply(reader.reply_room(*command));
-        Verdict verdict = run(session, *command, reply);
-        // What has been put off may be what is missing. (But a grant may be for a malloc, which waits for no GPU.)
-        if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && op != static_cast<std::uint32_t>(Op::grant) &&
-            session.tidy(true)) {
-            reply = Writer(reader.reply_room(*command));
-            verdict = run(session, *command, reply);
-        }
-        if (verdict.ok() && command->wants_reply() && !reply.ok()) verdict = a_lie;  // no room for what it asked for
+        const Verdict verdict = perform(session, command->head, command->body, command->wants_reply(), reply);
         if (verdict.lie) {
             const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
                                                                         : "command " + std::to_string(command->head.op);
             spdlog::error("channel {}: the client broke the protocol in {}", status.channel, what);
             end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                        "the bridge refused a malformed " + what);
+                        ("the bridge refused a malformed " + what).c_str());
             return 1;
         }
-        session.errors().note(verdict.result);
-        if (verdict.result != CUDA_SUCCESS && !command->wants_reply())
-            session.posted_failure(command->head.op, verdict.result);
         reader.answer(*command, verdict.result, verdict.ok() ? reply.used() : 0);
     }
 }
@@ -228,7 +204,7 @@ int run_worker(const std::string& library, bool warm) {
     if (!error.empty()) {
         spdlog::error("channel {}: the driver does not start: {}", job.channel, error);
         end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED,
-                    "the host's CUDA driver does not start: " + error);
+                    ("the host's CUDA driver does not start: " + error).c_str());
         return 1;
     }
     BridgeGranter granter(prepared);

@@ -210,8 +210,8 @@
     X(create_context,                                 call, make, in, in)                              \
     X(retain_primary,                                 call, give, in)                                  \
     X(reset_primary,                                  call, in)                                        \
-    X(write_fence,                                    post, use, in, in)                               \
-    X(record_event,                                   post, use, use, in, in, in)                      \
+    X(write_fence,                                    post, use, fence)                                \
+    X(record_event,                                   post, use, use, in, fence)                       \
     X(launch,                                         post, use, in, use, blob<4>, in)                 \
     X(try_launch,                                     call, use, in, use, blob<4>, in)                 \
     X(active_clusters,                                call, out, use, in)                              \

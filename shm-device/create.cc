@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "shm-device/region.h"
+#include "shm-device/status.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
@@ -126,11 +127,7 @@ Error Region::create(const char* path, const Format& format) {
 Error Region::disown(std::uint32_t index) {
     Channel c;
     if (Error e = map_channel(index, c)) return e;
-    barcuda_status& status = c.status();
-    if (observe(status.state) <= BARCUDA_STATE_READY) {
-        std::snprintf(status.message, sizeof status.message, "the bridge was restarted; start this program again");
-        publish(status.state, BARCUDA_STATE_GONE);  // WORD
-    }
+    end_session(c.status(), BARCUDA_STATE_GONE, 0, "the bridge was restarted; start this program again");
     unmap_channel(c);
     return {};
 }

@@ -46,10 +46,13 @@ struct FunctionInfo {  // what the guest needs to pack a launch and to refuse a 
     } parameters[max_parameters];
 };
 
-// `offset` and `value`: a 64-bit fence in the region, and what the GPU writes there when all earlier work of the stream
-// is done.
-CUresult write_fence(CUstream stream, std::uint64_t offset, std::uint64_t value);
-CUresult record_event(CUevent event, CUstream stream, unsigned flags, std::uint64_t offset, std::uint64_t value);
+// A 64-bit word of the region, and what the GPU writes there when all earlier work of the stream is done.
+struct Fence {
+    std::uint64_t offset;  // 0: none
+    std::uint64_t value;   // more than any that was asked of this word before
+};
+CUresult write_fence(CUstream stream, Fence fence);
+CUresult record_event(CUevent event, CUstream stream, unsigned flags, Fence fence);
 
 // cuIpc*: what a process shows to others of its region. The driver's own handle stays with the bridge; programs pass on a
 // token for it, which nobody can guess.

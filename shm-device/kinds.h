@@ -1,7 +1,8 @@
 // kinds.h: how one parameter travels. A kind tells the whole life of a parameter, in the order in which it happens:
 //
 //   guest   valid -> room, send     is the argument usable at all; how many bytes it takes; write it
-//   host    read -> check -> pass   take it from the (copied) request; check it against the session; give it the driver
+//   host    read -> promise         take it from the (copied) request; note what somebody will wait for
+//   host    check -> pass           check it against the session; give it the driver
 //   host    publish                 write what the driver returned
 //   guest   receive / failed        hand it to the program, or undo what `send` prepared
 //
@@ -45,6 +46,7 @@ struct Plain {  // the life of a parameter that does nothing special
     static std::size_t room_back(const auto&) { return 0; }
     static void send(Writer&, const auto&, auto&) {}
     static bool read(Reader&, auto&) { return true; }
+    static Verdict promise(auto&) { return fine; }
     static Verdict check(auto&, auto&) { return fine; }
     static void publish(Writer&, auto&, auto&) {}
     static void receive(Reader&, const auto&, auto&) {}
@@ -60,6 +62,12 @@ struct in {  // a value
         static void send(Writer& w, const auto& args, auto&) { w.put(std::get<I>(args)); }
         bool read(Reader& r, auto&) { return r.get(value); }
         T pass() { return value; }
+    };
+};
+
+struct fence {  // what a word of the region gets when the stream has come this far; sooner only if that has failed
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        Verdict promise(auto& host) { return host.promise(this->value); }
     };
 };
 

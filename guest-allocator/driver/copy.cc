@@ -50,7 +50,7 @@ class Stage {
     std::size_t size() const { return piece_; }
     std::byte* buffer(int i) { return memory_ + 64 + static_cast<std::size_t>(i) * padded(piece_); }
     CUresult fence(int i, CUstream stream) {
-        return command<Op::write_fence>(stream, Client::current()->offset_of(&fences()[i]), ++asked_[i]);
+        return command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(&fences()[i]), ++asked_[i]});
     }
     CUresult wait(int i) { return wait_until(fences()[i], asked_[i]); }
 

@@ -59,7 +59,8 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
     }
     std::uint64_t value = 0;
     const Fence* f = ask(*e, stream, value);
-    return command<Op::record_event>(event, stream, flags, f ? Client::current()->offset_of(f->word) : 0, value);
+    return command<Op::record_event>(event, stream, flags,
+                                     ext::Fence{f ? Client::current()->offset_of(f->word) : 0, value});
 }
 
 // A new event, of an id that others may have had: what those recorded is not this one's business.

@@ -46,7 +46,7 @@ bool watch(CUstream stream, CUcontext context) {
                   [](const Leaving& l) { return l.fence->pending() ? false : (leave_fence(l.fence), true); });
     const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     leaving().push_back({f, context});
-    if (command<Op::write_fence>(stream, Client::current()->offset_of(f->word), value) != CUDA_SUCCESS)
+    if (command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(f->word), value}) != CUDA_SUCCESS)
         publish(*f->word, value);  // the session is over: nothing is to come
     return true;
 }

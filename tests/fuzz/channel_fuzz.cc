@@ -49,14 +49,14 @@ void requests(Input in) {
     SessionScope scope(ground.session);
     std::vector<std::byte> reply(1 << 20);
     while (!in.empty()) {
-        const std::uint32_t op = in.take<std::uint16_t>() % numbers;
+        const std::uint32_t word = in.take<std::uint16_t>();
+        const std::uint32_t op = (word & 0x7fff) % numbers;
+        const bool answered = !(word & 0x8000);
         std::vector<std::byte> body(8 * (in.take<std::uint8_t>() % 64));
         in.fill(body.data(), body.size());
         if (own_business(op)) continue;
-        ground.session.begin_command(op);
-        Reader r(body);
         Writer w(reply);
-        if (dispatch(ground.session, op, r, w).lie) return;
+        if (perform(ground.session, {op, 0}, body, answered, w).lie) return;
     }
 }
 
@@ -78,13 +78,10 @@ void channel(Input in) {
         const auto command = reader.next();
         if (!command) continue;
         std::memset(c.commands(), static_cast<int>(in.take<std::uint8_t>()), 256);  // the copy is what counts
-        Reader request(command->body);
         Writer reply(reader.reply_room(*command));
         if (own_business(command->head.op)) return;
-        ground.session.begin_command(command->head.op);
-        Verdict v = ground.session.enter(command->head.context);
-        if (v.ok()) v = dispatch(ground.session, command->head.op, request, reply);
-        if (v.lie || (command->wants_reply() && !reply.ok())) return;
+        const Verdict v = perform(ground.session, command->head, command->body, command->wants_reply(), reply);
+        if (v.lie) return;
         reader.answer(*command, v.result, v.ok() ? reply.used() : 0);
     }
 }

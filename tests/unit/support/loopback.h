@@ -1,4 +1,4 @@
-// loopback.h: a command from the kinds' guest side through dispatch() into a driver and libraries that only watch, in
+// loopback.h: a command from the kinds' guest side through perform() into a driver and libraries that only watch, in
 // one process.
 #pragma once
 #include <gtest/gtest.h>
@@ -17,13 +17,15 @@ struct Loopback : testing::Test {
     fake::World& world = fake::World::current();
     sample::Guest guest;
     std::vector<std::byte> reply = std::vector<std::byte>(1 << 20);
-    Loopback() { guest.offset = 0x1000; }
+    explicit Loopback(const Driver& driver = fake::driver()) : ground(fake::ground_base, driver) {
+        guest.offset = 0x1000;
+    }
 
-    Verdict send(Op op, std::span<const std::byte> bytes) {
-        ground.session.begin_command(static_cast<std::uint32_t>(op));
-        Reader r(bytes);
+    std::uint32_t context = 0;  // the id of the one that commands are sent in; 0: whichever is current
+
+    Verdict send(Op op, std::span<const std::byte> bytes, How how = How::call) {
         Writer w(reply);
-        return dispatch(ground.session, static_cast<std::uint32_t>(op), r, w);
+        return perform(ground.session, {static_cast<std::uint32_t>(op), context}, bytes, how == How::call, w);
     }
     // As guest-allocator/command.h does it, without a queue.
     template <Op op, class... Given> Verdict call(Given... given) {
@@ -34,7 +36,7 @@ struct Loopback : testing::Test {
             std::vector<std::byte> bytes((std::size_t{0} + ... + std::get<I>(parameters).room(arguments)));
             Writer w(bytes);
             (std::get<I>(parameters).send(w, arguments, guest), ...);
-            const Verdict v = send(op, bytes);
+            const Verdict v = send(op, bytes, R::how);
             Reader r(reply);
             if (v.ok()) (std::get<I>(parameters).receive(r, arguments, guest), ...);
             return v;

@@ -1,0 +1,213 @@
+// waiters_test: whoever waits for a fence of the region is woken, however its command ended, and finds the reason in
+// the status page. The page with the fences is watched: what is checked is what a guest sees at the very moment when a
+// fence gets its value.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "shm-device/status.h"
+#include "shm-device/sync.h"
+#include "tests/unit/support/loopback.h"
+#include "tests/unit/support/watched.h"
+
+namespace barcuda {
+namespace {
+
+// A GPU whose streams stand still until the test says otherwise.
+struct Gpu {
+    CUresult write = CUDA_SUCCESS, record = CUDA_SUCCESS, launch = CUDA_SUCCESS, query = CUDA_ERROR_NOT_READY;
+    unsigned full = 0;     // writes that find no memory
+    bool instant = false;  // a write is carried out before the driver's call returns
+    std::vector<std::pair<std::uint64_t*, std::uint64_t>> queued;
+
+    void go() {
+        for (const auto& [word, value] : std::exchange(queued, {})) publish(*word, value);
+    }
+};
+Gpu* gpu = nullptr;
+
+Driver driver() {
+    Driver d = fake::driver();
+    d.cuStreamWriteValue64_v2 = [](CUstream, CUdeviceptr word, cuuint64_t value, unsigned) {
+        if (gpu->full) return --gpu->full, CUDA_ERROR_OUT_OF_MEMORY;
+        if (gpu->write != CUDA_SUCCESS) return gpu->write;
+        gpu->queued.emplace_back(reinterpret_cast<std::uint64_t*>(word), value);
+        if (gpu->instant) gpu->go();
+        return CUDA_SUCCESS;
+    };
+    d.cuEventRecordWithFlags = [](CUevent, CUstream, unsigned) { return gpu->record; };
+    d.cuStreamQuery = [](CUstream) { return gpu->query; };
+    d.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                          void**, void**) { return gpu->launch; };
+    return d;
+}
+
+// What a waiting guest finds when its fence has got a value.
+struct Seen {
+    std::uint64_t value, failures;
+    int posted_error, context_error;
+    auto operator<=>(const Seen&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Seen& s) {
+    return out << "value " << s.value << " with " << s.failures << " failures, the last " << s.posted_error
+               << ", context " << s.context_error;
+}
+
+struct Waiters : Loopback {
+    static constexpr std::uint64_t page = 0x2000, one = page, two = page + 8;  // offsets in the region
+    Gpu all;
+    std::vector<Seen> seen;
+    test::Watched watched{
+        reinterpret_cast<void*>(region(page)), BARCUDA_PAGE, [this](void* at) {
+            const barcuda_status& s = ground.status;
+            seen.push_back({*static_cast<std::uint64_t*>(at), s.posted_count, s.posted_error, s.context_error});
+        }};
+
+    Waiters() : Loopback(driver()) { gpu = &all; }
+    CUresult fence(std::uint64_t offset, std::uint64_t value, CUstream s = nullptr) {
+        return call<Op::write_fence>(s, ext::Fence{offset, value}).result;
+    }
+    CUevent event() {
+        CUevent e = nullptr;
+        EXPECT_TRUE((call<Op::cuEventCreate>(&e, 0u).ok()));
+        return e;
+    }
+    CUresult record(CUevent e, std::uint64_t offset, std::uint64_t value, CUstream s = nullptr) {
+        return call<Op::record_event>(e, s, 0u, ext::Fence{offset, value}).result;
+    }
+    std::uint64_t word(std::uint64_t offset) const { return *reinterpret_cast<std::uint64_t*>(region(offset)); }
+};
+
+TEST_F(Waiters, AreWokenByTheGpuAndHearOfNoFailure) {
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    EXPECT_EQ(seen, std::vector<Seen>{});
+    gpu->go();
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 0, 0, 0}}));
+}
+TEST_F(Waiters, OfAFenceThatTheDriverRefusesFindTheFailure) {
+    gpu->write = CUDA_ERROR_INVALID_VALUE;
+    EXPECT_EQ(fence(one, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_VALUE, 0}}));
+    EXPECT_EQ(ground.status.posted_count, 1u);  // not counted again
+}
+TEST_F(Waiters, OfALostContextFindThatItIsLost) {
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    gpu->write = CUDA_ERROR_ILLEGAL_ADDRESS;
+    EXPECT_EQ(fence(two, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
+    ASSERT_EQ(seen.size(), 2u);  // the earlier one too: the GPU writes nothing more
+    for (const Seen& s : seen) EXPECT_EQ(s.context_error, CUDA_ERROR_ILLEGAL_ADDRESS) << s;
+    EXPECT_EQ(word(one), 1u);
+    EXPECT_EQ(word(two), 1u);
+}
+TEST_F(Waiters, FindThatItIsLostWhicheverCommandHeardItFirst) {
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    gpu->query = CUDA_ERROR_LAUNCH_FAILED;
+    EXPECT_EQ((call<Op::cuStreamQuery>(CUstream{}).result), CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 0, 0, CUDA_ERROR_LAUNCH_FAILED}}));
+}
+TEST_F(Waiters, FindThatItIsLostWhenALaunchThatWasHeldHearsIt) {
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    gpu->launch = CUDA_ERROR_ASSERT;
+    ground.session.launches().take(nullptr, {{1, 1, 1}, {1, 1, 1}, 0, 0}, nullptr, "", 0);
+    ground.session.launches().give();
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_ASSERT, CUDA_ERROR_ASSERT}}));
+}
+TEST_F(Waiters, FindThatItIsLostWhenTheWorkerLooksAfterThem) {
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    gpu->query = CUDA_ERROR_LAUNCH_FAILED;
+    ground.session.watch_fences();
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 0, 0, CUDA_ERROR_LAUNCH_FAILED}}));
+}
+TEST_F(Waiters, OfAnEventWhoseRecordFailedFindTheFailure) {
+    const CUevent e = event();
+    gpu->record = CUDA_ERROR_INVALID_HANDLE, gpu->instant = true;
+    EXPECT_EQ(record(e, one, 1), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_HANDLE, 0}}));
+    EXPECT_EQ(ground.status.posted_count, 1u);
+}
+TEST_F(Waiters, OfAStreamThatIsGoneAreWoken) {
+    EXPECT_EQ(fence(one, 1, reinterpret_cast<CUstream>(0x777)), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_HANDLE, 0}}));
+}
+TEST_F(Waiters, OfAContextThatIsGoneAreWoken) {
+    context = 0x777;
+    EXPECT_EQ(fence(one, 1), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_CONTEXT, 0}}));
+}
+TEST_F(Waiters, AreNotWokenByAnAttemptThatIsMadeAgain) {
+    CUdeviceptr p = world.memory;
+    ground.session.allocate(p, 4096);
+    EXPECT_EQ((call<Op::free_idle>(p).result), CUDA_SUCCESS);  // kept, so that it can be given back now
+    gpu->full = 1;
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    EXPECT_EQ(seen, std::vector<Seen>{});
+    gpu->go();
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 0, 0, 0}}));
+}
+TEST_F(Waiters, OfAnEarlierValueAreNotWokenByARefusedOneNorDoesItsValueComeOverIt) {
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    gpu->write = CUDA_ERROR_INVALID_VALUE;
+    EXPECT_EQ(fence(one, 2), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(word(one), 0u);
+    gpu->go();
+    EXPECT_FALSE(ground.session.collect_fences());
+    EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_VALUE, 0}, {2, 1, CUDA_ERROR_INVALID_VALUE, 0}}));
+}
+TEST_F(Waiters, AreAllWokenWhateverFails) {
+    const CUevent e = event();
+    const CUresult results[] = {CUDA_SUCCESS, CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
+    std::mt19937 random(11);
+    std::uint64_t asked[64] = {}, failures = 0;
+    for (int i = 0; i < 5000; ++i) {
+        gpu->write = results[random() % 4], gpu->record = results[random() % 4], gpu->instant = random() % 2;
+        context = random() % 8 ? 0 : 0x777;
+        const unsigned w = random() % 64;
+        const auto s = random() % 8 ? CUstream{} : reinterpret_cast<CUstream>(0x777);
+        const std::uint64_t offset = page + w * 8, value = ++asked[w];
+        seen.clear();
+        const CUresult r = random() % 2 ? fence(offset, value, s) : record(e, offset, value, s);
+        failures += r != CUDA_SUCCESS;
+        ASSERT_EQ(ground.status.posted_count, failures);
+        for (const Seen& now : seen) ASSERT_EQ(now.failures, failures) << now;
+        if (random() % 4 == 0) gpu->go(), ground.session.collect_fences();
+    }
+    gpu->go();
+    EXPECT_FALSE(ground.session.collect_fences());
+    for (unsigned w = 0; w < 64; ++w) EXPECT_EQ(word(page + w * 8), asked[w]) << w;
+}
+TEST_F(Waiters, AreNowhereButInTheClientsOwnMemory) {
+    const auto calls = world.calls;
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{ground.granted, 1}).lie));
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one + 4, 1}).lie));
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{~std::uint64_t{0} - 7, 1}).lie));
+    EXPECT_EQ(world.calls, calls);
+    EXPECT_TRUE(gpu->queued.empty() && seen.empty());
+}
+
+// ---- the status page itself -----------------------------------------------------------------------------------------
+struct StatusPage : testing::Test {
+    barcuda_status& status = *static_cast<barcuda_status*>(
+        mmap(nullptr, BARCUDA_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ~StatusPage() override { munmap(&status, BARCUDA_PAGE); }
+};
+TEST_F(StatusPage, SaysWhyBeforeItSaysThatTheSessionIsOver) {
+    unsigned stores = 0, ended = 0;
+    const auto stored = [&](void*) {
+        ++stores;
+        if (observe(status.state) <= BARCUDA_STATE_READY) return;
+        ++ended;
+        EXPECT_STREQ(status.message, "a reason");
+        EXPECT_EQ(status.fatal_error, CUDA_ERROR_DEVICE_UNAVAILABLE);
+    };
+    const test::Watched watched(&status, BARCUDA_PAGE, stored);
+    EXPECT_TRUE(end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, "a reason"));
+    EXPECT_EQ(ended, 1u);  // the last of the stores
+    EXPECT_GT(stores, 2u);
+    EXPECT_FALSE(end_session(status, BARCUDA_STATE_GONE, 0, "what follows from it"));
+    EXPECT_EQ(status.state, BARCUDA_STATE_DEAD);
+}
+
+}  // namespace
+}  // namespace barcuda
