@@ -98,6 +98,7 @@ CUresult Client::ended() noexcept {
 }
 
 CUresult Client::take_error() noexcept {
+    if (CUresult r = ended(); r != CUDA_SUCCESS) return r;
     barcuda_status& s = status();
     if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) {
         if (sticky == CUDA_ERROR_ASSERT) show_assert();

@@ -45,6 +45,11 @@ Fence* ask(Event& e, CUstream stream, std::uint64_t& value) {
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
     Event* e = events.of(event);
     if (!event || !e) return CUDA_ERROR_INVALID_HANDLE;
+    // Before a value is asked of the event's fence: a record that is not posted writes none.
+    const Client* client = Client::current();
+    if (!client || !client->knows(reinterpret_cast<std::uint64_t>(event)) ||
+        !client->knows(reinterpret_cast<std::uint64_t>(stream)))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (capturing(stream)) {
         e->in_graph.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
