@@ -25,7 +25,7 @@
     X(cuLinkAddData_v2) X(cuLinkComplete) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)       \
     X(cuFuncGetName) X(cuKernelGetName) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemPoolDestroy) X(cuCtxGetDevice)\
     X(cuStreamSynchronize) X(cuEventSynchronize) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveClusters)    \
-    X(cuOccupancyMaxPotentialClusterSize) X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col)     \
+    X(cuOccupancyMaxPotentialClusterSize) X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress)     \
     X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) X(cuIpcCloseMemHandle) X(cuIpcGetEventHandle)           \
     X(cuIpcOpenEventHandle)
 // clang-format on

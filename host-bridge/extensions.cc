@@ -153,6 +153,11 @@ CUresult encode_im2col(CUtensorMap* map, TensorMap t) {
                                             t.interleave, t.swizzle, t.promotion, t.fill);
 }
 
+CUresult replace_address(CUtensorMap* map, CUdeviceptr address) {
+    if (!driver().cuTensorMapReplaceAddress) return CUDA_ERROR_NOT_SUPPORTED;
+    return driver().cuTensorMapReplaceAddress(map, reinterpret_cast<void*>(address));
+}
+
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
     return shape.cooperative || shape.clustered()
                ? try_launch(function, shape, stream, parameters, bytes)

@@ -218,6 +218,7 @@
     X(cluster_size,                                   call, out, use, in)                              \
     X(encode_tiled,                                   call, out, in)                                   \
     X(encode_im2col,                                  call, out, in)                                   \
+    X(replace_address,                                call, inout, in)                                 \
     X(settle,                                         call, use)                                       \
     X(settle_event,                                   call, use)                                       \
     X(share_memory,                                   call, out, device_word<1>)                       \

@@ -71,6 +71,7 @@ CUresult active_clusters(int* clusters, CUfunction function, Shape shape);
 CUresult cluster_size(int* blocks, CUfunction function, Shape shape);
 CUresult encode_tiled(CUtensorMap* map, TensorMap tensor);
 CUresult encode_im2col(CUtensorMap* map, TensorMap tensor);
+CUresult replace_address(CUtensorMap* map, CUdeviceptr address);
 
 // Copies whose host side is not in the region: the bytes ride in the command or in its reply.
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream);

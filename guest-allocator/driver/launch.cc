@@ -7,6 +7,7 @@
 #include "guest-allocator/driver/launch.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/module.h"
+#include "guest-allocator/log.h"
 
 namespace barcuda {
 
@@ -87,6 +88,29 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     return r;
 }
 
+struct Event {
+    CUevent event;
+    int flags;
+};
+Event event_of(const CUlaunchAttribute& a) {
+    if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+        return {a.value.programmaticEvent.event, a.value.programmaticEvent.flags};
+    if (a.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+        return {a.value.launchCompletionEvent.event, a.value.launchCompletionEvent.flags};
+    return {nullptr, 0};
+}
+
+// Events that a kernel itself may let happen before it ends, or when it has begun. CUDA promises no more than that they
+// have happened when it has ended: so they are recorded behind it.
+CUresult record_events(const CUlaunchConfig& config) {
+    for (unsigned i = 0; i < config.numAttrs; ++i)
+        if (const auto [event, flags] = event_of(config.attrs[i]); event)
+            if (CUresult r = cuEventRecordWithFlags(event, config.hStream, static_cast<unsigned>(flags));
+                r != CUDA_SUCCESS)
+                return r;
+    return CUDA_SUCCESS;
+}
+
 CUresult shape_of(const CUlaunchConfig* config, ext::Shape& shape) {
     if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
     shape = {.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -114,7 +138,13 @@ CUresult shape_of(const CUlaunchConfig* config, ext::Shape& shape) {
             case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
                 shape.spread = value.clusterSchedulingPolicyPreference;
                 break;
-            default: return CUDA_ERROR_NOT_SUPPORTED;
+            case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+            case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:  // see record_events
+                if (event_of(config->attrs[i]).flags) return CUDA_ERROR_INVALID_VALUE;
+                break;
+            default:
+                if (logs_debug()) log_line("a launch with attribute %d is not supported yet", static_cast<int>(id));
+                return CUDA_ERROR_NOT_SUPPORTED;
         }
     }
     return CUDA_SUCCESS;
@@ -139,7 +169,8 @@ CU cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz
 CU cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
     ext::Shape shape{};
     if (CUresult r = shape_of(config, shape); r != CUDA_SUCCESS) return r;
-    return launch(f, shape, config->hStream, parameters, extra);
+    const CUresult r = launch(f, shape, config->hStream, parameters, extra);
+    return r == CUDA_SUCCESS ? record_events(*config) : r;
 }
 
 CU cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* config) {

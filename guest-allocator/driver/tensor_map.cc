@@ -66,3 +66,12 @@ CU cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_
     std::copy_n(upper, rank - 2, t.upper);
     return encode<Op::encode_im2col>(map, t);
 }
+
+CU cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
+    if (!map) return CUDA_ERROR_INVALID_VALUE;
+    CUtensorMap changed;
+    memcpy(static_cast<void*>(&changed), map, sizeof changed);
+    const CUresult r = command<Op::replace_address>(&changed, reinterpret_cast<CUdeviceptr>(address));
+    if (r == CUDA_SUCCESS) memcpy(static_cast<void*>(map), &changed, sizeof changed);
+    return r;
+}

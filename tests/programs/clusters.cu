@@ -25,6 +25,20 @@ __global__ void pass_on(int* out) {
 #endif
 }
 
+// The same, at the end of as much shared memory as a block may have.
+__global__ void pass_on_far(int* out, int at) {
+#if __CUDA_ARCH__ >= 900
+    extern __shared__ int room[];
+    const auto cluster = cg::this_cluster();
+    room[at] = blockIdx.x;
+    cluster.sync();
+    out[blockIdx.x] = *cluster.map_shared_rank(&room[at], (cluster.block_rank() + 1) % cluster.num_blocks());
+    cluster.sync();
+#else
+    out[blockIdx.x] = -1;
+#endif
+}
+
 constexpr int side = 64, tile = 16;
 
 __global__ void fetch(const __grid_constant__ CUtensorMap map, int x, int y, float* out) {
@@ -90,6 +104,30 @@ static long cluster_launches(bool there_are) {
     return wrong;
 }
 
+static long with_much_shared_memory() {
+    constexpr int blocks = 8;
+    int *out, most = 0;
+    CHECK(cudaMalloc(&out, blocks * sizeof(int)));
+    CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {2, 1, 1};
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks, config.blockDim = 32, config.dynamicSmemBytes = most, config.attrs = &attribute,
+    config.numAttrs = 1;
+    long wrong = cudaLaunchKernelEx(&config, pass_on_far, out, 0) == cudaSuccess;
+    wrong += cudaGetLastError() == cudaSuccess;
+    CHECK(cudaFuncSetAttribute(pass_on_far, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+    for (int i = 0; i < 3; ++i) {
+        CHECK(cudaLaunchKernelEx(&config, pass_on_far, out, most / 4 - 1));
+        int got[blocks];
+        CHECK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+        for (int b = 0; b < blocks; ++b) wrong += got[b] != (b ^ 1);
+    }
+    CHECK(cudaFree(out));
+    return wrong;
+}
+
 static long tensor_maps(bool there_are) {
     cudaDriverEntryPointQueryResult found;
     void* entry = nullptr;
@@ -118,6 +156,12 @@ static long tensor_maps(bool there_are) {
         wrong += !there_are && r == CUDA_SUCCESS;
     }
     if (!there_are) return wrong + (made == CUDA_SUCCESS);
+    // The same map of another address, as if it had been made for that.
+    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapReplaceAddress", &entry, 12000, cudaEnableDefault, &found));
+    const auto replace = reinterpret_cast<decltype(&cuTensorMapReplaceAddress)>(entry);
+    CUtensorMap moved = map;
+    wrong += replace(&moved, device + side * tile) != CUDA_SUCCESS || !memcmp(&moved, &map, sizeof map);
+    wrong += replace(&moved, device) != CUDA_SUCCESS || memcmp(&moved, &map, sizeof map);
     if (made) return fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", made), 1;
     for (int x : {0, 16, 48, 56}) {  // the last one reaches over the edge, where there are zeros
         fetch<<<1, 32>>>(map, x, 32, out);
@@ -138,5 +182,6 @@ int main() {
     CHECK(cudaDeviceGetAttribute(&there_are, cudaDevAttrClusterLaunch, 0));
     CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
     printf("clusters: %s\n", there_are ? "yes" : "no");
-    return verdict(cluster_launches(there_are) + tensor_maps(there_are && major >= 9));
+    return verdict(cluster_launches(there_are) + (there_are ? with_much_shared_memory() : 0) +
+                   tensor_maps(there_are && major >= 9));
 }
