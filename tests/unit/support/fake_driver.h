@@ -85,6 +85,10 @@ inline CUresult no_image(CUlinkState, void** image, std::size_t* bytes) {
     static char text[] = "image";
     return *image = text, *bytes = sizeof text, CUDA_SUCCESS;
 }
+inline CUresult set_current(CUcontext context) {  // or none
+    if (context) look_at("cuCtxSetCurrent", context);
+    return CUDA_SUCCESS;
+}
 inline CUresult error_name(CUresult, const char** name) { return *name = "an error", CUDA_SUCCESS; }
 
 inline Driver driver() {
@@ -102,6 +106,7 @@ inline Driver driver() {
     d.cuFuncGetName = a_name<CUfunction>;
     d.cuKernelGetName = a_name<CUkernel>;
     d.cuLinkComplete = no_image;
+    d.cuCtxSetCurrent = set_current;
     d.cuGetErrorName = error_name;
     return d;
 }
