@@ -102,11 +102,15 @@ CUresult Client::take_error() noexcept {
     barcuda_status& s = status();
     if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) {
         if (sticky == CUDA_ERROR_ASSERT) show_assert();
+        log_failure("the GPU", sticky);
         return sticky;
     }
     const std::uint64_t failures = observe(s.posted_count);
     if (failures_seen_.exchange(failures, std::memory_order_relaxed) == failures) return CUDA_SUCCESS;
-    return static_cast<CUresult>(observe(s.posted_error));
+    const auto error = static_cast<CUresult>(observe(s.posted_error));
+    const std::uint32_t op = s.posted_op;
+    log_failure(op < op_names.size() ? op_names[op].data() : "a posted command", error);
+    return error;
 }
 
 // A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late.

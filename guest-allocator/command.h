@@ -7,6 +7,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/fence.h"
 #include "guest-allocator/host_rows.h"
+#include "guest-allocator/log.h"
 #include "shm-device/commands.h"
 #include "shm-device/trace.h"
 
@@ -79,8 +80,11 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     Call<op> call(given...);
-    if (CUresult r = call.send(*client); r != CUDA_SUCCESS) return r;
-    return call.receive(*client, RowOf<op>::how == How::post ? CUDA_SUCCESS : call.await(*client));
+    CUresult r = call.send(*client);
+    if (r == CUDA_SUCCESS) r = call.receive(*client, RowOf<op>::how == How::post ? CUDA_SUCCESS : call.await(*client));
+    if (r != CUDA_SUCCESS) [[unlikely]]
+        log_failure(op_names[static_cast<std::size_t>(op)].data(), r);
+    return r;
 }
 
 }  // namespace barcuda

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "shm-device/results.h"
+
 namespace barcuda {
 
 bool logs_debug() noexcept {
@@ -16,6 +18,12 @@ bool logs_debug() noexcept {
         return text && (!strcmp(text, "debug") || !strcmp(text, "trace"));
     }();
     return wanted;
+}
+
+void log_failure(const char* name, CUresult result) noexcept {
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || !logs_debug()) return;  // not ready: an answer
+    const ResultText* text = find_result(result);
+    log_line("%s: %s (%d)", name, text ? text->name : "no known result", static_cast<int>(result));
 }
 
 void log_line(const char* format, ...) noexcept {

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/log.h"
 #include "shm-device/results.h"
 
 namespace {
@@ -116,6 +117,9 @@ CU cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint6
     if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
     CUdriverProcAddressQueryResult found;
     *function = find(symbol, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, found);
+    if (!*function && barcuda::logs_debug())
+        barcuda::log_line("cuGetProcAddress: %s of CUDA %d.%d is not there", symbol, version / 1000,
+                          version % 1000 / 10);
     if (status) *status = found;
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

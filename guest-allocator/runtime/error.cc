@@ -3,10 +3,17 @@
 // CUDA's rules: a failing call returns its error and leaves it for cudaGetLastError, which clears it; a later success
 // does not clear it. Errors that killed the context (a kernel's illegal address, an assert) cannot be cleared: they
 // stay until cudaDeviceReset.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "guest-allocator/runtime/runtime.h"
+
+namespace barcuda {
+[[gnu::weak]] bool logs_debug() noexcept;  // log.h; absent where the runtime layer stands alone (its tests)
+[[gnu::weak]] void log_line(const char* format, ...) noexcept;
+}  // namespace barcuda
 
 namespace barcuda::runtime {
 namespace {
@@ -200,6 +207,21 @@ bool sticky(cudaError_t error) {
 cudaError_t translate(CUresult result) {
     auto error = static_cast<cudaError_t>(result);
     return find(error) ? error : cudaErrorUnknown;
+}
+
+static bool logs() { return barcuda::logs_debug && barcuda::logs_debug(); }
+
+cudaError_t fail(cudaError_t error, const char* function) {
+    if (logs()) barcuda::log_line("%s: %s (%d)", function, cudaGetErrorName(error), static_cast<int>(error));
+    return thread.error = error;
+}
+
+cudaError_t fail(CUresult result, const void* function) {
+    const cudaError_t error = translate(result);
+    if (error == cudaErrorNotReady) return error;
+    Dl_info info{};
+    const bool named = logs() && dladdr(function, &info) && info.dli_saddr == function;
+    return fail(error, named ? info.dli_sname : "a function of the driver");
 }
 
 cudaError_t record_unsupported();  // for unsupported.cc, which cannot include the runtime's header

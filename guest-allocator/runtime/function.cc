@@ -12,10 +12,10 @@ static_assert(cudaFuncAttributeMaxDynamicSharedMemorySize ==
 namespace {
 
 // A driver function of the kernel that the program calls `symbol`, in the current context.
-template <class Call> cudaError_t with(const void* symbol, Call use) {
+template <class Call> cudaError_t with(const void* symbol, Call use, const char* caller = __builtin_FUNCTION()) {
     CUfunction function = nullptr;
-    if (cudaError_t error = function_of(symbol, &function)) return record(error);
-    return record(use(function));
+    if (cudaError_t error = function_of(symbol, &function)) return record(error, caller);
+    return record(use(function), caller);
 }
 
 struct Row {

@@ -15,7 +15,8 @@ cudaError_t launch(CUfunction function, const dim3& grid, const dim3& block, voi
                    cudaStream_t stream) {
     if (shared > UINT32_MAX) return record(cudaErrorInvalidValue);
     return record(cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                 static_cast<unsigned>(shared), stream, arguments, nullptr));
+                                 static_cast<unsigned>(shared), stream, arguments, nullptr),
+                  "cudaLaunchKernel");
 }
 
 CUlaunchConfig driver_config(const cudaLaunchConfig_t& config) {

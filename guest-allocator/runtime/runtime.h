@@ -65,13 +65,17 @@ inline CUresult ready() {
 // ---- the error (error.cc) ------------------------------------------------------------------------------------------
 cudaError_t translate(CUresult result);  // the values coincide; what the runtime has no name for is cudaErrorUnknown
 
+// A failure: the thread remembers it, and it is told to who asks for that (log.h).
+cudaError_t fail(cudaError_t error, const char* function);
+cudaError_t fail(CUresult result, const void* function);  // the driver's
+
 // cudaErrorNotReady answers a question, it is not a failure; the thread does not remember it.
-inline cudaError_t record(cudaError_t error) {
-    if (error != cudaSuccess && error != cudaErrorNotReady) [[unlikely]]
-        thread.error = error;
-    return error;
+inline cudaError_t record(cudaError_t error, const char* function = __builtin_FUNCTION()) {
+    return error == cudaSuccess || error == cudaErrorNotReady ? error : fail(error, function);
 }
-inline cudaError_t record(CUresult result) { return result == CUDA_SUCCESS ? cudaSuccess : record(translate(result)); }
+inline cudaError_t record(CUresult result, const char* function = __builtin_FUNCTION()) {
+    return result == CUDA_SUCCESS ? cudaSuccess : record(translate(result), function);
+}
 
 // ---- argument translation ------------------------------------------------------------------------------------------
 // Runtime types and driver types that are the same thing by another name. The size is checked here; that the members
@@ -147,7 +151,7 @@ template <class... P, class... A> inline cudaError_t call(CUresult (*function)(P
     CUresult result = ready();
     if (result == CUDA_SUCCESS) [[likely]]
         result = function(as<P>(arguments)...);
-    return record(result);
+    return result == CUDA_SUCCESS ? cudaSuccess : fail(result, reinterpret_cast<const void*>(function));
 }
 
 // A driver function that needs the driver, but no context: questions about devices.
@@ -155,7 +159,7 @@ template <class... P, class... A> inline cudaError_t ask(CUresult (*function)(P.
     CUresult result = init();
     if (result == CUDA_SUCCESS) [[likely]]
         result = function(as<P>(arguments)...);
-    return record(result);
+    return result == CUDA_SUCCESS ? cudaSuccess : fail(result, reinterpret_cast<const void*>(function));
 }
 
 }  // namespace barcuda::runtime
