@@ -155,6 +155,7 @@ $(B)/programs/static_runtime: cudart := static
 $(B)/programs/blas: libraries := -L$(lib)/barcuda-libraries -l:libcublas.so.13 -Xlinker -rpath-link,$(lib)/barcuda
 $(B)/programs/random: libraries := -L$(lib)/barcuda-libraries -l:libcurand.so.10 -Xlinker -rpath-link,$(lib)/barcuda
 $(B)/programs/blas $(B)/programs/random: $(names) $(links)
+$(B)/programs/fft: libraries := -Xlinker -rpath,$(CUDA_HOME)/lib64 -ldl
 $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
