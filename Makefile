@@ -275,7 +275,7 @@ check-unit: installed
 unit_tests: $(unit_tests)
 .PHONY: unit_tests
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench queue_bench libjump.so)
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/cuda_bench.cu tests/bench/measure.h tests/bench/processes.h
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
@@ -285,6 +285,10 @@ $(B)/bench/libjump.so: tests/bench/jump.cc
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -O2 -shared -fPIC -fno-plt -o $@ $<
+$(B)/bench/heap_bench $(B)/bench/pinned_bench: $(B)/bench/%: $(B)/tests/heap/%.o $(call archive_files,guest-heap shm-device)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(LDFLAGS) -ldl
 $(B)/bench/malloc_bench: tests/heap/malloc_bench.cc
 $(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-device/virtqueue.h
 $(B)/bench/malloc_bench $(B)/bench/queue_bench:
