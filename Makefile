@@ -36,11 +36,14 @@ link = $(ldflags) $(LDFLAGS)
 # ---- archives: one a folder ----------------------------------------------------------------------------------------
 sources_shm-device      := $(wildcard shm-device/*.cc)
 sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/heap/registered/*.cc)
-sources_guest-driver    := $(wildcard guest-allocator/*.cc guest-allocator/driver/*.cc)
+sources_guest-client    := $(wildcard guest-allocator/client/*.cc)
+sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc)
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
-sources_host-bridge     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
-sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc)
+sources_host-common     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
+sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
+sources_host-worker     := $(wildcard host-bridge/worker/*.cc)
+sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc) host-bridge/fatbin.cc
 sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
 sources_soft-blas       := $(wildcard host-bridge/soft-gpu/blas/*.cc)
 sources_soft-random     := $(wildcard host-bridge/soft-gpu/random/*.cc)
@@ -54,6 +57,9 @@ $(B)/$(1).a: $(patsubst %.cc,$(B)/%.o,$(call buildable,$(sources_$(1))))
 endef
 $(foreach a,$(archives),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
+# Each of the guest's needs those behind it.
+guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
+host := host-bridge host-worker host-common
 
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
@@ -70,24 +76,24 @@ $(B)/%.o: %.cc
 # prototype of <cuda.h> (and of the runtime layer's older entry points), so that a program that never calls them still loads.
 # So do those of cuBLAS and cuRAND, with statuses of their own.
 library_headers := $(patsubst %,$(CUDA_HOME)/include/%,cuda.h cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
-$(B)/unsupported.o: $(library_headers) guest-allocator/unsupported.sh
+$(B)/unsupported.o: $(library_headers) guest-allocator/exports/unsupported.sh
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
-	@sh guest-allocator/unsupported.sh $(library_headers) > $(B)/unsupported.c
+	@sh guest-allocator/exports/unsupported.sh $(library_headers) > $(B)/unsupported.c
 	@$(CC) -O2 -fPIC -c -o $@ $(B)/unsupported.c
 
 # The runtime's functions under the versions of CUDA 12 and 11.
-$(B)/older_names.o: $(B)/guest-runtime.a $(B)/unsupported.o guest-allocator/older_names.sh
+$(B)/older_names.o: $(B)/guest-runtime.a $(B)/unsupported.o guest-allocator/exports/older_names.sh
 	@echo "  GEN  $@"
-	@sh guest-allocator/older_names.sh $(filter %.a %.o,$^) > $(B)/older_names.s
+	@sh guest-allocator/exports/older_names.sh $(filter %.a %.o,$^) > $(B)/older_names.s
 	@$(CC) -c -o $@ $(B)/older_names.s
 
 # The runtimes that are linked into programs look like these. More of them, of other toolkits: STATIC_RUNTIMES="A.a B.a"
 STATIC_RUNTIMES ?= $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a)
-$(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/runtime_shapes.py guest-allocator/runtime/find_runtime.h
+$(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/exports/runtime_shapes.py guest-allocator/runtime/find_runtime.h
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
-	@python3 guest-allocator/runtime_shapes.py $(STATIC_RUNTIMES) > $(B)/runtime_shapes.cc
+	@python3 guest-allocator/exports/runtime_shapes.py $(STATIC_RUNTIMES) > $(B)/runtime_shapes.cc
 	@$(CXX) $(compile) -c -o $@ $(B)/runtime_shapes.cc
 
 # ---- what is built -------------------------------------------------------------------------------------------------
@@ -99,11 +105,11 @@ names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12
 
 all: toolkit $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links) $(names)
 
-$(lib)/libbarcuda.so: $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/libbarcuda.map
+$(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
-	    -Wl,--whole-archive $(call archive_files,guest-libraries guest-runtime guest-driver guest-heap) -Wl,--no-whole-archive \
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
+	    -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
 	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
@@ -112,10 +118,10 @@ $(lib)/barcuda/%: $(lib)/libbarcuda.so
 	@ln -sf ../libbarcuda.so $@
 
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
-$(names): $(lib)/libbarcuda.so guest-allocator/library_names.sh
+$(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@sh guest-allocator/library_names.sh $(B)/unsupported.o $(firstword $(subst .so, ,$(patsubst lib%,%,$(@F)))) $(@F) > $(B)/$(@F).s
+	@sh guest-allocator/exports/library_names.sh $(B)/unsupported.o $(firstword $(subst .so, ,$(patsubst lib%,%,$(@F)))) $(@F) > $(B)/$(@F).s
 	@echo "$(@F) { };" > $(B)/$(@F).map
 	@$(CC) -shared -nostdlib -o $@ $(B)/$(@F).s -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,-z,defs $<
 
@@ -136,7 +142,7 @@ $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/
 	@$(CXX) -shared -o $@ -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
 	    $(with) $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
-$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(B)/host-bridge/soft-gpu/fatbin.o $(call archive_files,host-bridge shm-device)
+$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) -lspdlog -lfmt -lzstd -llz4 -ldl
@@ -201,7 +207,7 @@ kernels: $(kernels)
 # The folder that a test's name begins with says which archives it is linked with, and with what is made of the
 # toolkit's files.
 archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
-    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,host-bridge soft-engine shm-device)))
+    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(host) soft-engine shm-device)))
 generated_of = $(if $(filter runtime%,$(1)),$(B)/unsupported.o $(B)/runtime_shapes.o)
 unit_names := $(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc)))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
@@ -213,7 +219,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
-$(B)/vm-tests/stub_bridge: $(B)/host-bridge/doorbell.o
+$(B)/vm-tests/stub_bridge: $(B)/host-bridge/bridge/doorbell.o
 $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
@@ -314,9 +320,9 @@ ptx_tests := $(filter $(B)/tests/ptx_%,$(unit_tests))
 # What each fuzzer is made of beside itself; the whole of it is instrumented, and stops at the first thing that is undefined.
 # But an argument of an enum's type may have any value: it is the guest's, and the driver's to judge, as from a C program.
 fuzz_sources_region := shm-device/error.cc shm-device/validate.cc
-fuzz_sources_fatbin := host-bridge/soft-gpu/fatbin.cc
+fuzz_sources_fatbin := host-bridge/fatbin.cc host-bridge/soft-gpu/image.cc
 fuzz_sources_ptx := $(sources_soft-engine)
-fuzz_sources_channel := $(filter-out %/main.cc,$(sources_host-bridge)) $(sources_shm-device) host-bridge/soft-gpu/fatbin.cc
+fuzz_sources_channel := $(foreach a,$(host),$(sources_$(a))) $(sources_shm-device)
 fuzz_objects = $(patsubst %.cc,$(B)/fuzz/%.o,$(fuzz_sources_$(1)))
 $(B)/fuzz/%.o: %.cc
 	@mkdir -p $(@D)

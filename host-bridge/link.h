@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "host-bridge/shared.h"
+#include "host-bridge/bridge/shared.h"
 
 namespace barcuda {
 

@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "host-bridge/bridge.h"
+#include "host-bridge/bridge/bridge.h"
 #include "host-bridge/link.h"
-#include "host-bridge/worker.h"
+#include "host-bridge/worker/worker.h"
 
 int main(int argc, char** argv) {
     CLI::App app{

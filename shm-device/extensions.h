@@ -1,6 +1,6 @@
 // extensions.h: calls between library and worker that are not the driver's own, or not in a form that can travel: a
 // launch with its parameters packed, a copy whose bytes ride in the command, an extent. Prototypes only: the table in
-// commands.h declares how each travels, host-bridge/extensions.cc says what it does.
+// commands.h declares how each travels, host-bridge/worker/extensions.cc says what it does.
 #pragma once
 #include <cuda.h>
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 
 namespace barcuda {
 

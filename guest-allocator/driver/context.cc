@@ -1,12 +1,12 @@
 // context.cc: contexts. The stack of each thread is kept here; a command carries the id of the context at its top, and
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
-#include "guest-allocator/context.h"
+#include "guest-allocator/client/context.h"
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/mutex.h"
+#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 namespace {

@@ -12,11 +12,11 @@
 
 #include <algorithm>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/host_function.h"
-#include "guest-allocator/fence.h"
+#include "guest-allocator/client/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 

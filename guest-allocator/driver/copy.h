@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "guest-allocator/device_window.h"
+#include "guest-allocator/client/device_window.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/layout.h"
 

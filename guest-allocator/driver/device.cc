@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest-allocator/client.h"
+#include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/heap/heap.h"
 

@@ -6,7 +6,7 @@
 #include <initializer_list>
 
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/log.h"
+#include "guest-allocator/client/log.h"
 #include "shm-device/results.h"
 
 namespace {

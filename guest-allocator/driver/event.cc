@@ -5,12 +5,12 @@
 #include <chrono>
 #include <thread>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/fence.h"
-#include "guest-allocator/id_table.h"
+#include "guest-allocator/client/fence.h"
+#include "guest-allocator/client/id_table.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "guest-allocator/context.h"
+#include "guest-allocator/client/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/log.h"
+#include "guest-allocator/client/log.h"
 
 namespace barcuda {
 namespace {

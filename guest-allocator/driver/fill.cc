@@ -1,9 +1,9 @@
 // fill.cc: the synchronous fills. Of the GPU's own memory they are posted, as natively; of memory that the CPU sees they
 // wait until it may look, as CUDA documents it for pinned memory.
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/fence.h"
+#include "guest-allocator/client/fence.h"
 
 namespace barcuda {
 namespace {

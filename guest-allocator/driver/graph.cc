@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/fence.h"
+#include "guest-allocator/client/fence.h"
 
 using namespace barcuda;
 

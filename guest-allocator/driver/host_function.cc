@@ -10,12 +10,12 @@
 #include <condition_variable>
 #include <thread>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/id_table.h"
-#include "guest-allocator/mutex.h"
-#include "guest-allocator/patience.h"
+#include "guest-allocator/client/id_table.h"
+#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/patience.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {

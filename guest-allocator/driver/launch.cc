@@ -2,12 +2,12 @@
 // posted launch could only fail later: one that the driver may refuse is answered.
 #include <string.h>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/launch.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/module.h"
-#include "guest-allocator/log.h"
+#include "guest-allocator/client/log.h"
 
 namespace barcuda {
 

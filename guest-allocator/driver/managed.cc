@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/fence.h"
+#include "guest-allocator/client/fence.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/mutex.h"
+#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 namespace {

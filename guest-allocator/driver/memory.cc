@@ -3,11 +3,11 @@
 // Managed memory is pinned memory under another name.
 #include <string.h>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
-#include "guest-allocator/fence.h"
+#include "guest-allocator/client/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered/registered.h"
 

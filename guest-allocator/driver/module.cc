@@ -11,13 +11,13 @@
 #include <memory>
 #include <new>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/compiler_log.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/image.h"
-#include "guest-allocator/fence.h"
+#include "guest-allocator/client/fence.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/id_table.h"
+#include "guest-allocator/client/id_table.h"
 
 namespace barcuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "guest-allocator/mutex.h"
+#include "guest-allocator/client/mutex.h"
 #include "shm-device/extensions.h"
 
 namespace barcuda {

@@ -2,7 +2,7 @@
 // the program's callback says how much shared memory a block of each size needs.
 #include <algorithm>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 
 using namespace barcuda;

@@ -2,7 +2,7 @@
 // bytes.
 #include <string.h>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/heap/heap.h"

@@ -1,7 +1,7 @@
 // remote.cc: the driver functions that are commands and nothing else, derived from the table: no prototype is typed
 // here. An exported function cannot be defined from its type alone in C++, but it can be an ifunc: a name whose address
 // is found out when the library is loaded.
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 
 namespace barcuda {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/fence.h"
-#include "guest-allocator/mutex.h"
+#include "guest-allocator/client/fence.h"
+#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 namespace {

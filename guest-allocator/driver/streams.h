@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "guest-allocator/mutex.h"
+#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 

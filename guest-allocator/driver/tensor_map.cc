@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 
 using namespace barcuda;

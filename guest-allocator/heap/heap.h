@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "guest-allocator/heap/statistics.h"
-#include "guest-allocator/uncancelled.h"
+#include "guest-allocator/heap/uncancelled.h"
 
 namespace barcuda::heap {
 

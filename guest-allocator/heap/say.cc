@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "guest-allocator/uncancelled.h"
+#include "guest-allocator/heap/uncancelled.h"
 
 namespace barcuda::heap {
 

@@ -5,7 +5,7 @@
 
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/id_table.h"
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/libraries/library.h"
 
 namespace barcuda {

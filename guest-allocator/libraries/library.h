@@ -1,7 +1,7 @@
 // library.h: what cuBLAS and cuRAND have in common in the guest. Their functions are rows of the command table, as the
 // driver's are, on a context that the runtime layer makes current, as under NVIDIA's libraries.
 #pragma once
-#include "guest-allocator/command.h"
+#include "guest-allocator/client/command.h"
 #include "guest-allocator/runtime/runtime.h"
 
 // Functions that programs see.

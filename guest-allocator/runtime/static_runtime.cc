@@ -18,7 +18,7 @@
 
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/runtime/find_runtime.h"
-#include "guest-allocator/sanitized.h"
+#include "guest-allocator/heap/sanitized.h"
 
 using namespace barcuda::runtime;
 

@@ -114,7 +114,7 @@ void look_at_host() {
     }
     for (const char* library : {"libcublas.so.13", "libcurand.so.10"}) {
         void* found = nullptr;
-        for (const std::string folder : {"", "/usr/local/cuda/lib64/"})  // as host-bridge/libraries.cc does it
+        for (const std::string folder : {"", "/usr/local/cuda/lib64/"})  // as host-bridge/worker/libraries.cc does it
             if (!found) found = dlopen((folder + library).c_str(), RTLD_LAZY | RTLD_LOCAL);
         if (found && dlsym(found, "barcuda_guest_library")) note(fmt::format("{} here is Barcuda's own", library));
         else if (found) good(fmt::format("{}: for programs that use it", library));

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <memory>
 
-#include "host-bridge/channel.h"
-#include "host-bridge/execute.h"
+#include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/execute.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "host-bridge/soft-gpu/engine.h"
-#include "host-bridge/soft-gpu/fatbin.h"
+#include "host-bridge/soft-gpu/image.h"
 
 namespace {
 

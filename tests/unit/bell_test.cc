@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "host-bridge/channel.h"
+#include "host-bridge/worker/channel.h"
 #include "shm-device/futex.h"
 #include "shm-device/sync.h"
 

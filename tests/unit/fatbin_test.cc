@@ -1,5 +1,5 @@
 // From nvcc's fat binaries to PTX text: which entry is taken, and that no lie in a header is followed.
-#include "host-bridge/soft-gpu/fatbin.h"
+#include "host-bridge/soft-gpu/image.h"
 
 #include <cuda.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // grants_test: who holds which granule of the heap, and when one may be given out again.
-#include "host-bridge/grants.h"
+#include "host-bridge/bridge/grants.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // handles_test: what a client's ids mean, and for how long.
-#include "host-bridge/handles.h"
+#include "host-bridge/worker/handles.h"
 
 #include <gtest/gtest.h>
 

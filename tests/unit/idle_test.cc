@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "host-bridge/session.h"
+#include "host-bridge/worker/session.h"
 #include "shm-device/extensions.h"
 #include "tests/unit/support/fake_driver.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "host-bridge/session.h"
+#include "host-bridge/worker/session.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {

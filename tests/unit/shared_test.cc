@@ -1,5 +1,5 @@
 // shared_test: what the bridge keeps of memory and events that clients show each other.
-#include "host-bridge/shared.h"
+#include "host-bridge/bridge/shared.h"
 
 #include <gtest/gtest.h>
 

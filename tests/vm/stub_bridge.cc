@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "host-bridge/doorbell.h"
+#include "host-bridge/bridge/doorbell.h"
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
 #include "tests/vm/stub_bridge.h"

@@ -5,7 +5,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/function.h"
-#include "host-bridge/soft-gpu/fatbin.h"
+#include "host-bridge/soft-gpu/image.h"
 
 namespace barcuda::soft::driver {
 

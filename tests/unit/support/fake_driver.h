@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "host-bridge/session.h"
+#include "host-bridge/worker/session.h"
 
 namespace barcuda::fake {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "host-bridge/execute.h"
+#include "host-bridge/worker/execute.h"
 #include "tests/unit/support/fake_driver.h"
 #include "tests/unit/support/sample.h"
 
@@ -27,7 +27,7 @@ struct Loopback : testing::Test {
         Writer w(reply);
         return perform(ground.session, {static_cast<std::uint32_t>(op), context}, bytes, how == How::call, w);
     }
-    // As guest-allocator/command.h does it, without a queue.
+    // As guest-allocator/client/command.h does it, without a queue.
     template <Op op, class... Given> Verdict call(Given... given) {
         using R = RowOf<op>;
         typename R::Arguments arguments{given...};

@@ -1,0 +1,241 @@
+#include "guest-allocator/client/client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "guest-allocator/client/command.h"
+#include "guest-allocator/client/device_window.h"
+#include "guest-allocator/client/fence.h"
+#include "guest-allocator/client/host_rows.h"
+#include "guest-allocator/client/patience.h"
+#include "shm-device/status.h"
+#include "shm-device/sync.h"
+#include "shm-device/wire.h"
+
+namespace barcuda {
+namespace {
+
+Mutex connecting;
+bool tried = false;
+Error reason;
+std::atomic<bool> opening{false};  // or it has been opened
+
+// Ids that live: a bit each. Handles that the host gave are not among them.
+std::atomic<std::uint64_t> live[wire::most_ids / 64];
+
+// Half a connection is the parent's as well.
+void in_forked_child() {
+    if (opening.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+std::atomic<Client*> Client::ready_{nullptr};
+
+const Error& Client::why() noexcept { return reason; }
+
+Client* Client::get() noexcept {
+    if (forked_after_connection()) return nullptr;
+    if (Client* c = current()) return c;
+    heap::Inside guard;  // what connecting allocates is ordinary memory
+    std::lock_guard lock(connecting);
+    if (tried) return current();
+    tried = true;
+    alignas(
+        Client) static char room[sizeof(Client)];  // never destroyed: the program's own destructors may still need it
+    Client* c = new (room) Client;
+    pthread_atfork(nullptr, nullptr, in_forked_child);
+    opening.store(true, std::memory_order_relaxed);
+    reason = c->connect();
+    if (reason) return opening.store(false, std::memory_order_relaxed), nullptr;
+    ready_.store(c, std::memory_order_release);
+    return c;
+}
+
+Error Client::connect() noexcept {
+    if (Error e = region_.open(nullptr)) return e;
+    std::uint64_t rows_hash = 0;
+    if (Error e = host_rows::learn(region_, rows_hash)) return e;
+    if (Error e = region_.open_channel(channel_)) return e;
+    reserve_window(BARCUDA_DEVICE_BASE, header().base);
+    reserve_window(header().base + header().size, BARCUDA_DEVICE_END);
+    channel_.client().pid = static_cast<barcuda_u32>(getpid());
+    strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
+    channel_.client().rows_hash = rows_hash;
+    bell_.open(region_, channel_);
+    alignas(Queue) static char room[sizeof(Queue)];
+    queue_ = new (room) Queue(*this, channel_);
+    return {};
+}
+
+const barcuda_device* Client::device(int ordinal) const {
+    return ordinal >= 0 && static_cast<barcuda_u32>(ordinal) < header().device_count ? &region_.devices()[ordinal]
+                                                                                     : nullptr;
+}
+
+void Client::complain(const char* text) noexcept {
+    if (complained_.test_and_set()) return;
+    char line[400];
+    const int n = snprintf(line, sizeof line, "barcuda: the GPU is lost: %s\n", text);
+    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
+}
+
+CUresult Client::ended() noexcept {
+    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;  // what is waited for here comes to the parent
+    barcuda_status& s = status();
+    if (observe(s.state) <= BARCUDA_STATE_READY) return CUDA_SUCCESS;
+    char message[sizeof s.message];
+    memcpy(message, s.message, sizeof message);
+    message[sizeof message - 1] = 0;
+    complain(message);
+    const auto error = static_cast<CUresult>(observe(s.fatal_error));
+    return error == CUDA_SUCCESS ? CUDA_ERROR_DEVICE_UNAVAILABLE : error;
+}
+
+CUresult Client::take_error() noexcept {
+    if (CUresult r = ended(); r != CUDA_SUCCESS) return r;
+    barcuda_status& s = status();
+    if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) {
+        if (sticky == CUDA_ERROR_ASSERT) show_assert();
+        log_failure("the GPU", sticky);
+        return sticky;
+    }
+    const std::uint64_t failures = observe(s.posted_count);
+    if (failures_seen_.exchange(failures, std::memory_order_relaxed) == failures) return CUDA_SUCCESS;
+    const auto error = static_cast<CUresult>(observe(s.posted_error));
+    const std::uint32_t op = s.posted_op;
+    log_failure(op < op_names.size() ? op_names[op].data() : "a posted command", error);
+    return error;
+}
+
+// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late.
+// Where the worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
+const Pace& Patience::pace() noexcept {
+    static const Pace chosen = [] {
+        const Client* client = Client::current();
+        const bool own_kernel = client && client->region_.kind() == Region::Kind::uio;
+        cpu_set_t cores;
+        const bool few = !own_kernel && (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2);
+        return Pace{.spin = few ? 20u : 500u,
+                    .yield = few ? 2'000u : 20'000u,
+                    .nap_min = 50,
+                    .nap_max = 1000,
+                    .sleep = 100'000,
+                    .ask = 100'000};
+    }();
+    return chosen;
+}
+
+void Patience::Woken::sleep(std::uint64_t nanoseconds) noexcept {
+    Client& client = *Client::current();
+    if (announced) return client.bell().sleep(seen, nanoseconds), seen = client.bell().seen(), void();
+    announced = true;
+    seen = client.bell().seen();
+    client.queue().announce();
+}
+
+Patience::~Patience() {
+    if (waiter_.with().announced) Client::current()->queue().retract();
+}
+
+void Patience::look_for_host(Client& client) noexcept {
+    const std::uint64_t now = observe(client.header().heartbeat);
+    silent_ = now == heartbeat_ ? silent_ + 1 : 0;
+    heartbeat_ = now;
+    if (silent_ < 100) return;  // looks 100 ms apart: ten seconds without a beat, where a busy host still manages a few
+    end_session(client.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                "the bridge does not answer any more (it was killed, or its host has stopped)");
+}
+
+// ---- ids ------------------------------------------------------------------------------------------------------------
+
+std::uint64_t Client::new_id() noexcept {
+    std::lock_guard lock(ids_mutex_);
+    const std::uint64_t id = free_count_ ? free_ids_[--free_count_] : next_id_ < wire::most_ids ? next_id_++ : 0;
+    if (id) live[id / 64].fetch_or(1ull << id % 64, std::memory_order_relaxed);
+    return id;
+}
+
+void Client::free_id(std::uint64_t id) noexcept {
+    if (id >= wire::most_ids || !knows(id)) return;
+    std::lock_guard lock(ids_mutex_);
+    live[id / 64].fetch_and(~(1ull << id % 64), std::memory_order_relaxed);
+    if (free_count_ == free_room_) {
+        const std::size_t room = free_room_ ? free_room_ * 2 : 256;
+        void* grown = realloc(free_ids_, room * sizeof *free_ids_);
+        if (!grown) return;  // the id is never used again: there are four million
+        free_ids_ = static_cast<std::uint32_t*>(grown), free_room_ = room;
+    }
+    free_ids_[free_count_++] = static_cast<std::uint32_t>(id);
+}
+
+bool Client::knows(std::uint64_t id) const noexcept {
+    if (id <= 2 || id >= wire::given) return true;  // null and the default streams; what the host gave, the host knows
+    return id < wire::most_ids && live[id / 64].load(std::memory_order_relaxed) >> id % 64 & 1;
+}
+
+// ---- heap::ExtentSource ---------------------------------------------------------------------------------------------
+
+heap::Extent Client::window() const noexcept {
+    const std::uint64_t start = header().extents_offset;
+    return {static_cast<std::byte*>(region_.at(start)), header().size - start};
+}
+
+struct Client::Due {
+    std::uint64_t offset = 0, granted = 0;
+    Call<Op::grant> call;
+    std::byte answer[64];
+    bool left = false;
+    explicit Due(std::size_t bytes) : call(bytes, &offset, &granted) {}
+};
+
+// The worker may be in a call of the driver's that waits for the GPU (to load code, to make a stream), and the GPU for
+// the thread that asks here. So who need not have the memory gives up after a while; the answer is a later call's.
+bool Client::grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept {
+    for (;;) {
+        // One that is due has been waited for. A GPU takes 0.1 to 0.5 s to map a gibibyte.
+        Due* due = due_;
+        const std::uint64_t limit = patient ? Queue::for_ever : due ? 0 : 1'000'000'000 + bytes * 2;
+        if (!due) {
+            due = new (std::nothrow) Due(bytes);
+            if (!due) return false;
+            if (due->call.send(*this, patient) != CUDA_SUCCESS) return delete due, false;
+            due_ = due;
+        }
+        const CUresult answered = due->call.await(*this, limit);
+        if (answered == CUDA_ERROR_NOT_READY && !std::exchange(due->left, true)) due->call.leave(*this, due->answer);
+        // Even when the session has ended, a worker may write the answer there.
+        if (answered != CUDA_SUCCESS && due->left) return false;
+        const CUresult result = due->call.receive(*this, answered);
+        const std::uint64_t offset = due->offset, granted = due->granted;
+        delete due_.exchange(nullptr);
+        if (result != CUDA_SUCCESS) return false;
+        void* at = nullptr;
+        Error e;
+        if (granted >= bytes && !(e = region_.map_extent(offset, granted, &at)))
+            return out = {static_cast<std::byte*>(at), granted}, true;
+        command<Op::give_back>(offset, granted);
+        if (e) return complain(e.text), false;
+    }  // what came late is too small by now
+}
+
+void Client::release(heap::Extent extent) noexcept {
+    const std::uint64_t offset = region_.offset_of(extent.address);
+    region_.unmap_extent(offset, extent.bytes);
+    command<Op::give_back>(offset, extent.bytes);
+}
+
+std::byte* Client::alias(heap::Extent part) noexcept {
+    void* at = nullptr;
+    if (region_.map_again(region_.offset_of(part.address), part.bytes, &at)) return nullptr;
+    return static_cast<std::byte*>(at);
+}
+
+heap::ExtentSource* heap::connect() noexcept { return Client::get(); }
+
+}  // namespace barcuda

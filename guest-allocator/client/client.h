@@ -1,0 +1,90 @@
+// client.h: this process as a client of the bridge: one region, one channel, opened at the first need. The heap gets
+// its extents here, commands leave here (queue.h), and whatever ends the session is noticed here.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+
+#include "guest-allocator/client/bell.h"
+#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/heap/extents.h"
+#include "guest-allocator/heap/heap.h"
+#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/queue.h"
+#include "shm-device/region.h"
+#include "shm-device/wire.h"
+
+namespace barcuda {
+
+class Client final : public heap::ExtentSource {
+  public:
+    // The connection; made by the first caller. Null if there is none (why() says so), or it
+    // is the parent's.
+    static Client* get() noexcept;
+    static const Error& why() noexcept;
+    // The connection if it has been made already.
+    static Client* current() noexcept { return ready_.load(std::memory_order_acquire); }
+
+    Region& region() { return region_; }
+    const barcuda_header& header() const { return region_.header(); }
+    const barcuda_device* device(int ordinal) const;  // null: no such device
+    barcuda_status& status() { return channel_.status(); }
+    Queue& queue() { return *queue_; }
+    Bell& bell() { return bell_; }
+    const Channel& channel() const { return channel_; }
+
+    // What posted work has come to since the last question: the end of the session, a GPU fault (both for good), the
+    // failure of a posted command, or success. Whoever was woken asks here why.
+    CUresult take_error() noexcept;
+    // Why nothing can be asked any more; CUDA_SUCCESS while the session lives.
+    CUresult ended() noexcept;
+
+    // ---- the kinds' guest (shm-device/kinds.h)
+    // Memory as the device finds it: a program's own addresses may be those of registered memory outside the region.
+    std::uint64_t offset_of(const void* p) const {
+        Mirrors::touch(reinterpret_cast<std::uint64_t>(p));
+        return region_.offset_of(region_.contains(p) ? p : heap::reach(p, 1));
+    }
+    std::uint64_t on_device(std::uint64_t address, std::size_t bytes) const {
+        Mirrors::touch(address);
+        const void* p = region_.contains(reinterpret_cast<void*>(address))
+                            ? nullptr
+                            : heap::reach(reinterpret_cast<void*>(address), bytes);
+        return p ? reinterpret_cast<std::uint64_t>(p) : address;
+    }
+    std::uint64_t new_id() noexcept;
+    void free_id(std::uint64_t id) noexcept;
+    bool knows(std::uint64_t id) const noexcept;
+
+    // ---- heap::ExtentSource
+    heap::Extent window() const noexcept override;
+    bool grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept override;
+    bool busy() const noexcept override { return due_; }
+    void release(heap::Extent extent) noexcept override;
+    std::byte* alias(heap::Extent part) noexcept override;
+    bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
+    int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
+
+  private:
+    friend class Patience;
+    struct Due;
+    Client() = default;
+    Error connect() noexcept;
+    void complain(const char* text) noexcept;  // once
+
+    static std::atomic<Client*> ready_;
+    Region region_;
+    Channel channel_;
+    Bell bell_;
+    Queue* queue_ = nullptr;
+    // A grant that was asked for and has not been answered yet; written under the heap's lock for growth.
+    std::atomic<Due*> due_{nullptr};
+    std::atomic<std::uint64_t> failures_seen_{0};
+    std::atomic_flag complained_;
+    Mutex ids_mutex_;
+    std::uint32_t* free_ids_ = nullptr;  // a stack
+    std::size_t free_count_ = 0, free_room_ = 0;
+    std::uint64_t next_id_ = wire::first_id;
+};
+
+}  // namespace barcuda

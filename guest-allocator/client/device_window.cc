@@ -1,0 +1,45 @@
+#include "guest-allocator/client/device_window.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "guest-allocator/heap/maps.h"
+
+namespace barcuda {
+
+heap::Ranges<Taken> taken;
+
+namespace {
+
+// No program's memory is as large as that: a sanitizer's shadow is, of which no address is ever handed out.
+constexpr std::uintptr_t shadow = std::uintptr_t{1} << 40;
+
+// Not fatal where address space is limited (ulimit -v).
+void reserve(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    if (begin < end)
+        mmap(reinterpret_cast<void*>(begin), end - begin, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+void note(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    if (const std::size_t n = taken.count(); n && taken[n - 1].end == begin) taken[n - 1].end = end;
+    else if (taken.make_room()) taken.add({begin, end});
+}
+
+}  // namespace
+
+void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    // First the look, then what it found: each reservation changes the list.
+    const std::size_t before = taken.count();
+    heap::Maps maps;
+    for (heap::Mapping m; maps.next(m) && m.begin < end;)
+        if (m.end > begin && m.end - m.begin < shadow) note(std::max(m.begin, begin), std::min(m.end, end));
+    for (std::size_t i = before; i < taken.count(); ++i) {
+        reserve(begin, taken[i].begin);
+        begin = taken[i].end;
+    }
+    reserve(begin, end);
+}
+
+}  // namespace barcuda

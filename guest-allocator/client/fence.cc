@@ -1,0 +1,204 @@
+#include "guest-allocator/client/fence.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <deque>
+#include <thread>
+
+#include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/heap/heap.h"
+#include "guest-allocator/client/id_table.h"
+#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/patience.h"
+#include "shm-device/sync.h"
+#include "shm-device/trace.h"
+
+namespace barcuda {
+namespace {
+
+std::atomic<bool> prints{false};
+
+// By context: one more than the work that had been posted, anywhere, when all of the context's was last known to be
+// done.
+IdTable<std::atomic<std::uint64_t>> idle;
+// By stream: one more than the work that had been posted, anywhere, when it was last waited for; 0: never.
+IdTable<std::atomic<std::uint64_t>> waited;
+
+// Fences of the channel that some thread holds; what was last asked of each.
+std::atomic<std::uint64_t> taken[BARCUDA_FENCES / 64];
+std::uint64_t values[BARCUDA_FENCES];
+
+// This thread's own, until it ends: its later waits (in destructors of the program) take one from the pool.
+constinit thread_local int own_index = -1;
+constinit thread_local bool ended = false;
+struct OwnFence {
+    ~OwnFence() {
+        ended = true;
+        if (own_index >= 0) taken[own_index / 64].fetch_and(~(1ull << own_index % 64), std::memory_order_release);
+    }
+};
+int take_own_index() noexcept {
+    static thread_local const OwnFence until_the_end;
+    for (unsigned w = 0; own_index < 0 && w < std::size(taken); ++w)
+        for (std::uint64_t bits = taken[w].load(std::memory_order_relaxed); ~bits && own_index < 0;) {
+            const int b = __builtin_ctzll(~bits);
+            if (taken[w].compare_exchange_weak(bits, bits | 1ull << b, std::memory_order_acquire))
+                own_index = static_cast<int>(w * 64) + b;
+        }
+    return own_index;
+}
+
+// A fence for one wait.
+class OneWait {
+  public:
+    OneWait() noexcept {
+        const int i = ended ? -1 : own_index >= 0 ? own_index : take_own_index();
+        if (i >= 0) {
+            const Channel& channel = Client::current()->channel();
+            word_ = reinterpret_cast<const unsigned long long*>(&channel.fences()[i]);
+            offset_ = channel.offset + BARCUDA_FENCES_OFFSET + static_cast<std::uint64_t>(i) * 8;
+            value_ = ++values[i];
+        } else if ((pooled_ = take_fence(0))) {  // more threads wait than there are fences
+            word_ = pooled_->word;
+            offset_ = Client::current()->offset_of(word_);
+            value_ = pooled_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+        }
+    }
+    ~OneWait() {
+        if (pooled_) leave_fence(pooled_);
+    }
+    OneWait(const OneWait&) = delete;
+    explicit operator bool() const noexcept { return word_; }
+    CUresult operator()(CUstream stream) noexcept {
+        const CUresult r = command<Op::write_fence>(stream, ext::Fence{offset_, value_});
+        return r == CUDA_SUCCESS ? wait_until(*word_, value_) : r;
+    }
+
+  private:
+    const unsigned long long* word_ = nullptr;  // null: the region is full as well
+    std::uint64_t offset_ = 0, value_ = 0;
+    Fence* pooled_ = nullptr;
+};
+
+// Fences lie in the heap's staging memory, 512 to a page. Those that were left may still be pending: the oldest is
+// asked.
+struct Pool {
+    Mutex mutex;
+    std::deque<Fence> all;
+    std::deque<Fence*> left;
+    unsigned long long* page = nullptr;
+    unsigned used = 0;
+};
+Pool& pool() {
+    static Pool& p = *new Pool;  // never destroyed: programs record events in static destructors
+    return p;
+}
+
+}  // namespace
+
+void module_prints() noexcept { prints.store(true, std::memory_order_relaxed); }
+bool may_print() noexcept { return prints.load(std::memory_order_relaxed); }
+
+bool gpu_busy() noexcept {
+    Client* client = Client::current();
+    if (!client) return false;
+    const auto* seen = idle.of(current_context());
+    return !seen || seen->load(std::memory_order_acquire) != client->queue().work() + 1;
+}
+
+void note_idle(CUcontext context, std::uint64_t work) noexcept {
+    if (auto* seen = idle.of(context)) seen->store(work + 1, std::memory_order_release);
+}
+
+Fence* take_fence(std::uint64_t order) noexcept {
+    Pool& p = pool();
+    std::lock_guard lock(p.mutex);
+    // Not one that was left just now: another thread may have found it where it was.
+    if (p.left.size() > 64 && !p.left.front()->pending()) {
+        Fence* f = p.left.front();
+        p.left.pop_front();
+        f->order = order;
+        return f;
+    }
+    if (!p.page) p.page = static_cast<unsigned long long*>(heap::staging_alloc(512 * sizeof *p.page));
+    if (!p.page) return nullptr;
+    p.page[p.used] = 0;
+    Fence& f = p.all.emplace_back(&p.page[p.used]);
+    f.order = order;
+    if (++p.used == 512) p.page = nullptr, p.used = 0;
+    return &f;
+}
+
+void leave_fence(Fence* f) noexcept {
+    Pool& p = pool();
+    std::lock_guard lock(p.mutex);
+    if (f) p.left.push_back(f);
+}
+
+CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
+    Client* client = Client::current();
+    if (observe(fence) >= value) return CUDA_SUCCESS;
+    const trace::Slice slice("wait");
+    for (Patience patience; observe(fence) < value; patience.wait(*client))
+        if (CUresult r = client->ended(); r != CUDA_SUCCESS) return r;
+    return CUDA_SUCCESS;
+}
+
+CUresult wait_for(CUstream stream) noexcept {
+    Client* client = Client::get();
+    if (!client) return CUDA_ERROR_NOT_INITIALIZED;
+    stream = real(stream);  // what is remembered of a stream is not every thread's own
+    if (capturing(stream)) return command<Op::settle>(stream);  // an error, and the driver's to name
+    // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
+    const std::uint64_t work = client->queue().work();
+    auto* seen = waited.at(reinterpret_cast<std::uint64_t>(stream));
+    if (seen && seen->load(std::memory_order_relaxed) == work + 1) return client->take_error();
+    CUresult r = CUDA_ERROR_NOT_READY;
+    if (OneWait fence; fence) r = fence(stream);
+    else
+        while (r == CUDA_ERROR_NOT_READY) r = command<Op::settle>(stream), std::this_thread::yield();
+    if (r != CUDA_SUCCESS) return r;
+    const CUresult error = show_and_tell(stream, work);
+    if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
+    return error;
+}
+
+// A driver shows what kernels printed when *it* synchronizes. It may take the stream for busy for a moment longer than
+// the fence, which the GPU writes. But where there is more work by now, whoever waits for that shows it.
+CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
+    const auto nothing_new = [=] {
+        return Client::current()->queue().work() == work && open_captures.load(std::memory_order_relaxed) == 0;
+    };
+    CUresult r = CUDA_SUCCESS;
+    if (may_print()) {
+        while ((r = command<Op::settle>(stream)) == CUDA_ERROR_NOT_READY && nothing_new()) std::this_thread::yield();
+        if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
+        show_output();
+    }
+    Mirrors::waited(stream);
+    const CUresult posted = Client::current()->take_error();
+    return r == CUDA_SUCCESS ? posted : r;
+}
+
+namespace {
+template <class Show> void collect(unsigned errors, Show show) noexcept {
+    char text[4096];
+    for (std::uint64_t used = sizeof text; used == sizeof text; show(text, used))
+        if (command<Op::take_output>(errors, static_cast<char*>(text), sizeof text, &used) != CUDA_SUCCESS) return;
+}
+}  // namespace
+
+void show_output() noexcept {  // in order with what the program itself prints
+    collect(0, [](const char* text, std::size_t bytes) { std::fwrite(text, 1, bytes, stdout); });
+}
+
+void show_assert() noexcept {  // any call may learn of it, in a malloc too: nothing is allocated here
+    collect(1, [](const char* text, std::size_t bytes) {
+        if (write(STDERR_FILENO, text, bytes) < 0) return;
+    });
+}
+
+}  // namespace barcuda

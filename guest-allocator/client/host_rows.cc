@@ -1,0 +1,52 @@
+#include "guest-allocator/client/host_rows.h"
+
+#include <unistd.h>
+#include <cstring>
+
+#include <atomic>
+#include <cstdio>
+
+namespace barcuda::host_rows {
+namespace {
+
+// Without these there is no context, no memory, no wait, and no way to show what kernels print.
+constexpr Op needed[] = {Op::retain_primary, Op::grant, Op::give_back, Op::write_fence, Op::settle, Op::take_output};
+
+const char* name_of(Op op) { return op_names[static_cast<std::size_t>(op)].data(); }  // literals: they end in a NUL
+
+// Which side is the older one, as far as their versions tell.
+const char* remedy(const char* build) {
+    return strverscmp(build, BARCUDA_VERSION) > 0 ? "upgrade Barcuda in this guest"
+                                                  : "upgrade barcuda-bridge on the host";
+}
+
+}  // namespace
+
+constinit RowNumber numbers[static_cast<std::size_t>(Op::count)] = {};
+
+Error learn(const Region& region, std::uint64_t& hash) noexcept {
+    hash = match(identities, region.rows(), numbers);
+    for (Op op : needed) {
+        if (numbers[static_cast<std::size_t>(op)] != no_row) continue;
+        char build[65];
+        build_of(region.header(), build);
+        return error(Error::other_rows, 0,
+                     "%s: the bridge (Barcuda %s) has no %s as this library (Barcuda " BARCUDA_VERSION ") needs it: %s",
+                     region.path(), build, name_of(op), remedy(build));
+    }
+    return {};
+}
+
+// Maybe in a malloc of the program's: nothing is allocated, and stdio is not touched.
+CUresult missing(Op op, const barcuda_header& header) noexcept {
+    static std::atomic<bool> told[static_cast<std::size_t>(Op::count)];
+    if (told[static_cast<std::size_t>(op)].exchange(true, std::memory_order_relaxed)) return CUDA_ERROR_NOT_SUPPORTED;
+    char build[65], line[256];
+    build_of(header, build);
+    const int n = std::snprintf(line, sizeof line, "barcuda: %s is not supported by this bridge (%s): %s\n",
+                                name_of(op), build, remedy(build));
+    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return CUDA_ERROR_NOT_SUPPORTED;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace barcuda::host_rows

@@ -1,0 +1,42 @@
+#include "guest-allocator/client/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shm-device/results.h"
+
+namespace barcuda {
+
+bool logs_debug() noexcept {
+    static const bool wanted = [] {
+        const char* text = getenv("BARCUDA_LOG");
+        return text && (!strcmp(text, "debug") || !strcmp(text, "trace"));
+    }();
+    return wanted;
+}
+
+void log_failure(const char* name, CUresult result) noexcept {
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || !logs_debug()) return;  // not ready: an answer
+    const ResultText* text = find_result(result);
+    log_line("%s: %s (%d)", name, text ? text->name : "no known result", static_cast<int>(result));
+}
+
+void log_line(const char* format, ...) noexcept {
+    char line[512] = "barcuda: ";
+    constexpr int start = sizeof "barcuda: " - 1, room = sizeof line - start - 1;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(line + start, room, format, arguments);
+    va_end(arguments);
+    if (n < 0) return;
+    const int end = start + std::min(n, room - 1);
+    line[end] = '\n';
+    if (write(STDERR_FILENO, line, static_cast<std::size_t>(end) + 1) < 0) return;
+}
+
+}  // namespace barcuda

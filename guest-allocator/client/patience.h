@@ -1,0 +1,39 @@
+// patience.h: how the guest waits for its host: shm-device/wait.h's way, at this machine's pace, and with a look now
+// and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
+// (bell.h).
+#pragma once
+#include "guest-allocator/heap/uncancelled.h"
+#include "shm-device/wait.h"
+
+namespace barcuda {
+
+class Client;
+
+class Patience {
+  public:
+    Patience() = default;
+    ~Patience();  // client.cc
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+
+    void wait(Client& client) noexcept {
+        waiter_.turn();
+        if (waiter_.should_ask()) look_for_host(client);
+    }
+
+  private:
+    struct Woken : Os {
+        bool announced = false;
+        std::uint32_t seen = 0;
+        void sleep(std::uint64_t nanoseconds) noexcept;  // client.cc
+    };
+    static const Pace& pace() noexcept;           // client.cc
+    void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
+
+    Uncancelled uncancelled_;
+    Waiter<Woken> waiter_{pace()};
+    std::uint64_t heartbeat_ = 0;
+    unsigned silent_ = 0;  // looks in a row that found the same heartbeat
+};
+
+}  // namespace barcuda

@@ -1,0 +1,112 @@
+#include "guest-allocator/client/queue.h"
+
+#include <cstring>
+
+#include "guest-allocator/client/client.h"
+#include "guest-allocator/client/patience.h"
+#include "shm-device/trace.h"
+
+namespace barcuda {
+
+Queue::Queue(Client& client, const Channel& channel)
+    : client_(client),
+      channel_(channel),
+      fenced_(client.bell().fenced()),
+      queue_(virtqueue::in_channel(channel.memory)) {
+    queue_.disable_wake();  // nobody sleeps
+}
+
+void Queue::kick() noexcept { client_.bell().kick(); }
+
+void Queue::announce() noexcept {
+    std::lock_guard lock(mutex_);
+    ++sleepers_;
+    queue_.enable_wake();  // each fences for itself: what follows is its own last look
+}
+
+void Queue::retract() noexcept {
+    std::lock_guard lock(mutex_);
+    if (--sleepers_ == 0) queue_.disable_wake();
+}
+
+void Queue::leave(Ticket& ticket, std::span<std::byte> store) noexcept {
+    std::lock_guard lock(mutex_);
+    left_ = ticket;
+    store_ = store.data();
+    ticket.reply = store.first(ticket.reply.size());
+    ticket.left = true;
+    reap();  // it may have come this moment, and others wait for its room
+}
+
+void Queue::reap() noexcept {
+    const std::uint64_t completed = queue_.reap();
+    if (left_.sequence && left_.sequence <= completed) {
+        std::memcpy(store_, left_.reply.data(), left_.reply.size());
+        finish(left_);
+        left_ = {};
+    }
+    completed_.store(completed, std::memory_order_release);
+    while (freed_ < queue_.completed() && !held_[(freed_ + 1) % BARCUDA_QUEUE_SIZE].load(std::memory_order_acquire))
+        tail_ = ends_[++freed_ % BARCUDA_QUEUE_SIZE];
+}
+
+char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept {
+    if (bytes > BARCUDA_COMMANDS_SIZE / 2) return failed_ = CUDA_ERROR_INVALID_VALUE, nullptr;
+    for (;;) {
+        std::uint64_t start = head_;
+        const std::uint64_t left = BARCUDA_COMMANDS_SIZE - start % BARCUDA_COMMANDS_SIZE;
+        if (left < bytes) start += left;  // a command does not wrap
+        const bool room = start + bytes - tail_ <= BARCUDA_COMMANDS_SIZE;
+        // ends_ and held_ are by sequence: one that is not freed yet must not be overwritten.
+        if (room && queue_.can_post(descriptors) && queue_.posted() - freed_ < BARCUDA_QUEUE_SIZE - 1) {
+            head_ = start + bytes;
+            return channel_.commands() + start % BARCUDA_COMMANDS_SIZE;
+        }
+        const std::uint64_t before = freed_;
+        reap();
+        if (freed_ != before) continue;
+        if ((failed_ = client_.ended()) != CUDA_SUCCESS) return nullptr;
+        if (!wait) return failed_ = CUDA_ERROR_NOT_READY, nullptr;
+        lock.unlock();
+        wait_for_room(before);
+        lock.lock();
+    }
+}
+
+// Without the lock: who has slept takes it to say so, when the patience ends.
+void Queue::wait_for_room(std::uint64_t freed) noexcept {
+    const trace::Slice slice("wait for room");
+    for (Patience patience;;) {
+        patience.wait(client_);
+        std::lock_guard lock(mutex_);
+        reap();
+        if (freed_ != freed || client_.ended() != CUDA_SUCCESS) return;
+    }
+}
+
+Queue::Ticket Queue::post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept {
+    const std::uint64_t offset = channel_.offset + static_cast<std::uint64_t>(at - channel_.memory);
+    const virtqueue::Buffer chain[] = {{offset, static_cast<std::uint32_t>(request_bytes), false},
+                                       {offset + request_bytes, static_cast<std::uint32_t>(reply_bytes), true}};
+    const std::uint64_t sequence = queue_.posted() + 1;
+    ends_[sequence % BARCUDA_QUEUE_SIZE] = head_;
+    held_[sequence % BARCUDA_QUEUE_SIZE].store(reply_bytes != 0, std::memory_order_relaxed);
+    queue_.post(std::span(chain, reply_bytes ? 2 : 1));
+    return {sequence, {reinterpret_cast<std::byte*>(at) + request_bytes, reply_bytes}, CUDA_SUCCESS};
+}
+
+CUresult Queue::await(const Ticket& ticket, std::uint64_t limit) noexcept {
+    const std::uint64_t start = limit == for_ever ? 0 : Os::now();
+    for (Patience patience; completed_.load(std::memory_order_acquire) < ticket.sequence;) {
+        if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+            reap();
+            if (completed_.load(std::memory_order_relaxed) >= ticket.sequence) break;
+        }
+        if (CUresult r = client_.ended(); r != CUDA_SUCCESS) return r;
+        if (limit != for_ever && Os::now() - start >= limit) return CUDA_ERROR_NOT_READY;
+        patience.wait(client_);
+    }
+    return CUDA_SUCCESS;
+}
+
+}  // namespace barcuda

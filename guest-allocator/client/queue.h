@@ -1,0 +1,89 @@
+// queue.h: the guest's end of the channel: commands leave in order, replies are waited for. All threads of the process
+// share it under one short lock, so that CUDA's order between threads is the queue's order.
+//
+//   submit   reserve command memory, let the caller write the request there, make it available; returns a ticket
+//   await    until the worker has used the ticket's chain
+//   finish   the reply has been read: its memory may be used again
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <span>
+
+#include "guest-allocator/client/mutex.h"
+#include "shm-device/packet.h"
+#include "shm-device/region.h"
+#include "shm-device/virtqueue.h"
+
+namespace barcuda {
+
+class Client;
+
+class Queue {
+  public:
+    Queue(Client& client, const Channel& channel);
+
+    struct Ticket {
+        std::uint64_t sequence = 0;  // 0: nothing was submitted
+        std::span<const std::byte> reply;
+        CUresult error = CUDA_SUCCESS;
+        bool left = false;
+    };
+    // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
+    // `work`: the GPU will have something to do. `wait`: for room; else CUDA_ERROR_NOT_READY where there is none.
+    template <class Write>
+    Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, bool wait, Write write) noexcept {
+        request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
+        std::unique_lock lock(mutex_);
+        char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1, wait);
+        if (!at) return {0, {}, failed_};
+        if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
+        const Ticket ticket = post(at, request_bytes, reply_bytes);
+        if (!queue_.should_kick(fenced_)) [[likely]]
+            return ticket;
+        lock.unlock();
+        kick();
+        return ticket;
+    }
+    // Commands so far that were work.
+    std::uint64_t work() const noexcept { return work_.load(std::memory_order_acquire); }
+    // CUDA_ERROR_NOT_READY: not within so many nanoseconds; the ticket is still good.
+    static constexpr std::uint64_t for_ever = ~std::uint64_t{0};
+    CUresult await(const Ticket& ticket, std::uint64_t limit = for_ever) noexcept;
+    // For who comes back for the answer some time, or never: it goes to `store` and holds up nobody. One ticket at a
+    // time.
+    void leave(Ticket& ticket, std::span<std::byte> store) noexcept;
+    // A thread will sleep (bell.h), or sleeps no more: the worker must know as long as one does.
+    void announce() noexcept;
+    void retract() noexcept;
+    void finish(const Ticket& ticket) noexcept {
+        if (!ticket.left) held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
+    }
+
+  private:
+    char* reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept;
+    void wait_for_room(std::uint64_t freed) noexcept;  // until more chains than these have been freed, or the end
+    Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
+    void reap() noexcept;  // under the lock
+    void kick() noexcept;
+
+    Client& client_;
+    const Channel channel_;
+    const bool fenced_;  // the worker fences for us: virtqueue.h, should_kick()
+    Mutex mutex_;
+    virtqueue::Driver<> queue_;
+    unsigned sleepers_ = 0;  // threads
+    alignas(64) std::atomic<std::uint64_t> completed_{0};
+    std::atomic<std::uint64_t> work_{0};  // written under the lock
+    // Command memory is a ring: positions only grow; position % size is where. A chain's memory is free again when the
+    // worker has used it, its reply has been read, and all earlier ones are free.
+    std::uint64_t head_ = 0, tail_ = 0, freed_ = 0;  // positions; chains freed so far
+    std::uint64_t ends_[BARCUDA_QUEUE_SIZE] = {};    // by sequence: the position behind a chain
+    std::atomic<bool> held_[BARCUDA_QUEUE_SIZE] = {};
+    CUresult failed_ = CUDA_SUCCESS;
+    Ticket left_;  // under the lock; sequence 0: none, or its answer has been stored
+    std::byte* store_ = nullptr;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,325 @@
+#include "host-bridge/bridge/bridge.h"
+
+#include <cuda.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "host-bridge/driver.h"
+#include "host-bridge/link.h"
+#include "host-bridge/bridge/probe.h"
+#include "shm-device/identity.h"
+#include "shm-device/status.h"
+#include "shm-device/sync.h"
+#include "shm-device/wire.h"
+
+namespace barcuda {
+namespace {
+
+// glibc 2.36 declares pidfd_open without extern "C".
+int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+// How soon a new client is noticed, and how much looking costs: some loads and a system call each time. Whatever is
+// heard (a worker's wish or end, the doorbell, a program that opens or closes the region's file) makes the bridge look
+// often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks for
+// its heart's sake; one that a plain VM may come to must go on looking.
+constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
+
+std::string describe_end(int status) {
+    if (WIFSIGNALED(status))
+        return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+// The command that a worker died in, as " in NAME".
+std::string last_command(int diary) {
+    Diary d;
+    const bool there = pread(diary, &d, sizeof d, 0) == sizeof d && d.command < op_names.size();
+    return there ? fmt::format(" in {}", op_names[d.command]) : "";
+}
+
+}  // namespace
+
+// How long to wait for something to be heard, in milliseconds.
+int Bridge::patience() const {
+    if (quiet_looks_ <= idle_after_looks) return look_every_ms;
+    return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
+}
+
+Bridge::~Bridge() {
+    for (Worker& w : waiting_) stop_worker(w);
+}
+
+int Bridge::run() {
+    const DeviceChoice choice = choose_device(options_.device);
+    if (!choice.error.empty()) return spdlog::critical("{}", choice.error), 1;
+    library_ = choice.library;
+
+    Format format;
+    format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
+    format.base = options_.base;
+    format.overwrite = options_.overwrite;
+    format.build = BARCUDA_VERSION;
+    format.rows = identities;
+    if (Error e = region_.create(options_.region.c_str(), format)) return spdlog::critical("{}", e.text), 1;
+    if (std::string e = publish_devices(region_, library_); !e.empty()) return spdlog::critical("{}", e), 1;
+    grants_ =
+        std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
+    if (!options_.doorbell.empty())
+        if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
+            return spdlog::critical("{}", e), 1;
+    opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_CLOSE) < 0)
+        close(opens_), opens_ = -1;
+    clients_.resize(region_.header().channel_count);
+    for (std::uint32_t i = 0; i < region_.header().channel_count; ++i)  // what an earlier bridge left behind
+        if (const barcuda_slot& s = region_.slots()[i]; observe(s.closed) != observe(s.reclaimed)) reclaim(i);
+
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, s);
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    keep_warm();
+    region_.announce();
+    spdlog::info("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
+                 region_.header().base, choice.software ? "software GPU" : "GPU", region_.devices()[0].name);
+    if (options_.ready_fd >= 0) {
+        const std::string line = fmt::format("ready {}\n", choice.software ? "soft" : "cuda");
+        if (write(options_.ready_fd, line.data(), line.size()) < 0)
+            spdlog::warn("nobody listens at --ready-fd {}", options_.ready_fd);
+        close(options_.ready_fd);
+    }
+
+    for (std::vector<pollfd> fds;;) {
+        fds.assign({{signal_fd, POLLIN, 0}, {opens_, POLLIN, 0}});
+        doorbell_.watch(fds);
+        const std::size_t first = fds.size();
+        std::vector<Client*> at;  // who stands behind fds[first + 2 * i] (link) and the next (pid)
+        for (auto& c : clients_)
+            if (c && c->worker.pid > 0) {
+                fds.push_back({c->worker.link, POLLIN, 0});
+                fds.push_back({c->worker.pidfd, POLLIN, 0});
+                at.push_back(c.get());
+            }
+        const int events = poll(fds.data(), fds.size(), patience());
+        quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
+        beat();
+        if (fds[0].revents) break;
+        if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
+            spdlog::debug("inotify: {}", strerror(errno));
+        if (doorbell_.answer(&fds[2]))
+            for (Client* client : at) client->bell.relay();
+        for (std::size_t i = 0; i < at.size(); ++i) {
+            if (fds[first + 2 * i].revents & POLLIN) answer_wish(*at[i]);
+            if (fds[first + 2 * i + 1].revents) worker_ended(*at[i]);
+        }
+        look_at_slots();
+    }
+    say_goodbye();
+    return 0;
+}
+
+void Bridge::look_at_slots() {
+    for (std::uint32_t i = 0; i < clients_.size(); ++i) {
+        barcuda_slot& slot = region_.host_slots()[i];
+        const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
+        if (opened == closed && closed == observe(slot.reclaimed)) continue;
+        if (opened != closed && region_.owner_gone(i))
+            publish(slot.closed, opened);  // no module speaks for the dead here
+        if (opened == observe(slot.closed)) reclaim(i);
+        else if (!clients_[i] && observe(slot.served) != opened) admit(i);  // not one that an earlier bridge served
+    }
+}
+
+bool Bridge::start_worker(Worker& worker) {
+    int ends[2], errors[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
+    const int diary = memfd_create("barcuda-diary", MFD_CLOEXEC);
+    if (const Diary empty; write(diary, &empty, sizeof empty) < 0) spdlog::debug("no diary: {}", strerror(errno));
+    const pid_t pid = fork();
+    if (pid == 0) {
+        // By way of descriptors that are nobody's: either target may be the other's source.
+        const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
+        const int doorbell = fcntl(doorbell_.guest(), F_DUPFD, 16);
+        const int from = fcntl(errors[0], F_DUPFD, 16), to = fcntl(errors[1], F_DUPFD, 16);
+        const int book = fcntl(diary, F_DUPFD, 16);
+        dup2(region, region_fd), dup2(link, link_fd), dup2(book, diary_fd), dup2(doorbell, doorbell_fd);
+        dup2(STDERR_FILENO, log_fd), dup2(from, errors_fd), dup2(to, STDERR_FILENO);
+        close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, nullptr);
+        personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
+        execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
+        _exit(127);
+    }
+    close(ends[1]), close(errors[1]);
+    if (pid < 0) return close(ends[0]), close(errors[0]), close(diary), false;
+    worker = {pid, open_pid(pid), ends[0], errors[0], diary, {}};
+    fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
+    prepare(worker);
+    return true;
+}
+
+// The extents that a client asks for first. They are taken only where there is plenty.
+void Bridge::prepare(Worker& worker) {
+    constexpr std::uint64_t plenty = 8;
+    Preparation prepared{region_.header().base, {}};
+    for (auto& extent : prepared.extents) {
+        if (grants_->free() / plenty < wire::first_extent) break;
+        const Grants::Run run = grants_->reserve(wire::first_extent);
+        if (run.bytes == 0) break;
+        extent = {run.offset, run.bytes};
+        worker.reserved.push_back(run);
+    }
+    send(worker.link, &prepared, sizeof prepared, MSG_NOSIGNAL);
+}
+
+// What waiting workers hold, for a client that finds no room. True if that was anything.
+bool Bridge::drop_reserves() {
+    const std::uint64_t before = grants_->free();
+    for (Worker& w : waiting_) stop_worker(w);
+    waiting_.clear();
+    return grants_->free() != before;
+}
+
+void Bridge::beat() { publish(region_.host_header().heartbeat, region_.header().heartbeat + 1); }
+
+void Bridge::stop_worker(Worker& worker) {
+    if (worker.pid <= 0) return;
+    kill(worker.pid, SIGKILL);
+    // A driver may take seconds to let a process go. Clients must not think meanwhile that we are gone.
+    for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) beat();
+    for (const Grants::Run& run : worker.reserved) grants_->release(run);
+    bury(worker);
+}
+
+int Bridge::bury(Worker& worker) {
+    int status = 0;
+    waitpid(worker.pid, &status, 0);
+    char text[4096];
+    for (ssize_t n; (n = read(worker.errors, text, sizeof text)) > 0;)
+        if (write(STDERR_FILENO, text, static_cast<std::size_t>(n)) < 0) break;
+    close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.diary);
+    worker = {};
+    return status;
+}
+
+void Bridge::keep_warm() {
+    while (waiting_.size() < options_.warm) {
+        Worker w;
+        if (!start_worker(w)) return spdlog::error("cannot start a worker: {}", strerror(errno));
+        waiting_.push_back(w);
+    }
+}
+
+void Bridge::admit(std::uint32_t slot) {
+    quiet_looks_ = 0;
+    auto client = std::make_unique<Client>();
+    client->opening = observe(region_.slots()[slot].opened);
+    if (Error e = region_.map_channel(slot, client->channel)) return spdlog::error("channel {}: {}", slot, e.text);
+    barcuda_status& status = client->channel.status();
+    status.opening = client->opening;
+    if (waiting_.empty()) {
+        if (!start_worker(client->worker)) return spdlog::error("cannot start a worker: {}", strerror(errno));
+    } else {
+        client->worker = waiting_.back();
+        waiting_.pop_back();
+    }
+    client->bell = Bell(client->channel, doorbell_.guest());
+    for (const Grants::Run& run : client->worker.reserved) grants_->hand_over(run, slot);
+    client->worker.reserved.clear();
+    const Assignment job{client->channel.offset, slot, client->opening, doorbell_.connected()};
+    send(client->worker.link, &job, sizeof job,
+         MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
+    publish(region_.host_slots()[slot].served, client->opening);
+    spdlog::info("channel {}: client admitted, worker {}", slot, client->worker.pid);
+    clients_[slot] = std::move(client);
+    keep_warm();
+}
+
+void Bridge::worker_ended(Client& client) {
+    const std::string where = last_command(client.worker.diary);
+    const int status = bury(client.worker);
+    barcuda_status& page = client.channel.status();
+    if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
+    const std::string why = "the worker process " + describe_end(status) + where;
+    spdlog::error("channel {}: {}", client.channel.index, why);
+    end_session(page, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
+    client.bell.wake();
+}
+
+void Bridge::answer_wish(Client& client) {
+    Wish wish{};
+    if (recv(client.worker.link, &wish, sizeof wish, MSG_DONTWAIT) != sizeof wish) return;
+    Granted answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY, wish.handle};
+    if (wish.what == Wish::share) {
+        if (shared_.offer(client.channel.index, wish.kind, answer.handle)) answer.error = CUDA_SUCCESS;
+    } else if (wish.what == Wish::find) {
+        answer.error = shared_.find(wish.kind, answer.handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    } else if (wish.what == Wish::grant) {
+        Grants::Run run = grants_->grant(client.channel.index, wish.bytes);
+        if (!run.bytes && drop_reserves()) run = grants_->grant(client.channel.index, wish.bytes);
+        if (run.bytes) answer = {run.offset, run.bytes, CUDA_SUCCESS, {}};
+    } else {
+        const bool its_own = grants_->give_back(client.channel.index, {wish.offset, wish.bytes});
+        answer.error = its_own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    send(client.worker.link, &answer, sizeof answer, MSG_NOSIGNAL);
+}
+
+// The client is gone: so is its worker, and all that it held.
+void Bridge::reclaim(std::uint32_t slot) {
+    if (auto& client = clients_[slot]) {
+        stop_worker(client->worker);
+        region_.unmap_channel(client->channel);
+        client.reset();
+    }
+    shared_.forget(slot);
+    const std::size_t granules = grants_->give_back_all(slot);
+    if (Error e = region_.clean_channel(slot)) return spdlog::error("channel {}: {}", slot, e.text);
+    barcuda_slot& s = region_.host_slots()[slot];
+    publish(s.reclaimed, observe(s.closed));
+    spdlog::info("channel {}: reclaimed, with {} granules", slot, granules);
+}
+
+// Makes a part of the region read as zeros: nothing of one client reaches the next.
+void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
+    if (fallocate(region_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(bytes)) == 0)
+        return;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_.fd(), static_cast<off_t>(offset));
+    if (at == MAP_FAILED) {
+        spdlog::critical("cannot clear {} MiB of the region: {}", bytes >> 20, strerror(errno));
+        std::abort();  // going on would hand one client's data to another
+    }
+    std::memset(at, 0, bytes);
+    munmap(at, bytes);
+}
+
+void Bridge::say_goodbye() {
+    for (auto& client : clients_) {
+        if (!client) continue;
+        if (end_session(client->channel.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                        "the bridge has been stopped"))
+            client->bell.wake();
+        stop_worker(client->worker);
+    }
+    spdlog::info("stopped");
+}
+
+}  // namespace barcuda

@@ -1,0 +1,79 @@
+// bridge.h: the supervisor of one region. It admits clients, gives each a worker process of its own, grants heap
+// memory, and cleans up after whoever ends: client, worker, or the whole guest. It never opens the CUDA driver and
+// never reads a command.
+#pragma once
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host-bridge/bell.h"
+#include "host-bridge/bridge/doorbell.h"
+#include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/shared.h"
+#include "shm-device/region.h"
+
+namespace barcuda {
+
+struct BridgeOptions {
+    std::string region = "/dev/shm/barcuda";
+    std::uint64_t size = 0;  // 0: what the region is, or 4 GiB
+    std::uint64_t base = 0;
+    bool overwrite = false;
+    std::string device = "auto";
+    unsigned warm = 1;     // workers that wait with their context ready
+    std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
+    bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
+    int ready_fd = -1;     // a line is written here once guests may come
+};
+
+class Bridge {
+  public:
+    explicit Bridge(BridgeOptions options) : options_(std::move(options)) {}
+    ~Bridge();
+    // Serves until SIGINT or SIGTERM. Returns the exit status.
+    int run();
+
+  private:
+    struct Worker {
+        pid_t pid = -1;
+        int pidfd = -1, link = -1, errors = -1, diary = -1;
+        std::vector<Grants::Run> reserved;  // for its client to come
+    };
+    struct Client {
+        Worker worker;
+        Channel channel;
+        Bell bell;
+        std::uint32_t opening = 0;
+    };
+
+    bool start_worker(Worker& worker);
+    void beat();  // says to the clients that the bridge lives
+    void stop_worker(Worker& worker);
+    static int bury(Worker& worker);  // that has ended: how
+    void keep_warm();
+    void prepare(Worker& worker);
+    bool drop_reserves();
+    int patience() const;
+    void look_at_slots();
+    void admit(std::uint32_t slot);
+    void reclaim(std::uint32_t slot);
+    void worker_ended(Client& client);
+    void answer_wish(Client& client);
+    void clear(std::uint64_t offset, std::uint64_t bytes);
+    void say_goodbye();
+
+    BridgeOptions options_;
+    int quiet_looks_ = 0;  // since anything last happened
+    std::string library_;
+    Region region_;
+    Doorbell doorbell_;
+    int opens_ = -1;  // inotify: somebody opens or closes the region's file
+    std::unique_ptr<Grants> grants_;
+    Shared shared_;
+    std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
+    std::vector<Worker> waiting_;                   // warm workers
+};
+
+}  // namespace barcuda

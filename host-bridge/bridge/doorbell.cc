@@ -1,0 +1,105 @@
+#include "host-bridge/bridge/doorbell.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+namespace barcuda {
+namespace {
+
+constexpr std::int64_t version = 0, host_id = 0, guest_id = 1, memory = -1;
+
+bool send(int to, std::int64_t number, int fd = -1) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+    iovec data{&number, sizeof number};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        cmsghdr* c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof fd);
+        std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    }
+    return sendmsg(to, &message, MSG_NOSIGNAL) == sizeof number;
+}
+
+}  // namespace
+
+Doorbell::~Doorbell() {
+    for (int fd : {listener_, qemu_, host_, guest_})
+        if (fd >= 0) close(fd);
+    if (listener_ >= 0) unlink(path_.c_str());
+}
+
+std::string Doorbell::open(const std::string& path, int region) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path)
+        return fmt::format("{}: a socket's path has at most {} bytes", path, sizeof address.sun_path - 1);
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    struct stat old;  // a bridge that was killed leaves its socket behind; the region's lock says that it is gone
+    if (lstat(path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) unlink(path.c_str());
+    host_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    guest_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (host_ < 0 || guest_ < 0 || listener < 0 ||
+        bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(listener, 4) != 0) {
+        const std::string why = fmt::format("{}: cannot listen for QEMU there: {}", path, strerror(errno));
+        if (listener >= 0) close(listener);
+        return why;
+    }
+    path_ = path;
+    region_ = region;
+    listener_ = listener;
+    return {};
+}
+
+void Doorbell::watch(std::vector<pollfd>& fds) const {
+    for (int fd : {listener_, qemu_, host_}) fds.push_back({fd, POLLIN, 0});  // poll() passes over what is -1
+}
+
+bool Doorbell::answer(const pollfd* fds) {
+    if (fds[1].revents && qemu_ >= 0) {  // it never says anything
+        close(qemu_);
+        qemu_ = -1;
+        spdlog::info("the VM at the doorbell has gone");
+    }
+    if (fds[0].revents) greet();
+    std::uint64_t rings;
+    if (!fds[2].revents || read(host_, &rings, sizeof rings) != sizeof rings) return false;
+    spdlog::debug("the guest rang");
+    return true;
+}
+
+void Doorbell::greet() {
+    const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (qemu < 0) return;
+    if (qemu_ >= 0) {
+        spdlog::error("a second VM came to the doorbell and was sent away: one region, one VM");
+        close(qemu);
+        return;
+    }
+    // A few bytes into an empty socket: nobody can make us wait here.
+    if (send(qemu, version) && send(qemu, guest_id) && send(qemu, memory, region_) && send(qemu, host_id, host_) &&
+        send(qemu, guest_id, guest_)) {
+        qemu_ = qemu;
+        spdlog::info("a VM came to the doorbell");
+    } else {
+        spdlog::error("a VM came to the doorbell and went: {}", strerror(errno));
+        close(qemu);
+    }
+}
+
+}  // namespace barcuda

@@ -1,0 +1,105 @@
+// fatbin.cc: reads the container. Everything in it is somebody else's bytes: each length is checked against what is
+// left before it is used, and a decompressed text grows only as fast as the decoder really produces it.
+#include "host-bridge/fatbin.h"
+
+#include <lz4.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+
+namespace barcuda::fatbin {
+namespace {
+
+constexpr std::uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
+// No text of nvcc's is near this; it bounds what a lying header can make us allocate.
+constexpr std::uint64_t text_limit = 512u << 20;
+
+struct EntryHeader {
+    std::uint16_t kind, version;
+    std::uint32_t header_bytes;
+    std::uint64_t payload_bytes;  // padded to 8
+    std::uint32_t packed_bytes;   // of them used, if compressed
+    std::uint32_t options_at;
+    std::uint16_t isa_minor, isa_major;
+    std::uint32_t architecture;
+    std::uint32_t name_at, name_bytes;
+    std::uint64_t flags, reserved, plain_bytes;
+};
+static_assert(sizeof(EntryHeader) == 64);
+
+[[noreturn]] void broken(const std::string& what) { throw Error{"fat binary: " + what}; }
+
+template <class T> T read(std::span<const std::byte> bytes) {
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+}
+
+std::string unpack_lz4(std::span<const std::byte> packed, std::uint64_t size) {
+    if (size / 255 > packed.size()) broken("LZ4 text cannot be as long as its header says");
+    std::string text(size, '\0');
+    const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(packed.data()), text.data(),
+                                        static_cast<int>(packed.size()), static_cast<int>(size));
+    if (got < 0 || static_cast<std::uint64_t>(got) != size) broken("LZ4 text is damaged");
+    return text;
+}
+
+std::string unpack_zstd(std::span<const std::byte> packed, std::uint64_t size) {
+    const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decoder(ZSTD_createDCtx(), ZSTD_freeDCtx);
+    std::string text;
+    ZSTD_inBuffer in{packed.data(), packed.size(), 0};
+    for (std::size_t left = 1; left != 0;) {
+        const std::size_t before = text.size();
+        text.resize(std::min<std::uint64_t>(size, before + (1u << 20)));
+        ZSTD_outBuffer out{text.data() + before, text.size() - before, 0};
+        left = ZSTD_decompressStream(decoder.get(), &out, &in);
+        if (ZSTD_isError(left)) broken(std::string("zstd text is damaged: ") + ZSTD_getErrorName(left));
+        text.resize(before + out.pos);
+        if (left != 0 && out.pos == 0) broken("zstd text ends early, or is longer than its header says");
+    }
+    if (text.size() != size) broken("zstd text has another length than its header says");
+    return text;
+}
+
+}  // namespace
+
+std::vector<Entry> entries(std::span<const std::byte> container) {
+    if (container.size() < sizeof(ContainerHeader)) broken("shorter than its header");
+    const auto head = read<ContainerHeader>(container);
+    if (head.magic != container_magic) broken("wrong magic");
+    if (head.header_bytes < sizeof head || head.header_bytes > container.size()) broken("bad header length");
+    auto rest = container.subspan(head.header_bytes);
+    if (head.body_bytes > rest.size()) broken("cut short");
+    rest = rest.first(head.body_bytes);
+
+    std::vector<Entry> found;
+    while (rest.size() >= sizeof(EntryHeader)) {
+        const auto entry = read<EntryHeader>(rest);
+        if (entry.header_bytes < sizeof entry || entry.header_bytes > rest.size()) broken("bad entry header length");
+        rest = rest.subspan(entry.header_bytes);
+        if (entry.payload_bytes > rest.size()) broken("an entry reaches beyond the end");
+        Entry next{entry.kind, static_cast<int>(entry.architecture & 0xffff), entry.flags,
+                   rest.first(entry.payload_bytes), 0};
+        if (entry.flags & (flag_lz4 | flag_zstd)) {
+            if (entry.packed_bytes > entry.payload_bytes) broken("compressed length beyond the entry");
+            if (entry.plain_bytes > text_limit) broken("text longer than 512 MiB");
+            next.payload = next.payload.first(entry.packed_bytes);
+            next.plain_size = entry.plain_bytes;
+        }
+        found.push_back(next);
+        rest = rest.subspan(entry.payload_bytes);
+    }
+    return found;
+}
+
+std::string bytes_of(const Entry& entry) {
+    if (entry.flags & flag_zstd) return unpack_zstd(entry.payload, entry.plain_size);
+    if (entry.flags & flag_lz4) return unpack_lz4(entry.payload, entry.plain_size);
+    return {reinterpret_cast<const char*>(entry.payload.data()), entry.payload.size()};
+}
+
+}  // namespace barcuda::fatbin

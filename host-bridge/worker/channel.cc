@@ -1,0 +1,87 @@
+#include "host-bridge/worker/channel.h"
+
+#include "shm-device/wait.h"
+
+#include <cuda.h>
+#include <fmt/format.h>
+
+namespace barcuda {
+
+ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
+    : channel_(channel),
+      queue_(virtqueue::in_channel(channel.memory)),
+      bell_(bell),
+      copy_(new std::byte[BARCUDA_COMMANDS_SIZE]),
+      reply_(new std::byte[BARCUDA_COMMANDS_SIZE]) {
+    queue_.disable_kick();  // awake
+}
+
+void ChannelReader::sleep(std::uint64_t nanoseconds) {
+    if (announced_) {
+        overslept_ = !bell_.sleep(seen_, nanoseconds);
+        const std::uint32_t kicks = bell_.kicks();
+        // A client that kicks and kicks, and brings nothing, gets no more of this processor than one that cannot kick.
+        if (kicks != seen_ && ++vain_ > 8) Os::nap(2'000'000);
+        seen_ = kicks;
+    } else {
+        announced_ = true;
+        seen_ = bell_.kicks();
+        queue_.enable_kick();  // whether something came meanwhile, the caller sees for himself
+    }
+}
+
+void ChannelReader::awake() {
+    // A client that says that it kicks, and does not: behind a door that does not let kicks through. Once may be
+    // chance.
+    if (overslept_ && bell_.kicks() == seen_ && ++unkicked_ == 3) bell_.deaf();
+    overslept_ = announced_ = false;
+    vain_ = 0;
+    queue_.disable_kick();
+}
+
+std::byte* ChannelReader::locate(const virtqueue::Buffer& buffer) const {
+    const std::uint64_t start = channel_.offset + BARCUDA_COMMANDS_OFFSET;
+    if (buffer.offset < start || buffer.len > BARCUDA_COMMANDS_SIZE || buffer.offset % 8) return nullptr;
+    if (buffer.offset - start > BARCUDA_COMMANDS_SIZE - buffer.len) return nullptr;
+    return reinterpret_cast<std::byte*>(channel_.memory + (buffer.offset - channel_.offset));
+}
+
+std::optional<ChannelReader::Command> ChannelReader::next() {
+    if (!lie_.empty()) return {};
+    const auto chain = queue_.next();
+    if (!chain) {
+        if (queue_.lie() != virtqueue::Lie::none) lie_ = virtqueue::text(queue_.lie());
+        return {};
+    }
+    if (announced_) awake();
+    const std::byte* request = locate(chain->request);
+    if (!request || (chain->count == 2 && !locate(chain->reply)))
+        return lie_ = "a buffer outside the command memory", std::nullopt;
+    Command command{*chain, {}, {}};
+    if (chain->request.len < sizeof command.head) return lie_ = "a request without a head", std::nullopt;
+    if (chain->count == 2 && chain->reply.len < sizeof(ReplyHead))
+        return lie_ = "no room for the head of a reply", std::nullopt;
+    std::memcpy(copy_.get(), request, chain->request.len);  // the one read
+    std::memcpy(&command.head, copy_.get(), sizeof command.head);
+    command.body = {copy_.get() + sizeof command.head, chain->request.len - sizeof command.head};
+    return command;
+}
+
+std::span<std::byte> ChannelReader::reply_room(const Command& command) {
+    const std::size_t room =
+        command.wants_reply() ? command.chain.reply.len - sizeof(ReplyHead) : BARCUDA_COMMANDS_SIZE;
+    return {reply_.get(), room};
+}
+
+void ChannelReader::answer(const Command& command, CUresult result, std::size_t bytes) {
+    if (!command.wants_reply()) return queue_.complete(command.chain, 0);
+    const ReplyHead head{result, static_cast<std::uint32_t>(bytes)};
+    std::byte* to = locate(command.chain.reply);
+    std::memcpy(to, &head, sizeof head);
+    if (bytes) std::memcpy(to + sizeof head, reply_.get(), bytes);
+    queue_.complete(command.chain, static_cast<std::uint32_t>(sizeof head + bytes));
+    queue_.flush();
+    bell_.wake();
+}
+
+}  // namespace barcuda

@@ -1,0 +1,70 @@
+#include "host-bridge/worker/extents.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace barcuda {
+
+Extents::~Extents() {
+    for (auto& [offset, extent] : extents_) munmap(at(offset), extent.bytes);
+}
+
+std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
+    if (auto known = extents_.find(offset); known != extents_.end() && known->second.bytes == bytes) return {};
+    void* got = mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
+                     static_cast<off_t>(offset));
+    if (got == MAP_FAILED)
+        return fmt::format("cannot map {} MiB of the region at {}: {}", bytes >> 20, fmt::ptr(at(offset)),
+                           strerror(errno));
+    // Huge pages where the system allows them for shared memory: the GPU walks fewer of its own page tables for them.
+    madvise(at(offset), bytes, MADV_HUGEPAGE);
+    extents_[offset] = {bytes, false};
+    return {};
+}
+
+bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes) {
+    auto extent = extents_.find(offset);
+    if (extent == extents_.end() || extent->second.bytes != bytes) return false;
+    if (extent->second.registered) driver.cuMemHostUnregister(at(offset));
+    munmap(at(offset), bytes);
+    extents_.erase(extent);
+    return true;
+}
+
+CUresult Extents::register_all(const Driver& driver) {
+    for (auto& [offset, extent] : extents_) {
+        if (extent.registered) continue;
+        const CUresult r = driver.cuMemHostRegister_v2(at(offset), extent.bytes,
+                                                       CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        if (r != CUDA_SUCCESS) return r;
+        extent.registered = true;
+    }
+    return CUDA_SUCCESS;
+}
+
+void Extents::unregister_all(const Driver& driver) {
+    for (auto& [offset, extent] : extents_)
+        if (extent.registered) driver.cuMemHostUnregister(at(offset)), extent.registered = false;
+}
+
+void Extents::forget_registrations() {
+    for (auto& [offset, extent] : extents_) extent.registered = false;
+}
+
+std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
+    auto extent = extents_.upper_bound(offset);
+    if (extent == extents_.begin()) return nullptr;
+    --extent;
+    std::uint64_t end = extent->first + extent->second.bytes;
+    if (offset >= end && bytes != 0) return nullptr;
+    while (end - offset < bytes) {  // a block may span extents that lie side by side
+        if (++extent == extents_.end() || extent->first != end) return nullptr;
+        end += extent->second.bytes;
+    }
+    return at(offset);
+}
+
+}  // namespace barcuda

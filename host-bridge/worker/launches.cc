@@ -1,0 +1,186 @@
+#include "host-bridge/worker/launches.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "host-bridge/worker/session.h"
+#include "shm-device/trace.h"
+#include "shm-device/wire.h"
+
+namespace barcuda {
+namespace {
+
+// A run of parameters, as a driver takes it: it copies them before it returns.
+struct Packed {
+    std::size_t bytes;
+    void* extra[5];
+    Packed(const void* parameters, std::size_t size)
+        : bytes(size),
+          extra{CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                CU_LAUNCH_PARAM_END} {}
+    Packed(const Packed&) = delete;
+};
+CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function, const ext::Shape& s, Packed& packed) {
+    return {function,   s.grid[0],      s.grid[1], s.grid[2],    s.block[0], s.block[1],
+            s.block[2], s.shared_bytes, nullptr,   packed.extra, nullptr,    nullptr};
+}
+
+}  // namespace
+
+Launches::Launches(Session& session) : session_(session) {
+    // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
+    for (Run& run : runs_)
+        run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
+}
+
+CUresult Launches::take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
+                        std::size_t bytes) {
+    if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one
+    const Place place{session_.current(), stream};
+    if (held_ && !stream != !runs_[0].place.stream) give();  // the default stream waits for others, and they for it
+    auto run = std::find_if(runs_.begin(), runs_.begin() + held_, [&](const Run& r) { return r.place == place; });
+    // When one is full all go: else a launch would be held as long as others come for another stream.
+    if (run == runs_.end() || run->count == longest || bytes > most_bytes) give(), run = runs_.begin();
+    if (run == runs_.begin() + held_) run->place = place, run->count = 0, ++held_;
+    Launch& launch = run->launches[run->count];
+    launch = {function, shape, parameters, bytes};
+    if (bytes <= most_bytes)
+        launch.parameters = std::memcpy(run->parameters.get() + run->count * most_bytes, parameters, bytes);
+    ++run->count;
+    if (bytes > most_bytes) give();
+    return CUDA_SUCCESS;
+}
+
+void Launches::give() {
+    for (Run& run : std::span(runs_).first(held_)) give(run);
+    held_ = 0;
+}
+
+void Launches::give(Run& run) {
+    const CUstream stream = run.place.stream;
+    Chains* chains = chains_for(run);
+    if (chains) chains->launched += run.count;
+    for (unsigned i = 0; i < run.count;) {
+        const Launch* next = run.launches.data() + i;
+        const unsigned left = run.count - i;
+        if (chains && left >= longest && give_chain(*chains, next, longest, stream)) i += longest;
+        else if (chains && left >= shortest && give_chain(*chains, next, shortest, stream)) i += shortest;
+        else give_alone(*next, stream), ++i, chains = chains_for(run);  // for memory it may have unloaded code
+    }
+}
+
+// Null: none of them may go in a chain.
+Launches::Chains* Launches::chains_for(const Run& run) {
+    if (run.count < shortest || session_.capturing(run.place.stream)) return nullptr;
+    Chains& chains = chains_of(run.place);
+    return chains.barred ? nullptr : &chains;
+}
+
+CUresult Launches::launch(const Launch& l, CUstream stream) {
+    const trace::Slice slice("cuLaunchKernel");
+    Packed packed(l.parameters, l.bytes);
+    const ext::Shape& s = l.shape;
+    return session_.driver().cuLaunchKernel(l.function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1],
+                                            s.block[2], s.shared_bytes, stream, nullptr, packed.extra);
+}
+
+void Launches::give_alone(const Launch& l, CUstream stream) {
+    CUresult r = launch(l, stream);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_.tidy(true)) r = launch(l, stream);
+    if (r != CUDA_SUCCESS) session_.posted_failure(static_cast<std::uint32_t>(Op::launch), r);
+}
+
+// False: nothing has been launched. Why, the launches tell when they go alone.
+bool Launches::give_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream) {
+    const trace::Slice slice("a chain of launches");
+    Chain* chain = pick(chains, launches, count);
+    if (!chain) return false;
+    chain->used = ++clock_;
+    for (unsigned i = 0; i < count; ++i) {
+        const Launch& l = launches[i];
+        Packed packed(l.parameters, l.bytes);
+        const CUDA_KERNEL_NODE_PARAMS node = node_of(l.function, l.shape, packed);
+        if (session_.driver().cuGraphExecKernelNodeSetParams_v2(chain->exec, chain->nodes[i], &node) != CUDA_SUCCESS)
+            return false;
+        chain->functions[i] = l.function;
+    }
+    return session_.driver().cuGraphLaunch(chain->exec, stream) == CUDA_SUCCESS;
+}
+
+// One whose nodes have these functions already, a new one if that is worth it, or the one that was not used for
+// longest.
+Launches::Chain* Launches::pick(Chains& chains, const Launch* launches, unsigned count) {
+    Chain* oldest = nullptr;
+    unsigned alike = 0;
+    for (Chain& c : chains.all) {
+        if (c.nodes.size() != count) continue;
+        if (std::equal(c.functions.begin(), c.functions.end(), launches,
+                       [](CUfunction f, const Launch& l) { return f == l.function; }))
+            return &c;
+        ++alike;
+        if (!oldest || c.used < oldest->used) oldest = &c;
+    }
+    return alike < most_chains && chains.launched >= worth_a_chain ? make(chains, launches, count) : oldest;
+}
+
+Launches::Chain* Launches::make(Chains& chains, const Launch* launches, unsigned count) {
+    const trace::Slice slice("making a chain");
+    const Driver& driver = session_.driver();
+    Chain chain{};
+    chains.launched = 0;
+    chains.barred = true;  // unless it works out
+    if (driver.cuGraphCreate(&chain.graph, 0) != CUDA_SUCCESS) return nullptr;
+    for (unsigned i = 0; i < count; ++i) {
+        Packed packed(launches[i].parameters, launches[i].bytes);
+        const CUDA_KERNEL_NODE_PARAMS node = node_of(launches[i].function, launches[i].shape, packed);
+        const CUgraphNode* after = i ? &chain.nodes.back() : nullptr;
+        CUgraphNode made = nullptr;
+        if (driver.cuGraphAddKernelNode_v2(&made, chain.graph, after, i ? 1 : 0, &node) != CUDA_SUCCESS) {
+            // A launch that cannot be: no reason to do without chains.
+            chains.barred = false;
+            return driver.cuGraphDestroy(chain.graph), nullptr;
+        }
+        chain.nodes.push_back(made);
+        chain.functions.push_back(launches[i].function);
+    }
+    if (driver.cuGraphInstantiateWithFlags(&chain.exec, chain.graph, 0) != CUDA_SUCCESS)
+        return driver.cuGraphDestroy(chain.graph), nullptr;
+    chains.barred = false;
+    return &chains.all.emplace_back(std::move(chain));
+}
+
+Launches::Chains& Launches::chains_of(const Place& place) {
+    auto [at, fresh] = chains_.try_emplace(place);
+    if (!fresh) return at->second;
+    // What a stream lends each of its launches, the nodes of a graph do not get.
+    const auto value = [&](CUstreamAttrID id) {
+        CUstreamAttrValue v{};
+        return session_.driver().cuStreamGetAttribute(place.stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};
+    };
+    at->second.barred = value(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW).accessPolicyWindow.num_bytes != 0 ||
+                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
+                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP).memSyncDomainMap.default_ != 0;
+    return at->second;
+}
+
+void Launches::destroy(const Chains& chains) {  // what is under way ends all the same
+    for (const Chain& c : chains.all) {
+        session_.driver().cuGraphExecDestroy(c.exec);
+        session_.driver().cuGraphDestroy(c.graph);
+    }
+}
+void Launches::forget() {
+    for (const auto& [place, chains] : chains_) destroy(chains);
+    chains_.clear();
+}
+void Launches::forget(CUstream stream) {
+    std::erase_if(chains_, [&](const auto& entry) {
+        if (entry.first.stream != stream) return false;
+        destroy(entry.second);
+        return true;
+    });
+}
+
+}  // namespace barcuda

@@ -1,0 +1,222 @@
+#include "host-bridge/worker/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/execute.h"
+#include "host-bridge/link.h"
+#include "shm-device/identity.h"
+#include "shm-device/status.h"
+#include "shm-device/sync.h"
+#include "shm-device/trace.h"
+#include "shm-device/wait.h"
+
+namespace barcuda {
+namespace {
+
+class BridgeGranter : public Granter {
+  public:
+    explicit BridgeGranter(const Preparation& prepared) : prepared_(prepared) {}
+    CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
+        for (auto& extent : prepared_.extents)
+            if (bytes != 0 && bytes <= extent.bytes) {
+                offset = extent.offset;
+                granted = std::exchange(extent.bytes, 0);
+                return CUDA_SUCCESS;
+            }
+        const Granted answer = ask({Wish::grant, 0, bytes});
+        offset = answer.offset;
+        granted = answer.bytes;
+        return static_cast<CUresult>(answer.error);
+    }
+    void give_back(std::uint64_t offset, std::uint64_t bytes) override { ask({Wish::give_back, offset, bytes}); }
+    CUresult share(Shared::Kind kind, Shared::Handle& handle) override { return ask_for(Wish::share, kind, handle); }
+    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) override {
+        return ask_for(Wish::find, kind, handle);
+    }
+
+  private:
+    Preparation prepared_;
+    static CUresult ask_for(Wish::What what, Shared::Kind kind, Shared::Handle& handle) {
+        const Granted answer = ask({what, 0, 0, kind, handle});
+        handle = answer.handle;
+        return static_cast<CUresult>(answer.error);
+    }
+    static Granted ask(const Wish& wish) {
+        Granted answer{};
+        if (send(link_fd, &wish, sizeof wish, MSG_NOSIGNAL) != sizeof wish ||
+            recv(link_fd, &answer, sizeof answer, 0) != sizeof answer)
+            answer.error = CUDA_ERROR_DEVICE_UNAVAILABLE;
+        return answer;
+    }
+};
+
+// How eagerly the worker looks for the next command. A client that has just sent something, or that waits for the GPU,
+// will send more as soon as it can; for one that has been silent for some milliseconds it sleeps, until the client
+// kicks. (Twice a second it looks all the same.) While the GPU works it looks for fences, which nobody else tells the
+// client of.
+Pace pace(bool gpu_works) {
+    cpu_set_t cores;
+    static const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
+    if (gpu_works) return {.spin = few ? 20u : 200u, .yield = 20'000, .nap_min = 50, .nap_max = 100, .ask = 500};
+    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1'600, .sleep = 500'000, .ask = 500};
+}
+
+// The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
+std::string open_driver(Driver& driver, const std::string& library, bool warm, CUcontext& context) {
+    if (std::string error = driver.open(library); !error.empty()) return error;
+    if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return "cuInit: " + driver.error_name(r);
+    if (!warm) return {};
+    CUdevice device = 0;
+    if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
+        driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
+        driver.cuCtxSetCurrent(context);
+    else context = nullptr;
+    return {};
+}
+
+// What takes long about a heap's first extents: their pages, and the GPU's mapping of them. A client that has come
+// meanwhile does not wait for that.
+void prepare(const Driver& driver, Extents& extents, const Preparation& prepared) {
+    for (const auto& [offset, bytes] : prepared.extents) {
+        pollfd client{link_fd, POLLIN, 0};
+        if (bytes == 0 || poll(&client, 1, 0) != 0 || !extents.map(offset, bytes).empty()) return;
+        extents.register_all(driver);  // if not now, then when the client asks for it
+    }
+}
+
+// Device printf lands in a file in memory instead of the bridge's output (extensions.cc: take_output).
+void catch_output() {
+    const int memory = memfd_create("barcuda-output", 0);
+    if (memory < 0) return;
+    fcntl(memory, F_SETFL, O_APPEND);
+    dup2(memory, STDOUT_FILENO);
+    close(memory);
+}
+
+// Where this worker writes what it is about. Without one it does not matter.
+Diary& open_diary() {
+    static Diary unread;
+    void* at = mmap(nullptr, sizeof(Diary), PROT_READ | PROT_WRITE, MAP_SHARED, diary_fd, 0);
+    return at == MAP_FAILED ? unread : *static_cast<Diary*>(at);
+}
+
+// The idle worker's last resort: its client kicks it.
+struct Kicked : Os {
+    ChannelReader* reader;
+    Session* session;
+    void sleep(std::uint64_t nanoseconds) const { session->errors().pass_on(), reader->sleep(nanoseconds); }
+};
+
+struct Entry {  // while a command is done
+    Entry(Diary& diary, std::uint32_t op) : diary(diary) { publish(diary.command, op); }
+    ~Entry() { publish(diary.command, Diary::nothing); }
+    Diary& diary;
+};
+
+int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
+    Diary& diary = open_diary();
+    bool gpu_worked = false;
+    std::uint64_t taken = 0;  // commands
+    for (std::optional<Waiter<Kicked>> waiter;;) {
+        const auto command = reader.next();
+        if (command && ++taken % 64 == 0)
+            session.collect_fences();  // one thread may sleep for a fence while others post
+
+        if (!command) {
+            session.launches().give();
+            reader.flush();
+            if (!reader.lie().empty()) {
+                spdlog::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
+                end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                            ("the bridge refused a malformed command: " + reader.lie()).c_str());
+                return 1;
+            }
+            const bool gpu_works = session.collect_fences() || session.untidy();
+            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
+            gpu_worked = gpu_works;
+            if (gpu_works && waiter->should_ask()) session.watch_fences(), session.tidy();
+            waiter->turn();
+            continue;
+        }
+        waiter.reset();
+        // A client may have opened its channel before this bridge took the region over from another one.
+        static constexpr std::uint64_t ours = rows_hash(identities);
+        if (taken == 1 && reader.rows_hash() != ours) {
+            spdlog::error("channel {}: the client numbers its commands as another bridge does", status.channel);
+            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                        "the bridge was replaced by one of another version while this program started; start it again");
+            return 1;
+        }
+        const std::uint32_t op = command->head.op;
+        const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
+        const Entry entry(diary, op);
+        Writer reply(reader.reply_room(*command));
+        const Verdict verdict = perform(session, command->head, command->body, command->wants_reply(), reply);
+        if (verdict.lie) {
+            const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
+                                                                        : "command " + std::to_string(command->head.op);
+            spdlog::error("channel {}: the client broke the protocol in {}", status.channel, what);
+            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                        ("the bridge refused a malformed " + what).c_str());
+            return 1;
+        }
+        reader.answer(*command, verdict.result, verdict.ok() ? reply.used() : 0);
+    }
+}
+
+}  // namespace
+
+int run_worker(const std::string& library, bool warm) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // the region has no use for a worker without a bridge
+    signal(SIGINT, SIG_IGN);           // the bridge decides when a worker ends
+    catch_output();
+    Preparation prepared;
+    if (recv(link_fd, &prepared, sizeof prepared, 0) != sizeof prepared) return 0;
+    Driver driver;
+    CUcontext context = nullptr;  // of a warm worker
+    const std::string error = open_driver(driver, library, warm, context);
+    Extents extents(region_fd, prepared.base);
+    if (error.empty()) prepare(driver, extents, prepared);
+
+    Assignment job;
+    if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
+    if (std::string e = extents.map(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
+        spdlog::error("channel {}: {}", job.channel, e);
+        return 1;
+    }
+    Channel channel;
+    channel.memory = reinterpret_cast<char*>(extents.locate(job.channel_offset, BARCUDA_CHANNEL_SIZE));
+    channel.index = job.channel;
+    channel.opening = job.opening;
+    channel.offset = job.channel_offset;
+    barcuda_status& status = channel.status();
+    if (!error.empty()) {
+        spdlog::error("channel {}: the driver does not start: {}", job.channel, error);
+        end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED,
+                    ("the host's CUDA driver does not start: " + error).c_str());
+        return 1;
+    }
+    BridgeGranter granter(prepared);
+    const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
+    Session session(driver, extents, granter, status, &channel.calls(), bell);
+    session.set_home(context);
+    session.errors() = Errors(errors_fd, log_fd);
+    SessionScope scope(session);
+    ChannelReader reader(channel, bell);
+    status.worker_pid = static_cast<std::uint32_t>(getpid());
+    publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
+    return serve(reader, session, status);
+}
+
+}  // namespace barcuda
