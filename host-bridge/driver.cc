@@ -49,7 +49,6 @@ std::string Driver::open(const std::string& name) {
         return library + " is Barcuda's own guest library: run the bridge without its LD_LIBRARY_PATH";
 #define X(name, ...) name = reinterpret_cast<decltype(name)>(dlsym(handle, #name));
     BARCUDA_DRIVER_ROWS(X)
-    BARCUDA_DRIVER_EXTRAS(X)
 #undef X
     if (!cuInit || !cuStreamWriteValue64_v2 || !cuMemHostRegister_v2 || !cuFuncGetParamInfo)
         return library + " is too old: Barcuda needs a CUDA 12.4 driver or newer";

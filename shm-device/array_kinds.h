@@ -6,7 +6,8 @@
 namespace barcuda::kind {
 
 // An array that the driver fills; *parameter N is its room, then how much of it was used. Parts are named as above. A
-// null array asks for the number alone.
+// null array asks for the number alone. Where parameter N is a number it is the room, and what the driver leaves of it
+// stays as it was.
 template <std::size_t N, std::size_t Whole> struct several {
     template <class T, std::size_t I> struct As : Plain {
         using Element = std::remove_pointer_t<T>;
@@ -14,9 +15,16 @@ template <std::size_t N, std::size_t Whole> struct several {
         static constexpr std::size_t most = max_list_bytes / sizeof(Element);
         std::uint64_t capacity = 0;
         T value = nullptr;
-        static std::uint64_t wanted(const auto& args) {
-            const auto count = std::get<N>(args);
-            return std::get<I>(args) && count ? *count < most ? *count : most : 0;
+        template <class Args> static constexpr bool told = std::is_pointer_v<std::tuple_element_t<N, Args>>;
+        template <class Args> static std::uint64_t wanted(const Args& args) {
+            std::uint64_t count = 0;
+            if constexpr (told<Args>) count = std::get<N>(args) ? *std::get<N>(args) : 0;
+            else count = std::get<N>(args);
+            return std::get<I>(args) ? count < most ? count : most : 0;
+        }
+        template <class Args> static CUresult valid(const Args& args, auto&) {
+            if constexpr (told<Args>) return CUDA_SUCCESS;
+            else return usable(std::get<I>(args) || std::get<N>(args) == 0);
         }
         static std::size_t room(const auto&) { return 8; }
         static std::size_t room_back(const auto& args) { return 8 + padded(wanted(args) * sizeof(Element)); }
@@ -24,26 +32,33 @@ template <std::size_t N, std::size_t Whole> struct several {
         bool read(Reader& r, auto&) { return r.get(capacity); }
         Verdict check(auto& params, auto& host) {
             if (capacity > most) return a_lie;
-            if (capacity == 0) return fine;
             if (std::get<N>(params).value < capacity) return a_lie;
-            std::get<N>(params).value = capacity;
+            if (capacity == 0 && !by_number(params)) return fine;
+            std::get<N>(params).value = static_cast<Count<decltype(params)>>(capacity);
+            if (capacity == 0) return fine;
             return (value = static_cast<T>(host.scratch(capacity * sizeof(Element)))) ? fine : bad_value;
         }
         T pass() { return value; }
+        template <class Params> using Count = decltype(std::get<N>(std::declval<Params>()).value);
+        // (What the host sees: a value that it passes by its address is one that the driver changes.)
+        static constexpr bool by_number(auto& params) { return !std::is_pointer_v<decltype(std::get<N>(params).pass())>; }
         void publish(Writer& w, auto& params, auto& host) {
-            const std::uint64_t told = std::get<N>(params).value, used = told < capacity ? told : capacity;
+            const std::uint64_t said = std::get<N>(params).value;
+            std::uint64_t used = said < capacity ? said : capacity;
+            if constexpr (names)
+                while (by_number(params) && used && !value[used - 1]) --used;
             if constexpr (names)
                 for (std::size_t i = 0; i < used; ++i)
                     value[i] = std::bit_cast<Element>(std::uint64_t{host.name(value[i], std::get<Whole>(params).id)});
             w.put(used);
             w.put_bytes(value, used * sizeof(Element));
         }
-        static void receive(Reader& r, const auto& args, auto&) {
+        template <class Args> static void receive(Reader& r, const Args& args, auto&) {
             std::uint64_t used = 0;
             const std::uint64_t capacity = wanted(args);
             if (!r.get(used) || used > capacity) return;
             const std::byte* from = r.skip(used * sizeof(Element));
-            for (std::size_t i = 0; from && i < capacity; ++i) {
+            for (std::size_t i = 0; from && i < (told<Args> ? capacity : used); ++i) {
                 Element e{};
                 if (i < used) std::memcpy(&e, from + i * sizeof e, sizeof e);
                 std::get<I>(args)[i] = e;

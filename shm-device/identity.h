@@ -42,21 +42,21 @@ template <class T> constexpr std::uint64_t size_if_known() {
 }
 static_assert(size_if_known<CUstream_st>() == 0, "identities must not depend on who knows what a handle points at");
 
-// `text` is the row as it is written: name, how, kinds.
+// `kinds` as the row spells them. (Its traits are the host's business, and who writes the exported function the guest's.)
 template <class Arguments> struct Identity;
 template <class... P> struct Identity<std::tuple<P...>> {
-    static constexpr std::uint64_t of(std::string_view text) {
+    static constexpr std::uint64_t of(std::string_view name, How how, std::string_view kinds) {
         Hash hash;
-        hash.text(text);
+        hash.text(name).text(how == How::call ? " call " : how == How::post ? " post " : " guest ").text(kinds);
         (hash.number(sizeof(P)).number(std::is_pointer_v<P> ? size_if_known<std::remove_pointer_t<P>>() : 0), ...);
         return hash.value();
     }
 };
 
 template <Op> inline constexpr std::uint64_t row_identity = 0;
-#define X(name, how, ...)                                               \
+#define X(name, way, traits, ...)                                       \
     template <> inline constexpr std::uint64_t row_identity<Op::name> = \
-        Identity<RowOf<Op::name>::Arguments>::of(#name " " #how " " #__VA_ARGS__);
+        Identity<RowOf<Op::name>::Arguments>::of(#name, how::way, #__VA_ARGS__);
 BARCUDA_ROWS(X)
 #undef X
 

@@ -333,14 +333,42 @@ struct buried {  // such a number, gone when the call has succeeded
     };
 };
 
-struct word {  // const void* to one 8-byte attribute value
+// How many bytes an attribute's value has.
+constexpr std::size_t attribute_bytes(CUmemPool_attribute attribute) {
+    switch (attribute) {
+        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return 4;
+        default: return 8;
+    }
+}
+constexpr std::size_t attribute_bytes(CUgraphMem_attribute) { return 8; }
+
+struct attribute_in {  // void* to the value of the attribute that the parameter before it names
     template <class T, std::size_t I> struct As : Plain {
         std::uint64_t value = 0;
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static std::size_t room(const auto&) { return 8; }
-        static void send(Writer& w, const auto& args, auto&) { w.put_bytes(std::get<I>(args), 8); }
+        static void send(Writer& w, const auto& args, auto&) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, std::get<I>(args), attribute_bytes(std::get<I - 1>(args)));
+            w.put(word);
+        }
         bool read(Reader& r, auto&) { return r.get(value); }
         T pass() { return &value; }
+    };
+};
+struct attribute {  // the same, filled by the driver
+    template <class T, std::size_t I> struct As : Plain {
+        std::uint64_t value = 0;
+        static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static std::size_t room_back(const auto&) { return 8; }
+        T pass() { return &value; }
+        void publish(Writer& w, auto&, auto&) { w.put(value); }
+        static void receive(Reader& r, const auto& args, auto&) {
+            std::uint64_t word = 0;
+            if (r.get(word)) std::memcpy(std::get<I>(args), &word, attribute_bytes(std::get<I - 1>(args)));
+        }
     };
 };
 

@@ -219,7 +219,7 @@ bool Client::grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept 
         Error e;
         if (granted >= bytes && !(e = region_.map_extent(offset, granted, &at)))
             return out = {static_cast<std::byte*>(at), granted}, true;
-        command<Op::give_back>(offset, granted);
+        command<Op::release>(offset, granted);
         if (e) return complain(e.text), false;
     }  // what came late is too small by now
 }
@@ -227,7 +227,7 @@ bool Client::grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept 
 void Client::release(heap::Extent extent) noexcept {
     const std::uint64_t offset = region_.offset_of(extent.address);
     region_.unmap_extent(offset, extent.bytes);
-    command<Op::give_back>(offset, extent.bytes);
+    command<Op::release>(offset, extent.bytes);
 }
 
 std::byte* Client::alias(heap::Extent part) noexcept {

@@ -38,7 +38,7 @@ template <Op op> class Call {
             const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters_).room(arguments_));
             const std::size_t reply =
                 R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters_).room_back(arguments_));
-            ticket_ = client.queue().submit(request, reply, is_work(op, R::how), wait, [&](std::span<std::byte> to) {
+            ticket_ = client.queue().submit(request, reply, has(op, trait::work), wait, [&](std::span<std::byte> to) {
                 Writer w(to);
                 w.put(RequestHead{number, current_context_id()});
                 (std::get<I>(parameters_).send(w, arguments_, client), ...);
@@ -66,7 +66,7 @@ template <Op op> class Call {
                 if (result == CUDA_SUCCESS) (std::get<I>(parameters_).receive(r, arguments_, client), ...);
             }
             client.queue().finish(ticket_);
-            if (result == CUDA_ERROR_ASSERT && op != Op::take_output) [[unlikely]]
+            if (result == CUDA_ERROR_ASSERT && !has(op, trait::reports)) [[unlikely]]
                 show_assert();
             if (result != CUDA_SUCCESS) (std::get<I>(parameters_).failed(client), ...);
             return result;

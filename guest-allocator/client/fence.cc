@@ -151,7 +151,7 @@ CUresult wait_for(CUstream stream) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     stream = real(stream);  // what is remembered of a stream is not every thread's own
-    if (capturing(stream)) return command<Op::settle>(stream);  // an error, and the driver's to name
+    if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
     // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
     const std::uint64_t work = client->queue().work();
     auto* seen = waited.at(reinterpret_cast<std::uint64_t>(stream));
@@ -159,7 +159,7 @@ CUresult wait_for(CUstream stream) noexcept {
     CUresult r = CUDA_ERROR_NOT_READY;
     if (OneWait fence; fence) r = fence(stream);
     else
-        while (r == CUDA_ERROR_NOT_READY) r = command<Op::settle>(stream), std::this_thread::yield();
+        while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuStreamSynchronize>(stream), std::this_thread::yield();
     if (r != CUDA_SUCCESS) return r;
     const CUresult error = show_and_tell(stream, work);
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
@@ -174,7 +174,7 @@ CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
     };
     CUresult r = CUDA_SUCCESS;
     if (may_print()) {
-        while ((r = command<Op::settle>(stream)) == CUDA_ERROR_NOT_READY && nothing_new()) std::this_thread::yield();
+        while ((r = command<Op::cuStreamSynchronize>(stream)) == CUDA_ERROR_NOT_READY && nothing_new()) std::this_thread::yield();
         if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
     }

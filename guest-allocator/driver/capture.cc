@@ -91,11 +91,6 @@ CU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuu
     return CUDA_SUCCESS;
 }
 
-CU cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes, const CUgraphEdgeData* edges, size_t count,
-                                        unsigned flags) {
-    return command<Op::cuStreamUpdateCaptureDependencies_v2>(stream, nodes, edges, count, flags);
-}
-
 // The worker never forbids a call because somebody captures, so that its own work is not hindered: what is left of the
 // mode is its value.
 CU cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {

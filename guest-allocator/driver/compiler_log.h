@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "shm-device/extensions.h"
+#include "shm-device/rows/module.h"
 
 namespace barcuda {
 

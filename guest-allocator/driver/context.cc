@@ -82,7 +82,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     Known* primary = find_primary(device);
     if (!primary) {
         CUcontext fresh = nullptr;
-        if (CUresult r = command<Op::retain_primary>(&fresh, device); r != CUDA_SUCCESS) return r;
+        if (CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device); r != CUDA_SUCCESS) return r;
         primary = find(fresh);
         if (!primary && !(primary = add(fresh, device, 0, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -107,7 +107,7 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     Known* primary = find_primary(device);
     if (!primary) return CUDA_SUCCESS;
     forget_streams(primary->context);
-    if (CUresult r = command<Op::reset_primary>(device); r != CUDA_SUCCESS) return r;
+    if (CUresult r = command<Op::cuDevicePrimaryCtxReset_v2>(device); r != CUDA_SUCCESS) return r;
     ended.fetch_add(1, std::memory_order_acq_rel);
     Mirrors::forget_addresses();
     primary->retained = 0;

@@ -95,13 +95,13 @@ CU cuEventCreate(CUevent* event, unsigned flags) {
 }
 
 CU cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
-    return handle ? command<Op::share_event>(handle, event) : CUDA_ERROR_INVALID_VALUE;
+    return handle ? command<Op::cuIpcGetEventHandle>(handle, event) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CU cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!event) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult r = command<Op::open_event>(event, handle);
+    const CUresult r = command<Op::cuIpcOpenEventHandle>(event, handle);
     return r == CUDA_SUCCESS ? begin(*event, true) : r;
 }
 
@@ -147,12 +147,8 @@ CU cuEventSynchronize(CUevent event) {
     if (CUresult r = wait_until(*f->word, asked); r != CUDA_SUCCESS) return r;
     if (may_print()) {  // as in show_and_tell()
         const auto still_it = [&] { return e->fence.load() == f && f->asked.load(std::memory_order_relaxed) == asked; };
-        while (command<Op::settle_event>(event) == CUDA_ERROR_NOT_READY && still_it()) std::this_thread::yield();
+        while (command<Op::cuEventSynchronize>(event) == CUDA_ERROR_NOT_READY && still_it()) std::this_thread::yield();
         show_output();
     }
     return client->take_error();
-}
-
-CU cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
-    return command<Op::cuEventElapsedTime_v2>(milliseconds, start, end);
 }

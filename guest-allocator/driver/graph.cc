@@ -154,5 +154,3 @@ CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 }
 
 // Work that uses them may still be under way: the driver puts it off by itself.
-CU cuGraphDestroy(CUgraph graph) { return command<Op::cuGraphDestroy>(graph); }
-CU cuGraphExecDestroy(CUgraphExec exec) { return command<Op::cuGraphExecDestroy>(exec); }

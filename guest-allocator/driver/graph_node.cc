@@ -199,12 +199,6 @@ CU cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p) {
           current_context()};
     return CUDA_SUCCESS;
 }
-CU cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
-    return command<Op::node_attribute>(node, id, value);
-}
-CU cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id, const CUkernelNodeAttrValue* value) {
-    return command<Op::set_node_attribute>(node, id, value);
-}
 
 // ---- copies ---------------------------------------------------------------------------------------------------------
 CU cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,

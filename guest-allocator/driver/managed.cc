@@ -259,7 +259,7 @@ CU cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, c
 }
 
 CU cuLibraryUnload(CUlibrary library) {
-    const CUresult r = command<Op::unload_library>(library);
+    const CUresult r = command<Op::cuLibraryUnload>(library);
     if (r == CUDA_SUCCESS) Mirrors::forget(library);
     return r;
 }

@@ -113,8 +113,6 @@ CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
     return allocate(reinterpret_cast<void**>(p), bytes, flags | managed_mark);
 }
 
-CU cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) { return command<Op::allocate>(p, bytes); }
-
 CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);
@@ -122,7 +120,7 @@ CU cuMemFree_v2(CUdeviceptr p) {
         return heap::find(host).flags & managed_mark ? give_back(host) : CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = let_go(), freed = command<Op::free_idle>(p);
+    const CUresult waited = let_go(), freed = command<Op::cuMemFree_v2>(p);
     return waited == CUDA_SUCCESS ? freed : waited;
 }
 
@@ -130,18 +128,18 @@ CU cuMemFree_v2(CUdeviceptr p) {
 
 CU cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return handle && is_device(p) ? command<Op::share_memory>(handle, p) : CUDA_ERROR_INVALID_VALUE;
+    return handle && is_device(p) ? command<Op::cuIpcGetMemHandle>(handle, p) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CU cuIpcOpenMemHandle_v2(CUdeviceptr* p, CUipcMemHandle handle, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return p ? command<Op::open_memory>(p, handle, flags) : CUDA_ERROR_INVALID_VALUE;
+    return p ? command<Op::cuIpcOpenMemHandle_v2>(p, handle, flags) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CU cuIpcCloseMemHandle(CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = let_go(), closed = command<Op::close_memory>(p);
+    const CUresult waited = let_go(), closed = command<Op::cuIpcCloseMemHandle>(p);
     return waited == CUDA_SUCCESS ? closed : waited;
 }
 

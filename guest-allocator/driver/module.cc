@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <vector>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/compiler_log.h"
@@ -206,8 +207,6 @@ const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
 
 using namespace barcuda;
 
-CU cuModuleUnload(CUmodule module) { return command<Op::unload_module>(module); }
-
 CU cuModuleLoadData(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoadFatBinary(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoad(CUmodule* module, const char* path) { return load_file<Op::load_module>(module, path); }
@@ -267,18 +266,11 @@ CU cuFuncGetName(const char** name, CUfunction function) {
 }
 CU cuKernelGetName(const char** name, CUkernel kernel) { return name_of<Op::kernel_name>(name, kernel); }
 
-// Into a list with room for so many: how many there are then. The rest of it stays as it was.
-template <Op ask, class Handle, class Whole> static CUresult list(Handle* handles, std::size_t& count, Whole whole) {
-    return count && !handles ? CUDA_ERROR_INVALID_VALUE : command<ask>(handles, &count, whole);
-}
-CU cuModuleEnumerateFunctions(CUfunction* functions, unsigned room, CUmodule module) {
-    std::size_t count = room;
-    return list<Op::enumerate_functions>(functions, count, module);
-}
 CU cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibrary library) {
-    std::size_t count = room;
-    const CUresult r = list<Op::enumerate_kernels>(kernels, count, library);
-    if (r == CUDA_SUCCESS) std::for_each(kernels, kernels + count, note_kernel);
+    if (room && !kernels) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<CUkernel> found(room);  // the rest of the program's own stays as it was
+    const CUresult r = command<Op::cuLibraryEnumerateKernels>(found.data(), room, library);
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < room && found[i]; ++i) note_kernel(kernels[i] = found[i]);
     return r;
 }
 CU cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {

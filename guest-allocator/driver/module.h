@@ -7,7 +7,8 @@
 #include <cstdint>
 
 #include "guest-allocator/client/mutex.h"
-#include "shm-device/extensions.h"
+#include "shm-device/rows/launch.h"
+#include "shm-device/rows/module.h"
 
 namespace barcuda {
 

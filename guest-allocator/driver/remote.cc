@@ -1,5 +1,5 @@
-// remote.cc: the driver functions that are commands and nothing else, derived from the table: no prototype is typed
-// here. An exported function cannot be defined from its type alone in C++, but it can be an ifunc: a name whose address
+// remote.cc: the driver functions that are commands and nothing else (call and post in their rows), derived from the
+// table: no prototype is typed here. An exported function cannot be defined from its type alone in C++, but it can be an ifunc: a name whose address
 // is found out when the library is loaded.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
@@ -15,10 +15,15 @@ template <Op op, class... P> struct Export<op, CUresult(P...)> {
 }  // namespace
 }  // namespace barcuda
 
-#define X(name, ...)                                                            \
+#define EXPORT_call(name)                                                       \
     CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                    \
         return &barcuda::Export<barcuda::Op::name, decltype(::name)>::function; \
     }                                                                           \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] decltype(name) name;
-BARCUDA_REMOTE(X)
+#define EXPORT_post(name) EXPORT_call(name)
+#define EXPORT_inner_call(name)  // these are written by hand
+#define EXPORT_inner_post(name)
+#define EXPORT_guest(name)
+#define X(name, how, ...) EXPORT_##how(name)
+BARCUDA_DRIVER_ROWS(X)
 #undef X

@@ -1,4 +1,4 @@
-// blas.cc: cuBLAS. The functions themselves are rows (shm-device/library_commands.h); what the guest knows of a handle
+// blas.cc: cuBLAS. The functions themselves are rows (shm-device/rows/cublas.h); what the guest knows of a handle
 // is its stream and where its scalars lie. Results that a program wants in host memory are written by the GPU to a
 // place in the region and waited for here, with a fence, as all waits are: the worker never waits for a GPU.
 #include <cstdio>
@@ -74,15 +74,14 @@ cublasHandle_t sent(cublasHandle_t handle) noexcept {
 }
 
 void explain_missing(Op op) noexcept {
-    static std::atomic_flag told[2];
-    const bool random = op >= Op::curandCreateGenerator;
-    if (told[random].test_and_set()) return;
-    std::fprintf(
-        stderr,
-        "barcuda: %s: barcuda-bridge found no %s for this device: install NVIDIA's %s on the host (a CUDA toolkit has "
-        "it)%s\n",
-        std::string(op_names[static_cast<std::size_t>(op)]).c_str(), random ? "libcurand.so.10" : "libcublas.so.13",
-        random ? "cuRAND" : "cuBLAS", random ? "; the software GPU uses it too" : "");
+    static std::atomic_flag told[std::size(math_libraries)];
+    const MathLibrary& library = *library_of(op);
+    if (told[&library - math_libraries].test_and_set()) return;
+    std::fprintf(stderr,
+                 "barcuda: %s: barcuda-bridge found no %s for this device: install NVIDIA's %s on the host (a CUDA toolkit "
+                 "has it)%s%s\n",
+                 std::string(op_names[static_cast<std::size_t>(op)]).c_str(), library.sonames[0], library.title,
+                 library.software ? "; the software GPU needs " : "", library.software ? library.software : "");
 }
 
 }  // namespace barcuda
@@ -176,15 +175,22 @@ extern "C" [[gnu::visibility("default")]] const char* cublasGetStatusString(cubl
         return &barcuda::Stub<barcuda::Op::op, __VA_ARGS__>::function; \
     }                                                                  \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] __VA_ARGS__ name;
-#define X(name, ...)                        \
+#define EXPORT_call(name)                   \
     using TypeOf_##name = decltype(::name); \
     EXPORT(name, name, TypeOf_##name)
-BARCUDA_BLAS_REMOTE(X)
+#define EXPORT_post(name) EXPORT_call(name)
+#define EXPORT_inner_call(name)  // these are written by hand
+#define EXPORT_inner_post(name)
+#define EXPORT_guest(name)
+#define X(name, how, ...) EXPORT_##how(name)
+BARCUDA_CUBLAS_ROWS(X)
 #undef X
-#define X(name, ...)                                                 \
+#undef EXPORT_call
+#define EXPORT_call(name)                                            \
     using TypeOf_##name##_64 = decltype(::name##_64);                \
     using TypeOf_##name = barcuda::Narrow<TypeOf_##name##_64>::type; \
     EXPORT(name, name, TypeOf_##name)                                \
     EXPORT(name##_64, name, TypeOf_##name##_64)
-BARCUDA_BLAS_WORK(X)
+#define X(name, how, ...) EXPORT_##how(name)
+BARCUDA_CUBLAS_WIDE_ROWS(X)
 #undef X

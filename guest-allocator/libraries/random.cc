@@ -68,10 +68,15 @@ RANDOM curandDestroyGenerator(curandGenerator_t generator) {
 }
 
 // ---- the rest: rows and nothing else (driver/remote.cc tells why these are ifuncs)
-#define X(name, ...)                                                          \
+#define EXPORT_call(name)                                                        \
     CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                  \
         return &barcuda::Stub<barcuda::Op::name, decltype(::name)>::function; \
     }                                                                         \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] decltype(name) name;
-BARCUDA_RANDOM_REMOTE(X)
+#define EXPORT_post(name) EXPORT_call(name)
+#define EXPORT_inner_call(name)  // these are written by hand
+#define EXPORT_inner_post(name)
+#define EXPORT_guest(name)
+#define X(name, how, ...) EXPORT_##how(name)
+BARCUDA_CURAND_ROWS(X)
 #undef X

@@ -16,6 +16,7 @@ class Calls {
     explicit Calls(barcuda_calls* page, const Bell& bell = {});
 
     // What the driver is given; `function` is the guest's number, as a pointer.
+    static void* as_data(std::uint64_t function) { return reinterpret_cast<void*>(function); }
     static void CUDA_CB run(void* function);
     static void CUDA_CB run_with_status(CUstream stream, CUresult status, void* function);
 

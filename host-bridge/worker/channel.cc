@@ -5,13 +5,16 @@
 #include <cuda.h>
 #include <fmt/format.h>
 
+#include "shm-device/wire.h"
+
 namespace barcuda {
 
 ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
     : channel_(channel),
       queue_(virtqueue::in_channel(channel.memory)),
       bell_(bell),
-      copy_(new std::byte[BARCUDA_COMMANDS_SIZE]),
+      // A driver takes what a kernel needs, however little the guest says there is: behind a launch is room for the most.
+      copy_(new std::byte[BARCUDA_COMMANDS_SIZE + wire::most_parameter_bytes]()),
       reply_(new std::byte[BARCUDA_COMMANDS_SIZE]) {
     queue_.disable_kick();  // awake
 }

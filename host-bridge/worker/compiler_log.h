@@ -1,10 +1,15 @@
 // compiler_log.h: buffers that the driver's compiler writes into while it loads or links: given to it as options, read
-// by the client afterwards (extensions.cc). A client that wants no log costs none.
+// by the client afterwards (module.cc, link.cc). A client that wants no log costs none.
 #pragma once
 #include <cuda.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string_view>
+
+#include "shm-device/rows/module.h"
 
 namespace barcuda {
 
@@ -15,6 +20,19 @@ class CompilerLog {
                   reinterpret_cast<void*>(std::size_t{verbose})} {}
     CompilerLog(const CompilerLog&) = delete;  // the driver keeps pointers into it
     CompilerLog& operator=(const CompilerLog&) = delete;
+
+    // Null: the client wants none.
+    static std::unique_ptr<CompilerLog> wanted(ext::Logs logs) {
+        return logs == ext::no_logs ? nullptr : std::make_unique<CompilerLog>(logs == ext::verbose_logs);
+    }
+    // Answers load_log and link_log.
+    static CUresult tell(const CompilerLog* log, unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
+        const std::string_view said = !log ? std::string_view("") : errors ? log->errors() : log->information();
+        *used = std::min(said.size(), room);
+        std::memset(text, 0, room);
+        std::memcpy(text, said.data(), *used);
+        return CUDA_SUCCESS;
+    }
 
     static constexpr unsigned count = 5;
     CUjit_option* options() { return options_; }

@@ -1,16 +1,18 @@
 // execute.h: one command, from its copied bytes to its reply. The bytes given here are the host's own: the guest cannot
 // touch them any more. read -> check -> call -> publish, parameter by parameter, as shm-device/kinds.h tells.
 #pragma once
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/body.h"
 
 namespace barcuda {
 
-// What the driver's table, host-bridge/worker/extensions.cc or a math library has for a row; and what is answered where there
-// is none.
+// What serves a row: the worker's own body, the driver's function or a math library's. Null: there is none.
 template <Op> struct Target;
-#define X(name, ...)                                                 \
-    template <> struct Target<Op::name> {                            \
-        static auto in(Session& host) { return host.driver().name; } \
+#define X(name, ...)                                                        \
+    template <> struct Target<Op::name> {                                   \
+        static auto in([[maybe_unused]] Session& host) {                    \
+            if constexpr (has(Op::name, trait::hosted)) return &body::name; \
+            else return host.driver().name;                                 \
+        }                                                                   \
     };
 BARCUDA_DRIVER_ROWS(X)
 #undef X
@@ -18,16 +20,17 @@ BARCUDA_DRIVER_ROWS(X)
     template <> struct Target<Op::name> {               \
         static auto in(Session&) { return &ext::name; } \
     };
-BARCUDA_EXTENSIONS(X)
+BARCUDA_OWN_ROWS(X)
 #undef X
 #define X(name, ...)                                                    \
     template <> struct Target<Op::name> {                               \
         static auto in(Session& host) { return host.libraries().name; } \
     };
 BARCUDA_LIBRARY_ROWS(X)
+BARCUDA_LIBRARY_WIDE_ROWS(X)
 #undef X
 inline CUresult missing(Op op, Session& host) {
-    return is_library(op) && !host.libraries().has(op) ? CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+    return library_of(op) && !host.libraries().has(op) ? CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
                                                        : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -39,7 +42,7 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
         Verdict verdict;
         if (!((verdict = std::get<I>(parameters).promise(host)).ok() && ...)) return verdict;
         if (!(verdict = host.enter(context)).ok()) return verdict;
-        if constexpr (is_work(op, RowOf<op>::how)) host.note_work();
+        if constexpr (has(op, trait::work)) host.note_work();
         if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
         const auto function = Target<op>::in(host);
         if (!function) return {missing(op, host)};
@@ -49,12 +52,18 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
     }
     (std::make_index_sequence<RowOf<op>::count>{});
 }
+// What the guest answers by itself never crosses.
+inline Verdict refuse(Session&, std::uint32_t, Reader&, Writer&) { return a_lie; }
+using Handler = Verdict (*)(Session&, std::uint32_t, Reader&, Writer&);
+template <Op op> constexpr Handler handler_of() {
+    if constexpr (RowOf<op>::how == How::guest) return &refuse;
+    else return &execute<op>;
+}
 
 // Finds the row and runs it in the session that is in scope.
 inline Verdict dispatch(Session& host, const RequestHead& head, Reader& request, Writer& reply) {
-    using Handler = Verdict (*)(Session&, std::uint32_t, Reader&, Writer&);
     static constexpr Handler handlers[] = {
-#define X(name, ...) &execute<Op::name>,
+#define X(name, ...) handler_of<Op::name>(),
         BARCUDA_ROWS(X)
 #undef X
     };

@@ -1,3 +1,4 @@
+// extents.cc: the parts of the region that a worker may touch, and the commands by which its client gets and releases them.
 #include "host-bridge/worker/extents.h"
 
 #include <fmt/format.h>
@@ -5,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+
+#include "host-bridge/worker/session.h"
 
 namespace barcuda {
 
@@ -68,3 +71,15 @@ std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
 }
 
 }  // namespace barcuda
+
+namespace barcuda::ext {
+
+CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted) {
+    if (CUresult r = session().granter().grant(bytes, *offset, *granted); r != CUDA_SUCCESS) return r;
+    if (std::string error = session().extents().map(*offset, *granted); !error.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
+    return session().register_extents();
+}
+
+CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().release_when_idle(offset, bytes); }
+
+}  // namespace barcuda::ext

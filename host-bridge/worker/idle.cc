@@ -112,7 +112,7 @@ CUresult Session::destroy_when_idle(CUmemoryPool pool) {
     return leave_when_idle({0, current_, 0, 0, nullptr, nullptr, pool});
 }
 
-CUresult Session::give_back_when_idle(std::uint64_t offset, std::uint64_t bytes) {
+CUresult Session::release_when_idle(std::uint64_t offset, std::uint64_t bytes) {
     if (!extents_.holds(offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (std::ranges::any_of(leaving_, [&](const Leaving& o) { return o.bytes && o.offset == offset; }))
         return CUDA_ERROR_INVALID_VALUE;  // twice
@@ -140,7 +140,7 @@ bool Session::tidy(bool wait) {
     const bool now = wait || idle();
     if (now) {
         for (const Leaving& l : leaving_)
-            if (CUresult r = leave(l); r != CUDA_SUCCESS) posted_failure(static_cast<std::uint32_t>(Op::free_idle), r);
+            if (CUresult r = leave(l); r != CUDA_SUCCESS) posted_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
         leaving_.clear();
     }
     switch_to(before);  // whoever asked goes on there

@@ -5,29 +5,12 @@
 #include <span>
 #include <utility>
 
+#include "host-bridge/worker/launch.h"
 #include "host-bridge/worker/session.h"
 #include "shm-device/trace.h"
 #include "shm-device/wire.h"
 
 namespace barcuda {
-namespace {
-
-// A run of parameters, as a driver takes it: it copies them before it returns.
-struct Packed {
-    std::size_t bytes;
-    void* extra[5];
-    Packed(const void* parameters, std::size_t size)
-        : bytes(size),
-          extra{CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(parameters), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                CU_LAUNCH_PARAM_END} {}
-    Packed(const Packed&) = delete;
-};
-CUDA_KERNEL_NODE_PARAMS node_of(CUfunction function, const ext::Shape& s, Packed& packed) {
-    return {function,   s.grid[0],      s.grid[1], s.grid[2],    s.block[0], s.block[1],
-            s.block[2], s.shared_bytes, nullptr,   packed.extra, nullptr,    nullptr};
-}
-
-}  // namespace
 
 Launches::Launches(Session& session) : session_(session) {
     // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
@@ -80,10 +63,15 @@ Launches::Chains* Launches::chains_for(const Run& run) {
 
 CUresult Launches::launch(const Launch& l, CUstream stream) {
     const trace::Slice slice("cuLaunchKernel");
-    Packed packed(l.parameters, l.bytes);
+    const Driver& driver = session_.driver();
     const ext::Shape& s = l.shape;
-    return session_.driver().cuLaunchKernel(l.function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1],
-                                            s.block[2], s.shared_bytes, stream, nullptr, packed.extra);
+    Packed packed(l.parameters, l.bytes);
+    if (!s.cooperative && !s.clustered())
+        return driver.cuLaunchKernel(l.function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+                                     s.shared_bytes, stream, nullptr, packed.extra);
+    const LaunchConfig config(s, stream);
+    return driver.cuLaunchKernelEx ? driver.cuLaunchKernelEx(&config.config, l.function, nullptr, packed.extra)
+                                   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void Launches::give_alone(const Launch& l, CUstream stream) {

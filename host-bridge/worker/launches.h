@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "shm-device/extensions.h"
+#include "shm-device/rows/launch.h"
 
 namespace barcuda {
 

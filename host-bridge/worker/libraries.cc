@@ -7,12 +7,12 @@ namespace barcuda {
 
 Libraries::Libraries(const std::string& driver) : folder_(driver, 0, driver.rfind('/') + 1) {}
 
-// The first of these that there is: where the system looks, or where the toolkit puts it.
-void* Libraries::find(std::initializer_list<const char*> names) const {
-    const std::string places[] = {folder_, "/usr/local/cuda/lib64/"};
+// The first of its names that there is: where the system looks, or where the toolkit puts it.
+void* Libraries::find(const MathLibrary& library) const {
+    const std::string places[] = {folder_, toolkit_libraries};
     for (const std::string& place : places)
-        for (const char* name : names) {
-            if (!folder_.empty() && place != folder_) continue;
+        for (const char* name : library.sonames) {
+            if (!name || (!folder_.empty() && place != folder_)) continue;
             void* handle = dlopen((place + name).c_str(), RTLD_LAZY | RTLD_LOCAL);
             if (handle && !dlsym(handle, "barcuda_guest_library")) return handle;
             spdlog::debug("{}", handle ? place + name + " is Barcuda's own" : std::string(dlerror()));
@@ -20,25 +20,21 @@ void* Libraries::find(std::initializer_list<const char*> names) const {
     return nullptr;
 }
 
-void Libraries::open(Op op) {
-    tried(op) = true;
-    if (is_random(op)) {
-        void* handle = find({"libcurand.so.10"});
-        if (!handle) return spdlog::warn("a client asks for cuRAND: there is no libcurand.so.10 for this device");
-#define X(name, ...) name = reinterpret_cast<decltype(name)>(dlsym(handle, #name));
-        BARCUDA_RANDOM(X)
+void Libraries::open(const MathLibrary& library) {
+    state(library).tried = true;
+    void* handle = find(library);
+    if (!handle)
+        return spdlog::warn("a client asks for {}: there is no {} for this device", library.title, library.sonames[0]);
+    state(library).there = true;
+    const auto load = [&](Op op, auto& function, const char* name) {
+        if (library_of(op) == &library) function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    };
+#define X(name, ...) load(Op::name, name, #name);
+    BARCUDA_LIBRARY_ROWS(X)
 #undef X
-    } else {
-        void* handle = find({"libcublas.so.13", "libcublas.so.12"});
-        if (!handle) return spdlog::warn("a client asks for cuBLAS: there is no libcublas.so.13 for this device");
-#define X(name, ...) name = reinterpret_cast<decltype(name)>(dlsym(handle, #name));
-        BARCUDA_BLAS(X)
-        X(cublasSetPointerMode_v2)
+#define X(name, ...) load(Op::name, name, #name "_64");
+    BARCUDA_LIBRARY_WIDE_ROWS(X)
 #undef X
-#define X(name, ...) name = reinterpret_cast<decltype(name)>(dlsym(handle, #name "_64"));
-        BARCUDA_BLAS_WORK(X)
-#undef X
-    }
 }
 
 }  // namespace barcuda

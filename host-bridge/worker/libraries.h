@@ -1,6 +1,6 @@
 // libraries.h: NVIDIA's math libraries on the host, opened when a client first asks for one: they are large, and most
 // clients never do. They work on the worker's current context, as any library of a CUDA program. One member for each
-// function of shm-device/library_commands.h; a host that has none of a library, or an old one, leaves them null.
+// function that has a row; a host that has none of a library, or an old one, leaves them null.
 #pragma once
 #include <string>
 
@@ -15,27 +15,27 @@ class Libraries {
     explicit Libraries(const std::string& driver);
 
 #define X(name, ...) decltype(&::name) name = nullptr;
-    BARCUDA_BLAS(X)
-    BARCUDA_RANDOM(X)
+    BARCUDA_LIBRARY_ROWS(X)
 #undef X
 #define X(name, ...) decltype(&::name##_64) name = nullptr;
-    BARCUDA_BLAS_WORK(X)
+    BARCUDA_LIBRARY_WIDE_ROWS(X)
 #undef X
-    decltype(&::cublasSetPointerMode_v2) cublasSetPointerMode_v2 = nullptr;
 
     void need(Op op) {  // this command comes: its library is opened, if it has not been tried
-        if (is_library(op) && !tried(op)) open(op);
+        if (const MathLibrary* library = library_of(op); library && !state(*library).tried) open(*library);
     }
-    bool has(Op op) const { return is_random(op) ? curandCreateGenerator != nullptr : cublasCreate_v2 != nullptr; }
+    bool has(Op op) const { return states_[library_of(op) - math_libraries].there; }
 
   private:
-    static bool is_random(Op op) { return op >= Op::curandCreateGenerator; }
-    bool& tried(Op op) { return tried_[is_random(op)]; }
-    void open(Op op);
-    void* find(std::initializer_list<const char*> names) const;
+    struct State {
+        bool tried = false, there = false;
+    };
+    State& state(const MathLibrary& library) { return states_[&library - math_libraries]; }
+    void open(const MathLibrary& library);
+    void* find(const MathLibrary& library) const;
 
     std::string folder_;  // with its slash; empty: where the system has its libraries
-    bool tried_[2] = {};
+    State states_[std::size(math_libraries)];
 };
 
 }  // namespace barcuda

@@ -61,11 +61,13 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
 void Session::begin_command(std::uint32_t op) {
     scratch_used_ = 0;
     promised_ = {};
-    if (op == static_cast<std::uint32_t>(Op::launch)) return;
-    if (op < static_cast<std::uint32_t>(Op::count)) libraries_.need(static_cast<Op>(op));
+    if (op >= static_cast<std::uint32_t>(Op::count)) return;
+    const unsigned traits = traits_of(static_cast<Op>(op));
+    if (traits & trait::held) return;
+    libraries_.need(static_cast<Op>(op));
     launches_.give();
-    if (configures(static_cast<Op>(op))) launches_.forget();
-    if (counts_memory(static_cast<Op>(op))) tidy();
+    if (traits & trait::configures) launches_.forget();
+    if (traits & trait::counts) tidy();
 }
 
 void Session::end_command(std::uint32_t op, CUresult result, bool answered) {

@@ -132,7 +132,7 @@ class Session {
     CUresult free_when_idle(CUdeviceptr address);
     CUresult unload_when_idle(CUmodule module, CUlibrary library);  // one of the two
     CUresult destroy_when_idle(CUmemoryPool pool);
-    CUresult give_back_when_idle(std::uint64_t offset, std::uint64_t bytes);
+    CUresult release_when_idle(std::uint64_t offset, std::uint64_t bytes);
     CUresult close_when_idle(CUdeviceptr opened);
     void note_opened(CUdeviceptr address) { ++opened_[address]; }
     void note_shared(CUdeviceptr address);  // once it is freed, it is nobody's to have again

@@ -95,7 +95,7 @@ void prepare(const Driver& driver, Extents& extents, const Preparation& prepared
     }
 }
 
-// Device printf lands in a file in memory instead of the bridge's output (extensions.cc: take_output).
+// Device printf lands in a file in memory instead of the bridge's output (output.cc).
 void catch_output() {
     const int memory = memfd_create("barcuda-output", 0);
     if (memory < 0) return;

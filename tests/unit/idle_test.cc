@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "host-bridge/worker/session.h"
-#include "shm-device/extensions.h"
+#include "host-bridge/worker/body.h"
+#include "shm-device/commands.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {
@@ -103,7 +103,7 @@ TEST_F(IdleTest, NorIsMemoryThatWasShownToOthers) {
     const SessionScope scope(session);
     const CUdeviceptr p = allocate(4096);
     CUipcMemHandle token;
-    ASSERT_EQ(ext::share_memory(&token, p + 256), CUDA_SUCCESS);
+    ASSERT_EQ(body::cuIpcGetMemHandle(&token, p + 256), CUDA_SUCCESS);
     session.free_when_idle(p);
     EXPECT_EQ(all.freed, std::vector{p});
 }
@@ -113,11 +113,11 @@ TEST_F(IdleTest, WhatGoesToOthersIsATokenAndNotTheDriversHandle) {
     CUipcMemHandle token, drivers{};
     const CUdeviceptr p = allocate(4096);
     std::memcpy(drivers.reserved, &p, sizeof p);
-    ASSERT_EQ(ext::share_memory(&token, p), CUDA_SUCCESS);
+    ASSERT_EQ(body::cuIpcGetMemHandle(&token, p), CUDA_SUCCESS);
     EXPECT_NE(std::memcmp(&token, &drivers, sizeof token), 0);
     CUdeviceptr opened = 0;
-    EXPECT_EQ(ext::open_memory(&opened, drivers, 0), CUDA_ERROR_INVALID_HANDLE);
-    EXPECT_EQ(ext::open_memory(&opened, token, 0), CUDA_SUCCESS);
+    EXPECT_EQ(body::cuIpcOpenMemHandle_v2(&opened, drivers, 0), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(body::cuIpcOpenMemHandle_v2(&opened, token, 0), CUDA_SUCCESS);
     EXPECT_EQ(opened, p);
 }
 
@@ -143,7 +143,7 @@ TEST_F(IdleTest, MuchMemoryGoesAtOnce) {
 }
 TEST_F(IdleTest, FreedMemoryKeepsNothingElseWaiting) {
     session.free_when_idle(allocate(4096));
-    EXPECT_EQ(session.give_back_when_idle(0, fake::Ground::granted), CUDA_SUCCESS);
+    EXPECT_EQ(session.release_when_idle(0, fake::Ground::granted), CUDA_SUCCESS);
     EXPECT_FALSE(session.untidy());
 }
 TEST_F(IdleTest, TidyingLeavesTheContextAsItWas) {
@@ -170,10 +170,10 @@ TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
     const SessionScope scope(session);
     busy();
     all.used = own;
-    EXPECT_EQ(ext::destroy_pool(own), CUDA_SUCCESS);
+    EXPECT_EQ(body::cuMemPoolDestroy(own), CUDA_SUCCESS);
     EXPECT_EQ(all.pools_destroyed, 0u);
     EXPECT_EQ(all.used, always);
-    EXPECT_EQ(ext::destroy_pool(always), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(body::cuMemPoolDestroy(always), CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace

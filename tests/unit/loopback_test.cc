@@ -37,12 +37,12 @@ TEST_F(Loopback, ADestroyedHandleIsUnknown) {
 }
 TEST_F(Loopback, AFunctionIsUnknownAfterTheResetOfItsDevice) {
     CUcontext first = nullptr, second = nullptr;
-    EXPECT_TRUE((call<Op::retain_primary>(&first, 0).ok()));
+    EXPECT_TRUE((call<Op::cuDevicePrimaryCtxRetain>(&first, 0).ok()));
     const auto gone = reinterpret_cast<CUfunction>(ground.session.name(reinterpret_cast<CUfunction>(world.give())));
-    EXPECT_TRUE((call<Op::retain_primary>(&second, 1).ok()));
+    EXPECT_TRUE((call<Op::cuDevicePrimaryCtxRetain>(&second, 1).ok()));
     const auto stays = reinterpret_cast<CUfunction>(ground.session.name(reinterpret_cast<CUfunction>(world.give())));
     EXPECT_TRUE((call<Op::cuFuncLoad>(gone).ok()));
-    EXPECT_TRUE((call<Op::reset_primary>(0).ok()));
+    EXPECT_TRUE((call<Op::cuDevicePrimaryCtxReset_v2>(0).ok()));
     EXPECT_EQ((call<Op::cuFuncLoad>(gone).result), CUDA_ERROR_INVALID_HANDLE);
     EXPECT_TRUE((call<Op::cuFuncLoad>(stays).ok()));
 }
@@ -82,8 +82,8 @@ TEST_F(Loopback, ACopyFromTheClientsExtentsReachesTheDriver) {
 TEST_F(Loopback, MemoryIsNotFreedTwice) {
     CUdeviceptr p = 0;
     EXPECT_EQ(ground.session.allocate(p = world.memory, 4096), CUDA_SUCCESS);
-    EXPECT_EQ((call<Op::free_idle>(p).result), CUDA_SUCCESS);
-    EXPECT_EQ((call<Op::free_idle>(p).result), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_SUCCESS);
+    EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_ERROR_INVALID_VALUE);
 }
 TEST_F(Loopback, ACopyFromOutsideTheExtentsIsALie) {
     for (std::uint64_t offset : {ground.granted, ground.granted - 1, ~std::uint64_t{0} - 100}) {
@@ -269,7 +269,9 @@ TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts a
     };
     for (int i = 0; i < 20000; ++i) {
         const auto op = static_cast<Op>(random() % std::size(requests));
-        if (op == Op::reset_primary || op == Op::take_output) continue;  // the process's own: its context, its output
+        if (op == Op::cuDevicePrimaryCtxReset_v2 || op == Op::take_output) continue;  // the process's own: its context, its output
+        arguments->handle = random() % 4 ? 0x40 + random() % 8 : wire::given + random() % 8;
+        if (op == Op::cuDevicePrimaryCtxReset_v2 || op == Op::take_output) continue;  // the process's own: its context, its output
         arguments->handle = random() % 4 ? 0x40 + random() % 8 : wire::given + random() % 8;
         auto bytes = requests[static_cast<unsigned>(op)](guest, *arguments);
         for (unsigned change = random() % 3; change && !bytes.empty(); --change)

@@ -139,7 +139,7 @@ TEST_F(Waiters, OfAContextThatIsGoneAreWoken) {
 TEST_F(Waiters, AreNotWokenByAnAttemptThatIsMadeAgain) {
     CUdeviceptr p = world.memory;
     ground.session.allocate(p, 4096);
-    EXPECT_EQ((call<Op::free_idle>(p).result), CUDA_SUCCESS);  // kept, so that it can be given back now
+    EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_SUCCESS);  // kept, so that it can be given back now
     gpu->full = 1;
     EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
     EXPECT_EQ(seen, std::vector<Seen>{});

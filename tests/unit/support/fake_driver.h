@@ -97,7 +97,6 @@ inline Driver driver() {
     Function<&Driver::function, decltype(Driver::function)>::name = #function; \
     d.function = &Function<&Driver::function, decltype(Driver::function)>::call;
     BARCUDA_DRIVER_ROWS(X)
-    BARCUDA_DRIVER_EXTRAS(X)
 #undef X
     d.library = "/nowhere/";
     d.cuPointerGetAttributes = pointer_attributes;
@@ -116,7 +115,7 @@ inline void fill(Libraries& l) {
     Function<&Libraries::function, decltype(Libraries::function)>::name = #function; \
     l.function = &Function<&Libraries::function, decltype(Libraries::function)>::call;
     BARCUDA_LIBRARY_ROWS(X)
-    X(cublasSetPointerMode_v2)
+    BARCUDA_LIBRARY_WIDE_ROWS(X)
 #undef X
 }
 

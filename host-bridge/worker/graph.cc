@@ -1,0 +1,105 @@
+// graph.cc: nodes of graphs whose form cannot travel: kernels with their parameters packed, functions of the program by their
+// numbers. (The guest's half: guest-allocator/driver/graph.cc and graph_node.cc.)
+#include <cstring>
+
+#include "host-bridge/worker/attributes.h"
+#include "host-bridge/worker/body.h"
+#include "host-bridge/worker/launch.h"
+
+namespace barcuda::ext {
+namespace {
+
+const Driver& driver() { return session().driver(); }
+
+}  // namespace
+
+CUresult add_kernel_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                         CUfunction function, Shape shape, const void* parameters, std::size_t bytes) {
+    Packed packed(parameters, bytes);
+    const CUDA_KERNEL_NODE_PARAMS p = node_of(function, shape, packed);
+    if (CUresult r = driver().cuGraphAddKernelNode_v2(node, graph, after, count, &p); r != CUDA_SUCCESS) return r;
+    if (!shape.cooperative) return CUDA_SUCCESS;
+    CUlaunchAttributeValue cooperative{};
+    cooperative.cooperative = 1;
+    return driver().cuGraphKernelNodeSetAttribute(*node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
+}
+CUresult set_kernel_node(CUgraphNode node, CUfunction function, Shape shape, const void* parameters,
+                         std::size_t bytes) {
+    Packed packed(parameters, bytes);
+    const CUDA_KERNEL_NODE_PARAMS p = node_of(function, shape, packed);
+    return driver().cuGraphKernelNodeSetParams_v2(node, &p);
+}
+CUresult exec_set_kernel_node(CUgraphExec exec, CUgraphNode node, CUfunction function, Shape shape,
+                              const void* parameters, std::size_t bytes) {
+    Packed packed(parameters, bytes);
+    const CUDA_KERNEL_NODE_PARAMS p = node_of(function, shape, packed);
+    return driver().cuGraphExecKernelNodeSetParams_v2(exec, node, &p);
+}
+
+CUresult kernel_node(CUgraphNode node, CUfunction* function, Shape* shape, void* packed, std::size_t room) {
+    CUDA_KERNEL_NODE_PARAMS p{};
+    if (CUresult r = driver().cuGraphKernelNodeGetParams_v2(node, &p); r != CUDA_SUCCESS) return r;
+    *function = p.func;
+    if (!p.func)
+        if (CUresult r = driver().cuKernelGetFunction(function, p.kern); r != CUDA_SUCCESS) return r;
+    *shape = {.grid = {p.gridDimX, p.gridDimY, p.gridDimZ},
+              .block = {p.blockDimX, p.blockDimY, p.blockDimZ},
+              .shared_bytes = p.sharedMemBytes};
+    const void* buffer = nullptr;
+    for (void** e = p.extra; e && *e != CU_LAUNCH_PARAM_END; e += 2)
+        if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = e[1];
+    for (std::size_t i = 0;; ++i) {
+        std::size_t offset = 0, size = 0;
+        if (driver().cuFuncGetParamInfo(*function, i, &offset, &size) != CUDA_SUCCESS) return CUDA_SUCCESS;
+        const void* from = p.kernelParams ? p.kernelParams[i]
+                           : buffer       ? static_cast<const char*>(buffer) + offset
+                                          : nullptr;
+        if (!from || offset + size > room) return CUDA_ERROR_NOT_SUPPORTED;
+        std::memcpy(static_cast<char*>(packed) + offset, from, size);
+    }
+}
+
+CUresult add_host_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                       std::uint64_t function) {
+    const CUDA_HOST_NODE_PARAMS p{&Calls::run, Calls::as_data(function)};
+    return driver().cuGraphAddHostNode(node, graph, after, count, &p);
+}
+CUresult set_host_node(CUgraphNode node, std::uint64_t function) {
+    const CUDA_HOST_NODE_PARAMS p{&Calls::run, Calls::as_data(function)};
+    return driver().cuGraphHostNodeSetParams(node, &p);
+}
+CUresult exec_set_host_node(CUgraphExec exec, CUgraphNode node, std::uint64_t function) {
+    const CUDA_HOST_NODE_PARAMS p{&Calls::run, Calls::as_data(function)};
+    return driver().cuGraphExecHostNodeSetParams(exec, node, &p);
+}
+CUresult host_node(CUgraphNode node, std::uint64_t* function) {
+    CUDA_HOST_NODE_PARAMS p{};
+    const CUresult r = driver().cuGraphHostNodeGetParams(node, &p);
+    if (r == CUDA_SUCCESS) *function = reinterpret_cast<std::uint64_t>(p.userData);
+    return r;
+}
+
+CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict) {
+    *verdict = driver().cuGraphExecUpdate_v2(exec, graph, why);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace barcuda::ext
+
+namespace barcuda::body {
+namespace {
+
+const Driver& driver() { return session().driver(); }
+
+}  // namespace
+
+BODY(cuGraphKernelNodeGetAttribute)(CUgraphNode node, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
+    if (CUresult r = admitted(id, nullptr); r != CUDA_SUCCESS) return r;
+    return driver().cuGraphKernelNodeGetAttribute(node, id, value);
+}
+BODY(cuGraphKernelNodeSetAttribute)(CUgraphNode node, CUlaunchAttributeID id, const CUlaunchAttributeValue* value) {
+    if (CUresult r = admitted(id, value); r != CUDA_SUCCESS) return r;
+    return driver().cuGraphKernelNodeSetAttribute(node, id, value);
+}
+
+}  // namespace barcuda::body

@@ -1,0 +1,54 @@
+// memory.cc: device memory. What waits for the GPU natively is put off until it is idle (idle.cc). (The guest's half:
+// guest-allocator/driver/memory.cc.)
+#include "host-bridge/worker/body.h"
+
+namespace barcuda::ext {
+namespace {
+
+const Driver& driver() { return session().driver(); }
+
+}  // namespace
+
+CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address) {
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: break;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    void* values[] = {value};
+    *value = 0;
+    return driver().cuPointerGetAttributes(1, &attribute, values, address);
+}
+
+}  // namespace barcuda::ext
+
+namespace barcuda::body {
+namespace {
+
+const Driver& driver() { return session().driver(); }
+
+}  // namespace
+
+BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().allocate(*address, bytes); }
+BODY(cuMemFree_v2)(CUdeviceptr address) { return session().free_when_idle(address); }
+
+BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
+    CUdevice device = 0;
+    CUmemoryPool always = nullptr, used = nullptr;
+    if (driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+        driver().cuDeviceGetDefaultMemPool(&always, device) == CUDA_SUCCESS &&
+        driver().cuDeviceGetMemPool(&used, device) == CUDA_SUCCESS) {
+        if (pool == always) return CUDA_ERROR_INVALID_VALUE;
+        if (pool == used) driver().cuDeviceSetMemPool(device, always);  // as when the driver destroys it
+    }
+    return session().destroy_when_idle(pool);
+}
+
+}  // namespace barcuda::body

@@ -1,0 +1,30 @@
+// curand.h: rows of cuRAND, which the worker calls on the host. (What a row says: shm-device/commands.h.)
+#pragma once
+#include <curand.h>
+
+#include "shm-device/library_kinds.h"
+
+// clang-format off
+//    cuRAND's function                         how         traits, one kind per parameter
+#define BARCUDA_CURAND_ROWS(X)                                                               \
+    X(curandCreateGenerator,                    inner_call, work, make, in)                  \
+    X(curandCreateGeneratorHost,                inner_call, work, make, in)                  \
+    X(curandDestroyGenerator,                   inner_call, work, drop)                      \
+    X(curandSetStream,                          call,       work, use, use)                  \
+    X(curandSetPseudoRandomGeneratorSeed,       call,       work, use, in)                   \
+    X(curandSetGeneratorOffset,                 call,       work, use, in)                   \
+    X(curandSetGeneratorOrdering,               call,       work, use, in)                   \
+    X(curandSetQuasiRandomGeneratorDimensions,  call,       work, use, in)                   \
+    X(curandGenerateSeeds,                      call,       work, use)                       \
+    X(curandGetVersion,                         call,       work, out)                       \
+    X(curandGetProperty,                        call,       work, in, out)                   \
+    X(curandGenerate,                           call,       work, use, drawn<2>, in)         \
+    X(curandGenerateLongLong,                   call,       work, use, drawn<2>, in)         \
+    X(curandGenerateUniform,                    call,       work, use, drawn<2>, in)         \
+    X(curandGenerateUniformDouble,              call,       work, use, drawn<2>, in)         \
+    X(curandGenerateNormal,                     call,       work, use, drawn<2>, in, in, in) \
+    X(curandGenerateNormalDouble,               call,       work, use, drawn<2>, in, in, in) \
+    X(curandGenerateLogNormal,                  call,       work, use, drawn<2>, in, in, in) \
+    X(curandGenerateLogNormalDouble,            call,       work, use, drawn<2>, in, in, in) \
+    X(curandGeneratePoisson,                    call,       work, use, drawn<2>, in, in)
+// clang-format on

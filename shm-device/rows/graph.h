@@ -1,0 +1,110 @@
+// graph.h: rows of graphs. (What a row says: shm-device/commands.h.)
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shm-device/rows/launch.h"
+
+namespace barcuda::ext {
+
+// Kernel nodes: their parameters travel packed, as a launch's do.
+CUresult add_kernel_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                         CUfunction function, Shape shape, const void* parameters, std::size_t bytes);
+CUresult set_kernel_node(CUgraphNode node, CUfunction function, Shape shape, const void* parameters, std::size_t bytes);
+CUresult exec_set_kernel_node(CUgraphExec exec, CUgraphNode node, CUfunction function, Shape shape,
+                              const void* parameters, std::size_t bytes);
+CUresult kernel_node(CUgraphNode node, CUfunction* function, Shape* shape, void* parameters, std::size_t room);
+
+// The graph waits until the client has run the function that it calls `function`.
+CUresult add_host_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                       std::uint64_t function);
+CUresult set_host_node(CUgraphNode node, std::uint64_t function);
+CUresult exec_set_host_node(CUgraphExec exec, CUgraphNode node, std::uint64_t function);
+CUresult host_node(CUgraphNode node, std::uint64_t* function);
+
+// cuGraphExecUpdate: the driver's own verdict is a value, because it comes with reasons.
+CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict);
+
+}  // namespace barcuda::ext
+
+// clang-format off
+//    CUDA's function                                      how         traits, one kind per parameter
+#define BARCUDA_GRAPH_ROWS(X)                                                                                         \
+    X(cuDeviceGraphMemTrim,                                 call,       plain, in)                                    \
+    X(cuGraphCreate,                                        call,       plain, make, in)                              \
+    X(cuGraphInstantiateWithFlags,                          call,       plain, make, use, in)                         \
+    X(cuGraphExecGetFlags,                                  call,       plain, use, out)                              \
+    X(cuGraphClone,                                         call,       plain, make, use)                             \
+    X(cuGraphNodeFindInClone,                               call,       plain, part<2>, use, use)                     \
+    X(cuGraphNodeGetType,                                   call,       plain, use, out)                              \
+    X(cuGraphNodeSetEnabled,                                call,       plain, use, use, in)                          \
+    X(cuGraphNodeGetEnabled,                                call,       plain, use, use, out)                         \
+    X(cuGraphChildGraphNodeGetGraph,                        call,       plain, use, part<0>)                          \
+    X(cuGraphExecChildGraphNodeSetParams,                   call,       plain, use, use, use)                         \
+    X(cuGraphEventRecordNodeGetEvent,                       call,       plain, use, give)                             \
+    X(cuGraphEventWaitNodeGetEvent,                         call,       plain, use, give)                             \
+    X(cuGraphEventWaitNodeSetEvent,                         call,       plain, use, use)                              \
+    X(cuGraphExecEventWaitNodeSetEvent,                     call,       plain, use, use, use)                         \
+    X(cuGraphMemsetNodeGetParams,                           call,       plain, use, out)                              \
+    X(cuGraphMemsetNodeSetParams,                           call,       plain, use, desc)                             \
+    X(cuGraphMemAllocNodeGetParams,                         call,       plain, use, told)                             \
+    X(cuGraphMemFreeNodeGetParams,                          call,       plain, use, out)                              \
+    X(cuGraphKernelNodeCopyAttributes,                      call,       plain, use, use)                              \
+    X(cuGraphUpload,                                        post,       work, use, use)                               \
+    X(cuGraphGetNodes,                                      inner_call, plain, use, all<2>, inout)                    \
+    X(cuGraphGetRootNodes,                                  inner_call, plain, use, all<2>, inout)                    \
+    X(cuGraphGetEdges_v2,                                   inner_call, plain, use, all<4>, all<4>, all<4>, inout)    \
+    X(cuGraphNodeGetDependencies_v2,                        inner_call, plain, use, all<3>, all<3>, inout)            \
+    X(cuGraphNodeGetDependentNodes_v2,                      inner_call, plain, use, all<3>, all<3>, inout)            \
+    X(cuGraphAddDependencies_v2,                            inner_call, plain, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphRemoveDependencies_v2,                         inner_call, plain, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphDestroyNode,                                   inner_call, plain, drop)                                  \
+    X(cuGraphAddEmptyNode,                                  inner_call, plain, part<1>, use, nodes<3>, in)            \
+    X(cuGraphAddChildGraphNode,                             inner_call, plain, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphAddEventRecordNode,                            inner_call, plain, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphAddEventWaitNode,                              inner_call, plain, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphEventRecordNodeSetEvent,                       inner_call, plain, use, use)                              \
+    X(cuGraphExecEventRecordNodeSetEvent,                   inner_call, plain, use, use, use)                         \
+    X(cuGraphAddMemAllocNode,                               inner_call, plain, part<1>, use, nodes<3>, in, answered)  \
+    X(cuGraphAddMemFreeNode,                                inner_call, plain, part<1>, use, nodes<3>, in, in)        \
+    X(cuGraphAddMemcpyNode,                                 inner_call, plain, part<1>, use, nodes<3>, in, desc, use) \
+    X(cuGraphMemcpyNodeGetParams,                           inner_call, plain, use, told)                             \
+    X(cuGraphMemcpyNodeSetParams,                           inner_call, plain, use, desc)                             \
+    X(cuGraphExecMemcpyNodeSetParams,                       inner_call, plain, use, use, desc, use)                   \
+    X(cuGraphAddMemsetNode,                                 inner_call, plain, part<1>, use, nodes<3>, in, desc, use) \
+    X(cuGraphExecMemsetNodeSetParams,                       inner_call, plain, use, use, desc, use)                   \
+    X(cuGraphExecDestroy,                                   call,       plain, drop)                                  \
+    X(cuGraphDestroy,                                       call,       plain, drop)                                  \
+    X(cuGraphLaunch,                                        inner_post, work, use, use)                               \
+    X(cuGraphKernelNodeGetAttribute,                        call,       hosted, use, in, out)                         \
+    X(cuGraphKernelNodeSetAttribute,                        call,       hosted, use, in, desc)                        \
+    X(cuDeviceGetGraphMemAttribute,                         call,       plain, in, in, attribute)                     \
+    X(cuDeviceSetGraphMemAttribute,                         call,       plain, in, in, attribute_in)                  \
+    X(cuGraphAddHostNode,                                   guest,      plain)                                        \
+    X(cuGraphAddKernelNode_v2,                              guest,      plain)                                        \
+    X(cuGraphAddNode_v2,                                    guest,      plain)                                        \
+    X(cuGraphExecHostNodeSetParams,                         guest,      plain)                                        \
+    X(cuGraphExecKernelNodeSetParams_v2,                    guest,      plain)                                        \
+    X(cuGraphExecNodeSetParams,                             guest,      plain)                                        \
+    X(cuGraphExecUpdate_v2,                                 guest,      plain)                                        \
+    X(cuGraphHostNodeGetParams,                             guest,      plain)                                        \
+    X(cuGraphHostNodeSetParams,                             guest,      plain)                                        \
+    X(cuGraphInstantiateWithParams,                         guest,      plain)                                        \
+    X(cuGraphKernelNodeGetParams_v2,                        guest,      plain)                                        \
+    X(cuGraphKernelNodeSetParams_v2,                        guest,      plain)                                        \
+    X(cuGraphNodeSetParams,                                 guest,      plain)
+
+//    ours
+#define BARCUDA_GRAPH_OWN_ROWS(X)                                                                                      \
+    X(add_kernel_node,                                      call,       plain, part<1>, use, nodes<3>, in, use, in, blob<7>, in) \
+    X(set_kernel_node,                                      call,       plain, use, use, in, blob<4>, in)              \
+    X(exec_set_kernel_node,                                 call,       plain, use, use, use, in, blob<5>, in)         \
+    X(kernel_node,                                          call,       plain, use, give, out, fill<4>, in)            \
+    X(add_host_node,                                        call,       plain, part<1>, use, nodes<3>, in, in)         \
+    X(set_host_node,                                        call,       plain, use, in)                                \
+    X(exec_set_host_node,                                   call,       plain, use, use, in)                           \
+    X(host_node,                                            call,       plain, use, out)                               \
+    X(exec_update,                                          call,       plain, use, use, told, out)
+// clang-format on

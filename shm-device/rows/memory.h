@@ -1,0 +1,70 @@
+// memory.h: rows of memory of the device and of the host: allocations, pools, virtual memory, sharing between processes. (What a row says: shm-device/commands.h.)
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace barcuda::ext {
+
+// cuPointerGetAttribute of device memory, for attributes of at most eight bytes that hold no handle.
+CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address);
+
+}  // namespace barcuda::ext
+
+// clang-format off
+//    CUDA's function                                      how         traits, one kind per parameter
+#define BARCUDA_MEMORY_ROWS(X)                                                                        \
+    X(cuMemGetInfo_v2,                                      call,       counts, out, out)             \
+    X(cuMemAllocPitch_v2,                                   call,       plain, out, out, in, in, in)  \
+    X(cuMemGetAddressRange_v2,                              call,       counts, maybe, maybe, in)     \
+    X(cuMemAllocAsync,                                      call,       plain, out, in, use)          \
+    X(cuMemAllocFromPoolAsync,                              call,       plain, out, in, use, use)     \
+    X(cuMemFreeAsync,                                       post,       work, freed, use)             \
+    X(cuDeviceGetDefaultMemPool,                            call,       plain, give, in)              \
+    X(cuDeviceGetMemPool,                                   call,       plain, give, in)              \
+    X(cuDeviceSetMemPool,                                   call,       plain, in, use)               \
+    X(cuMemPoolCreate,                                      call,       plain, make, desc)            \
+    X(cuMemPoolTrimTo,                                      call,       plain, use, in)               \
+    X(cuMemPoolGetAccess,                                   call,       plain, out, use, desc)        \
+    X(cuMemGetDefaultMemPool,                               call,       plain, give, desc, in)        \
+    X(cuMemGetMemPool,                                      call,       plain, give, desc, in)        \
+    X(cuMemSetMemPool,                                      call,       plain, desc, in, use)         \
+    X(cuMemPoolSetAccess,                                   call,       plain, use, access<2>, in)    \
+    X(cuMemAddressReserve,                                  call,       plain, out, in, in, in, in)   \
+    X(cuMemAddressFree,                                     call,       plain, freed, in)             \
+    X(cuMemMap,                                             call,       plain, in, in, in, use, in)   \
+    X(cuMemUnmap,                                           call,       plain, freed, in)             \
+    X(cuMemSetAccess,                                       call,       plain, in, in, access<3>, in) \
+    X(cuMemCreate,                                          call,       plain, make, in, desc, in)    \
+    X(cuMemRelease,                                         call,       plain, drop)                  \
+    X(cuMemGetAllocationGranularity,                        call,       plain, out, desc, in)         \
+    X(cuIpcGetMemHandle,                                    inner_call, hosted, out, device_word<1>)  \
+    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted, out, in, in)          \
+    X(cuIpcCloseMemHandle,                                  inner_call, hosted, freed)                \
+    X(cuIpcGetEventHandle,                                  inner_call, hosted, out, use)             \
+    X(cuIpcOpenEventHandle,                                 inner_call, hosted, make, in)             \
+    X(cuMemAlloc_v2,                                        call,       hosted, out, in)              \
+    X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
+    X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
+    X(cuMemPoolGetAttribute,                                call,       plain, use, in, attribute)    \
+    X(cuMemPoolSetAttribute,                                call,       plain, use, in, attribute_in) \
+    X(cuMemAdvise_v2,                                       guest,      plain)                        \
+    X(cuMemAllocHost_v2,                                    guest,      plain)                        \
+    X(cuMemAllocManaged,                                    guest,      plain)                        \
+    X(cuMemFreeHost,                                        guest,      plain)                        \
+    X(cuMemHostAlloc,                                       guest,      plain)                        \
+    X(cuMemHostGetDevicePointer_v2,                         guest,      plain)                        \
+    X(cuMemHostGetFlags,                                    guest,      plain)                        \
+    X(cuMemHostRegister_v2,                                 guest,      plain)                        \
+    X(cuMemHostUnregister,                                  guest,      plain)                        \
+    X(cuMemPrefetchAsync_v2,                                guest,      plain)                        \
+    X(cuMemRangeGetAttribute,                               guest,      plain)                        \
+    X(cuMemRangeGetAttributes,                              guest,      plain)                        \
+    X(cuPointerGetAttribute,                                guest,      plain)                        \
+    X(cuPointerGetAttributes,                               guest,      plain)
+
+//    ours
+#define BARCUDA_MEMORY_OWN_ROWS(X)                                                           \
+    X(pointer_attribute,                                    call,       counts, out, in, in)
+// clang-format on
