@@ -18,11 +18,14 @@ Bell::Bell(const Channel& channel, int doorbell) : channel_(channel), doorbell_(
 std::uint32_t Bell::kicks() const { return observe(word(BARCUDA_KICKS_OFFSET)); }
 
 bool Bell::sleep(std::uint32_t seen, std::uint64_t nanoseconds) const {
-    const std::uint32_t bell = observe(channel_.client().bell);
-    const bool kicked = (bell == BARCUDA_BELL_FUTEX && fences_) || (bell == BARCUDA_BELL_DOORBELL && doorbell_ >= 0);
-    if (kicked && !deaf_) return futex_wait(word(BARCUDA_KICKS_OFFSET), seen, nanoseconds, Among::processes);
+    if (kicked() && !deaf_) return futex_wait(word(BARCUDA_KICKS_OFFSET), seen, nanoseconds, Among::processes);
     Os::nap(std::min(nanoseconds, unkicked_nap));
     return true;
+}
+
+bool Bell::kicked() const {
+    const std::uint32_t bell = observe(channel_.client().bell);
+    return (bell == BARCUDA_BELL_FUTEX && fences_) || (bell == BARCUDA_BELL_DOORBELL && doorbell_ >= 0);
 }
 
 void Bell::wake() const {
@@ -35,6 +38,9 @@ void Bell::wake() const {
     if (::write(doorbell_, &once, sizeof once) < 0) return;  // full: an interrupt is on its way
 }
 
-void Bell::relay() const { futex_wake(word(BARCUDA_KICKS_OFFSET), Among::processes); }
+void Bell::relay() const {
+    futex_wake(word(BARCUDA_KICKS_OFFSET), Among::processes);
+    futex_wake(word(BARCUDA_SUPPLY_OFFSET), Among::processes);
+}
 
 }  // namespace barcuda

@@ -24,6 +24,8 @@ class Bell {
     // ---- the client's
     // Wakes all of the client's threads that sleep, if any does. From any thread.
     void wake() const;
+    // Whether the client can wake this process out of a sleep on a word of the channel.
+    bool kicked() const;
     // For the bridge: the guest rang; the worker may be meant.
     void relay() const;
 

@@ -135,6 +135,7 @@ struct barcuda_device {            /* all H, constant */
 #define BARCUDA_DEVICE_EVENT_OFFSET 0x8040ull
 #define BARCUDA_WAKES_OFFSET 0x8044ull /* u32, H: grows with each wake-up; the client's threads sleep on it */
 #define BARCUDA_CALLS_OFFSET 0x8080ull
+#define BARCUDA_SUPPLY_OFFSET 0x8100ull
 #define BARCUDA_COMMANDS_OFFSET 0x9000ull
 #define BARCUDA_COMMANDS_SIZE (BARCUDA_CHANNEL_SIZE - BARCUDA_COMMANDS_OFFSET)
 
@@ -185,6 +186,21 @@ struct barcuda_calls {
 	barcuda_u64 reserved2[7];
 };
 
+/* At BARCUDA_SUPPLY_OFFSET: extents for the client's heap, on a road of their own. A driver makes the worker wait for the GPU now
+ * and then, and the GPU may wait for the thread that asks here, in a malloc. One request at a time.
+ */
+struct barcuda_supply {
+	barcuda_u64 asked;         /* C: grows with each request, stored after `bytes`; its low half is what the worker sleeps on */
+	barcuda_u64 bytes;         /* C: wanted, a multiple of `granule` */
+	barcuda_u64 reserved0[6];
+	barcuda_u64 answered;      /* H: == asked once the next three hold */
+	barcuda_u64 offset;        /* H: of the extent */
+	barcuda_u64 granted;       /* H: its bytes, at least those wanted; zero-filled */
+	barcuda_s32 error;         /* H: CUresult; 0: granted */
+	barcuda_u32 reserved1;
+	barcuda_u64 reserved2[4];
+};
+
 #ifdef __cplusplus
 #define BARCUDA_ASSERT(x) static_assert(x, #x)
 #else
@@ -206,7 +222,9 @@ BARCUDA_ASSERT(BARCUDA_ROWS_OFFSET + BARCUDA_MAX_ROWS * 8 <= BARCUDA_CHANNELS_OF
 BARCUDA_ASSERT(BARCUDA_CHANNELS_OFFSET + BARCUDA_MAX_CHANNELS * BARCUDA_CHANNEL_SIZE <= BARCUDA_MAX_SIZE);
 BARCUDA_ASSERT(sizeof(struct barcuda_status) <= BARCUDA_PAGE && sizeof(struct barcuda_client) <= BARCUDA_PAGE);
 BARCUDA_ASSERT(sizeof(struct barcuda_calls) == 128 && offsetof(struct barcuda_calls, done) == 64);
-BARCUDA_ASSERT(BARCUDA_CALLS_OFFSET + sizeof(struct barcuda_calls) <= BARCUDA_COMMANDS_OFFSET);
+BARCUDA_ASSERT(BARCUDA_CALLS_OFFSET + sizeof(struct barcuda_calls) <= BARCUDA_SUPPLY_OFFSET);
+BARCUDA_ASSERT(sizeof(struct barcuda_supply) == 128 && offsetof(struct barcuda_supply, answered) == 64);
+BARCUDA_ASSERT(BARCUDA_SUPPLY_OFFSET + sizeof(struct barcuda_supply) <= BARCUDA_COMMANDS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_FENCES_OFFSET + BARCUDA_FENCES * 8 <= BARCUDA_RING_OFFSET);
 BARCUDA_ASSERT(BARCUDA_RING_OFFSET + BARCUDA_QUEUE_SIZE * 16 <= BARCUDA_DRIVER_EVENT_OFFSET);
 BARCUDA_ASSERT(BARCUDA_DRIVER_EVENT_OFFSET / 64 == BARCUDA_KICKS_OFFSET / 64 && BARCUDA_DEVICE_EVENT_OFFSET / 64 == BARCUDA_WAKES_OFFSET / 64);

@@ -125,6 +125,11 @@ void flush() noexcept {
     write_held();
 }
 
+void forked() noexcept {
+    pthread_mutex_init(&lock, nullptr);
+    count = 0;
+}
+
 void take(std::string_view name, std::int64_t start) noexcept {
     thread_local const pid_t thread = static_cast<pid_t>(syscall(SYS_gettid));
     const std::int64_t end = clock();

@@ -14,6 +14,8 @@ extern bool on;
 
 void start(const char* file) noexcept;  // what BARCUDA_TRACE does before main()
 void flush() noexcept;                  // writes what is held back; it also happens by itself, and at exit
+// In a forked child, where another thread of the parent may have held the lock: what is held back is the parent's to write.
+void forked() noexcept;
 
 std::int64_t clock() noexcept;  // nanoseconds
 void take(std::string_view name, std::int64_t start) noexcept;

@@ -34,6 +34,11 @@ void Bell::kick() noexcept {
     else if (kind_ == BARCUDA_BELL_DOORBELL) region_->ring();
 }
 
+void Bell::kick_supply() noexcept {
+    if (kind_ == BARCUDA_BELL_FUTEX) futex_wake(word(BARCUDA_SUPPLY_OFFSET), Among::processes);
+    else if (kind_ == BARCUDA_BELL_DOORBELL) region_->ring();
+}
+
 std::uint32_t Bell::seen() const noexcept {
     return kind_ == BARCUDA_BELL_DOORBELL ? heard_.load(std::memory_order_acquire)
                                           : observe(word(BARCUDA_WAKES_OFFSET));

@@ -1,6 +1,5 @@
 #include "guest-allocator/client/client.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,7 +9,6 @@
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/device_window.h"
-#include "guest-allocator/client/fence.h"
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/patience.h"
 #include "shm-device/status.h"
@@ -23,15 +21,9 @@ namespace {
 Mutex connecting;
 bool tried = false;
 Error reason;
-std::atomic<bool> opening{false};  // or it has been opened
 
 // Ids that live: a bit each. Handles that the host gave are not among them.
 std::atomic<std::uint64_t> live[wire::most_ids / 64];
-
-// Half a connection is the parent's as well.
-void in_forked_child() {
-    if (opening.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
-}
 
 }  // namespace
 
@@ -49,10 +41,8 @@ Client* Client::get() noexcept {
     alignas(
         Client) static char room[sizeof(Client)];  // never destroyed: the program's own destructors may still need it
     Client* c = new (room) Client;
-    pthread_atfork(nullptr, nullptr, in_forked_child);
-    opening.store(true, std::memory_order_relaxed);
-    reason = c->connect();
-    if (reason) return opening.store(false, std::memory_order_relaxed), nullptr;
+    heap::announce(*c);  // half a connection is the parent's as well
+    if ((reason = c->connect())) return heap::unannounce(), nullptr;
     ready_.store(c, std::memory_order_release);
     return c;
 }
@@ -186,42 +176,31 @@ heap::Extent Client::window() const noexcept {
     return {static_cast<std::byte*>(region_.at(start)), header().size - start};
 }
 
-struct Client::Due {
-    std::uint64_t offset = 0, granted = 0;
-    Call<Op::grant> call;
-    std::byte answer[64];
-    bool left = false;
-    explicit Due(std::size_t bytes) : call(bytes, &offset, &granted) {}
-};
-
-// The worker may be in a call of the driver's that waits for the GPU (to load code, to make a stream), and the GPU for
-// the thread that asks here. So who need not have the memory gives up after a while; the answer is a later call's.
-bool Client::grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept {
-    for (;;) {
-        // One that is due has been waited for. A GPU takes 0.1 to 0.5 s to map a gibibyte.
-        Due* due = due_;
-        const std::uint64_t limit = patient ? Queue::for_ever : due ? 0 : 1'000'000'000 + bytes * 2;
-        if (!due) {
-            due = new (std::nothrow) Due(bytes);
-            if (!due) return false;
-            if (due->call.send(*this, patient) != CUDA_SUCCESS) return delete due, false;
-            due_ = due;
-        }
-        const CUresult answered = due->call.await(*this, limit);
-        if (answered == CUDA_ERROR_NOT_READY && !std::exchange(due->left, true)) due->call.leave(*this, due->answer);
-        // Even when the session has ended, a worker may write the answer there.
-        if (answered != CUDA_SUCCESS && due->left) return false;
-        const CUresult result = due->call.receive(*this, answered);
-        const std::uint64_t offset = due->offset, granted = due->granted;
-        delete due_.exchange(nullptr);
-        if (result != CUDA_SUCCESS) return false;
-        void* at = nullptr;
-        Error e;
-        if (granted >= bytes && !(e = region_.map_extent(offset, granted, &at)))
-            return out = {static_cast<std::byte*>(at), granted}, true;
+// Calls never overlap (heap/extents.h). What answers is the host, whatever its GPU does: host-bridge/worker/supply.h.
+bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
+    if (ended() != CUDA_SUCCESS) return false;
+    barcuda_supply& page = channel_.supply();
+    const std::uint64_t request = observe(page.asked) + 1;
+    page.bytes = bytes;
+    publish(page.asked, request);  // WORD
+    bell_.kick_supply();
+    for (Patience patience; observe(page.answered) != request; patience.wait(*this))
+        if (ended() != CUDA_SUCCESS) return false;
+    const std::uint64_t offset = page.offset, granted = page.granted;
+    if (page.error != CUDA_SUCCESS) return false;
+    void* at = nullptr;
+    if (Error e = region_.map_extent(offset, granted, &at)) {
         command<Op::release>(offset, granted);
-        if (e) return complain(e.text), false;
-    }  // what came late is too small by now
+        return complain(e.text), false;
+    }
+    return out = {static_cast<std::byte*>(at), granted}, true;
+}
+
+// CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's is waited for
+// (mutex.h). The heap calls it, for fork() and _Fork() alike.
+void Client::forked() noexcept {
+    barcuda::forked.store(true, std::memory_order_relaxed);
+    trace::forked();
 }
 
 void Client::release(heap::Extent extent) noexcept {

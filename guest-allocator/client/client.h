@@ -6,11 +6,11 @@
 #include <atomic>
 
 #include "guest-allocator/client/bell.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/observer.h"
+#include "guest-allocator/client/queue.h"
 #include "guest-allocator/heap/extents.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/client/mutex.h"
-#include "guest-allocator/client/queue.h"
 #include "shm-device/region.h"
 #include "shm-device/wire.h"
 
@@ -42,11 +42,11 @@ class Client final : public heap::ExtentSource {
     // ---- the kinds' guest (shm-device/kinds.h)
     // Memory as the device finds it: a program's own addresses may be those of registered memory outside the region.
     std::uint64_t offset_of(const void* p) const {
-        Mirrors::touch(reinterpret_cast<std::uint64_t>(p));
+        note_address(reinterpret_cast<std::uint64_t>(p));
         return region_.offset_of(region_.contains(p) ? p : heap::reach(p, 1));
     }
     std::uint64_t on_device(std::uint64_t address, std::size_t bytes) const {
-        Mirrors::touch(address);
+        note_address(address);
         const void* p = region_.contains(reinterpret_cast<void*>(address))
                             ? nullptr
                             : heap::reach(reinterpret_cast<void*>(address), bytes);
@@ -58,16 +58,15 @@ class Client final : public heap::ExtentSource {
 
     // ---- heap::ExtentSource
     heap::Extent window() const noexcept override;
-    bool grant(std::size_t bytes, heap::Extent& out, bool patient) noexcept override;
-    bool busy() const noexcept override { return due_; }
+    bool grant(std::size_t bytes, heap::Extent& out) noexcept override;
     void release(heap::Extent extent) noexcept override;
     std::byte* alias(heap::Extent part) noexcept override;
     bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
+    void forked() noexcept override;  // the one handler for all layers above the heap
     int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
 
   private:
     friend class Patience;
-    struct Due;
     Client() = default;
     Error connect() noexcept;
     void complain(const char* text) noexcept;  // once
@@ -77,8 +76,6 @@ class Client final : public heap::ExtentSource {
     Channel channel_;
     Bell bell_;
     Queue* queue_ = nullptr;
-    // A grant that was asked for and has not been answered yet; written under the heap's lock for growth.
-    std::atomic<Due*> due_{nullptr};
     std::atomic<std::uint64_t> failures_seen_{0};
     std::atomic_flag complained_;
     Mutex ids_mutex_;

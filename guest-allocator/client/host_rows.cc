@@ -10,7 +10,8 @@ namespace barcuda::host_rows {
 namespace {
 
 // Without these there is no context, no memory, no wait, and no way to show what kernels print.
-constexpr Op needed[] = {Op::cuDevicePrimaryCtxRetain, Op::grant, Op::release, Op::write_fence, Op::cuStreamSynchronize, Op::take_output};
+constexpr Op needed[] = {Op::cuDevicePrimaryCtxRetain, Op::release, Op::write_fence, Op::cuStreamSynchronize,
+                         Op::take_output};
 
 const char* name_of(Op op) { return op_names[static_cast<std::size_t>(op)].data(); }  // literals: they end in a NUL
 

@@ -1,7 +1,5 @@
 #include "guest-allocator/client/queue.h"
 
-#include <cstring>
-
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/patience.h"
 #include "shm-device/trace.h"
@@ -29,28 +27,14 @@ void Queue::retract() noexcept {
     if (--sleepers_ == 0) queue_.disable_wake();
 }
 
-void Queue::leave(Ticket& ticket, std::span<std::byte> store) noexcept {
-    std::lock_guard lock(mutex_);
-    left_ = ticket;
-    store_ = store.data();
-    ticket.reply = store.first(ticket.reply.size());
-    ticket.left = true;
-    reap();  // it may have come this moment, and others wait for its room
-}
-
 void Queue::reap() noexcept {
     const std::uint64_t completed = queue_.reap();
-    if (left_.sequence && left_.sequence <= completed) {
-        std::memcpy(store_, left_.reply.data(), left_.reply.size());
-        finish(left_);
-        left_ = {};
-    }
     completed_.store(completed, std::memory_order_release);
     while (freed_ < queue_.completed() && !held_[(freed_ + 1) % BARCUDA_QUEUE_SIZE].load(std::memory_order_acquire))
         tail_ = ends_[++freed_ % BARCUDA_QUEUE_SIZE];
 }
 
-char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept {
+char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept {
     if (bytes > BARCUDA_COMMANDS_SIZE / 2) return failed_ = CUDA_ERROR_INVALID_VALUE, nullptr;
     for (;;) {
         std::uint64_t start = head_;
@@ -66,7 +50,6 @@ char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned 
         reap();
         if (freed_ != before) continue;
         if ((failed_ = client_.ended()) != CUDA_SUCCESS) return nullptr;
-        if (!wait) return failed_ = CUDA_ERROR_NOT_READY, nullptr;
         lock.unlock();
         wait_for_room(before);
         lock.lock();
@@ -95,15 +78,13 @@ Queue::Ticket Queue::post(char* at, std::size_t request_bytes, std::size_t reply
     return {sequence, {reinterpret_cast<std::byte*>(at) + request_bytes, reply_bytes}, CUDA_SUCCESS};
 }
 
-CUresult Queue::await(const Ticket& ticket, std::uint64_t limit) noexcept {
-    const std::uint64_t start = limit == for_ever ? 0 : Os::now();
+CUresult Queue::await(const Ticket& ticket) noexcept {
     for (Patience patience; completed_.load(std::memory_order_acquire) < ticket.sequence;) {
         if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
             reap();
             if (completed_.load(std::memory_order_relaxed) >= ticket.sequence) break;
         }
         if (CUresult r = client_.ended(); r != CUDA_SUCCESS) return r;
-        if (limit != for_ever && Os::now() - start >= limit) return CUDA_ERROR_NOT_READY;
         patience.wait(client_);
     }
     return CUDA_SUCCESS;

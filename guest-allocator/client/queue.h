@@ -27,15 +27,14 @@ class Queue {
         std::uint64_t sequence = 0;  // 0: nothing was submitted
         std::span<const std::byte> reply;
         CUresult error = CUDA_SUCCESS;
-        bool left = false;
     };
     // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
-    // `work`: the GPU will have something to do. `wait`: for room; else CUDA_ERROR_NOT_READY where there is none.
+    // `work`: the GPU will have something to do.
     template <class Write>
-    Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, bool wait, Write write) noexcept {
+    Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, Write write) noexcept {
         request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
         std::unique_lock lock(mutex_);
-        char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1, wait);
+        char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};
         if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
@@ -48,21 +47,16 @@ class Queue {
     }
     // Commands so far that were work.
     std::uint64_t work() const noexcept { return work_.load(std::memory_order_acquire); }
-    // CUDA_ERROR_NOT_READY: not within so many nanoseconds; the ticket is still good.
-    static constexpr std::uint64_t for_ever = ~std::uint64_t{0};
-    CUresult await(const Ticket& ticket, std::uint64_t limit = for_ever) noexcept;
-    // For who comes back for the answer some time, or never: it goes to `store` and holds up nobody. One ticket at a
-    // time.
-    void leave(Ticket& ticket, std::span<std::byte> store) noexcept;
+    CUresult await(const Ticket& ticket) noexcept;
     // A thread will sleep (bell.h), or sleeps no more: the worker must know as long as one does.
     void announce() noexcept;
     void retract() noexcept;
     void finish(const Ticket& ticket) noexcept {
-        if (!ticket.left) held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
+        held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
     }
 
   private:
-    char* reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors, bool wait) noexcept;
+    char* reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept;
     void wait_for_room(std::uint64_t freed) noexcept;  // until more chains than these have been freed, or the end
     Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
     void reap() noexcept;  // under the lock
@@ -82,8 +76,6 @@ class Queue {
     std::uint64_t ends_[BARCUDA_QUEUE_SIZE] = {};    // by sequence: the position behind a chain
     std::atomic<bool> held_[BARCUDA_QUEUE_SIZE] = {};
     CUresult failed_ = CUDA_SUCCESS;
-    Ticket left_;  // under the lock; sequence 0: none, or its answer has been stored
-    std::byte* store_ = nullptr;
 };
 
 }  // namespace barcuda

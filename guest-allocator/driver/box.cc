@@ -12,7 +12,7 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 
@@ -194,7 +194,7 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     if (from_host || to_host) heap::statistics.zero_copy.add(c.WidthInBytes * c.Height * c.Depth);
     if (to_host) {
         const Bounds b(to, c);
-        Mirrors::touch(reinterpret_cast<std::uint64_t>(b.first));
+        note_address(reinterpret_cast<std::uint64_t>(b.first));
         heap::keep(b.first, b.bytes);
     }
     if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;

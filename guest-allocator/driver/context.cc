@@ -1,6 +1,6 @@
 // context.cc: contexts. The stack of each thread is kept here; a command carries the id of the context at its top, and
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
-#include "guest-allocator/client/context.h"
+#include "guest-allocator/driver/context.h"
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"

@@ -9,7 +9,7 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/client/id_table.h"
 #include "shm-device/sync.h"
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "guest-allocator/client/context.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/client/log.h"

@@ -3,7 +3,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 
 namespace barcuda {
 namespace {

@@ -12,7 +12,7 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/client/mutex.h"
 
@@ -161,7 +161,7 @@ void look(const Shared& m, CUstream stream) {
 
 }  // namespace
 
-std::atomic<bool> Mirrors::any{false};
+std::atomic<bool> somebody_watches{false};
 
 CUresult Mirrors::find(CUlibrary library, const char* name, void** mirror, std::size_t* bytes) noexcept {
     for (const Shared& m : all())
@@ -180,7 +180,7 @@ CUresult Mirrors::find(CUlibrary library, const char* name, void** mirror, std::
             return *mirror = other->here, *bytes = other->bytes, CUDA_SUCCESS;
     *mirror = m->here, *bytes = m->bytes;
     mirrors().push_back(m);
-    any.store(true, std::memory_order_release);
+    somebody_watches.store(true, std::memory_order_release);
     return CUDA_SUCCESS;
 }
 
@@ -188,7 +188,7 @@ void Mirrors::forget(CUlibrary library) noexcept {
     if (!there_are() || forked_after_connection()) return;
     std::lock_guard lock(mutex);
     std::erase_if(mirrors(), [&](const Shared& m) { return m->library == library; });
-    any.store(!mirrors().empty(), std::memory_order_release);
+    somebody_watches.store(!mirrors().empty(), std::memory_order_release);
 }
 
 void Mirrors::forget_addresses() noexcept {
@@ -197,7 +197,7 @@ void Mirrors::forget_addresses() noexcept {
     for (const Shared& m : mirrors()) m->there = 0;
 }
 
-void Mirrors::mark(std::uint64_t address) noexcept {
+void command_names(std::uint64_t address) noexcept {
     std::lock_guard lock(mutex);
     for (const Shared& m : mirrors())
         if (address - reinterpret_cast<std::uint64_t>(m->here) < m->bytes) m->touched = true;

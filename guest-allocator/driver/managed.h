@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "guest-allocator/client/observer.h"
+
 namespace barcuda {
 
 constexpr unsigned managed_mark = 0x80000000;  // in heap flags: managed memory, not cuMemHostAlloc's
@@ -29,15 +31,9 @@ class Mirrors {
     Mirrors(const Mirrors&) = delete;
     Mirrors& operator=(const Mirrors&) = delete;
 
-    static bool there_are() noexcept { return any.load(std::memory_order_acquire); }
+    static bool there_are() noexcept { return somebody_watches.load(std::memory_order_acquire); }
     // In a launch's parameters: pointers to mirrors become those to the variables.
     static void translate(std::byte* parameters, std::size_t bytes) noexcept;
-    // Work that is being posted names this memory, and may write it later than now.
-    static void touch(std::uint64_t address) noexcept {
-        if (there_are()) [[unlikely]]
-            mark(address);
-    }
-
     // A stream has been waited for: the CPU may look at what its kernels wrote.
     static void waited(CUstream stream) noexcept {
         if (there_are()) [[unlikely]]
@@ -53,8 +49,6 @@ class Mirrors {
     static void settle(CUstream stream) noexcept;
     static void push(CUstream stream) noexcept;
     static void pull(CUstream stream) noexcept;
-    static void mark(std::uint64_t address) noexcept;
-    [[gnu::visibility("hidden")]] static std::atomic<bool> any;
     const CUstream stream_;
 };
 

@@ -7,7 +7,7 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered/registered.h"
 

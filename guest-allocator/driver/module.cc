@@ -16,7 +16,7 @@
 #include "guest-allocator/driver/compiler_log.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/image.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/client/id_table.h"
 

@@ -7,7 +7,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/client/mutex.h"
 
 namespace barcuda {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/observer.h"
 
 namespace barcuda {
 
@@ -23,9 +24,6 @@ struct NoStreamIsMine {
     NoStreamIsMine() { no_stream_is_mine = true; }
     ~NoStreamIsMine() { no_stream_is_mine = before; }
 };
-
-// The stream that a handle means: each thread's default stream becomes a real one of its own.
-CUstream real(CUstream stream) noexcept;
 
 // cuStreamGetId of a real stream; of none: of the current context's legacy stream.
 CUresult stream_id(CUstream stream, unsigned long long* id) noexcept;

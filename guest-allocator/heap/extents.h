@@ -25,12 +25,9 @@ class ExtentSource {
     virtual Extent window() const noexcept = 0;
 
     // An extent of at least `bytes` (a multiple of granule): filled with zeros, mapped shared at its identity address,
-    // readable and writable, registered with the device if there is one. False: the region has none; or it has not said
-    // yet, and the caller does not want to wait for ever (`patient`): then whatever comes late is a later call's.
-    virtual bool grant(std::size_t bytes, Extent& out, bool patient) noexcept = 0;
-
-    // No moment for a release, which might have to wait.
-    virtual bool busy() const noexcept { return false; }
+    // readable and writable, known to the device, if there is one, before it is used. False: the region has none. Waits for
+    // no GPU: a GPU may wait for the thread that asks.
+    virtual bool grant(std::size_t bytes, Extent& out) noexcept = 0;
 
     // Gives back an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;
@@ -64,5 +61,6 @@ ExtentSource* connect() noexcept;
 // From here on forked children are told by source.forked(). connect()'s result is announced by the heap; a source that
 // may exist without it (it is still connecting, or connected before the heap has asked) announces itself.
 void announce(ExtentSource& source) noexcept;
+void unannounce() noexcept;  // there is no source after all
 
 }  // namespace barcuda::heap

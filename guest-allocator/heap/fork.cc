@@ -242,6 +242,7 @@ void child() noexcept {
 }  // namespace
 
 void announce(ExtentSource& source) noexcept { announced.store(&source); }
+void unannounce() noexcept { announced.store(nullptr); }
 
 void watch_forks() noexcept { pthread_atfork(prepare, parent, child); }
 

@@ -41,7 +41,6 @@ std::size_t held() noexcept { return statistics.granted_bytes.get(); }
 // With `growth` held: extents that are empty go back. True if any did.
 bool shrink(std::uint32_t seconds) noexcept {
     bool any = false;
-    if (connection.source->busy()) return false;
     for (Pages* pages : {&pageable, &pinned})
         for (Extent extent; (extent = pages->retire(seconds)).address; any = true) {
             Inside inside;
@@ -53,11 +52,9 @@ bool shrink(std::uint32_t seconds) noexcept {
     return any;
 }
 
-// Who asks for pinned memory waits as in CUDA's own calls. A malloc must not: what keeps the host busy may be waiting
-// for this very thread.
-bool ask(Use use, std::size_t bytes, Extent& out) noexcept {
+bool ask(std::size_t bytes, Extent& out) noexcept {
     Inside inside;
-    return connection.source->grant(bytes, out, use == Use::pinned);
+    return connection.source->grant(bytes, out);
 }
 
 Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden = false) noexcept {
@@ -66,9 +63,7 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
         if (const Pages::Block block = pages.take_rested(bytes, flags, hidden); block.p) return block;
     if (window.bytes.load(std::memory_order_acquire))
         if (const Pages::Block block = pages.take(bytes, alignment, flags, hidden); block.p) return block;
-    // Slower by far, and with a time limit: the source waits for a host, and whoever waits here may hold a lock of the
-    // program that somebody inside the source needs. Ordinary memory is always the better answer than a standstill.
-    if (!growth.lock_for(2000)) return {};
+    growth.lock();  // slower by far: the source asks its host
     Pages::Block block;
     if (!attach()) limit.store(SIZE_MAX, std::memory_order_relaxed);  // no region: no malloc need ask again
     else if (!(block = pages.take(bytes, alignment, flags, hidden)).p) {
@@ -130,7 +125,7 @@ Extent grow(Use use, std::size_t bytes) noexcept {
     wish = wish < least_growth ? least_growth : wish > most_growth ? most_growth : wish;
     Extent extent;
     const bool granted =
-        (wish > need && ask(use, wish, extent)) || ask(use, need, extent) || (shrink(0) && ask(use, need, extent));
+        (wish > need && ask(wish, extent)) || ask(need, extent) || (shrink(0) && ask(need, extent));
     if (!granted) {
         full_at.store(now(), std::memory_order_relaxed);
         full_for.store(bytes, std::memory_order_relaxed);
@@ -161,8 +156,7 @@ void note_fallback(std::size_t bytes) noexcept {
     if (!connection.source) return;  // no region, no fallback: this memory was never meant for it
     statistics.fallback_bytes.add(bytes);
     if (!statistics.fallbacks.value.fetch_add(1, std::memory_order_relaxed))
-        say(connection.source->busy() ? "the host waits for its GPU and grants nothing meanwhile: "
-                                      : "the region is full: ",
+        say("the region is full: ",
             "malloc falls back to ordinary memory, whose copies are staged (BARCUDA_STATS=1 counts them)");
 }
 
@@ -279,7 +273,7 @@ std::byte* reach(const void* p, std::size_t bytes) noexcept {
 
 void trim(bool all) noexcept {
     if (!window.bytes.load(std::memory_order_acquire)) return;
-    if (!growth.lock_for(0)) return;  // somebody grows: not the moment
+    if (!growth.try_lock()) return;  // somebody grows: not the moment
     if (connection.source) shrink(all ? 0 : idle_seconds);
     growth.unlock();
 }

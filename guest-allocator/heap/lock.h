@@ -17,8 +17,7 @@ class Lock {
     void lock() noexcept {
         if (!self.forking) pthread_mutex_lock(&mutex_);
     }
-    // False after `ms`: whoever holds it waits for something that this thread may hold.
-    bool lock_for(unsigned ms) noexcept;
+    bool try_lock() noexcept { return self.forking || !pthread_mutex_trylock(&mutex_); }
     void unlock() noexcept {
         if (!self.forking) pthread_mutex_unlock(&mutex_);
     }

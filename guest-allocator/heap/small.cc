@@ -95,7 +95,8 @@ void* from(mi_heap_t* heap, std::size_t bytes, std::size_t alignment, bool zero)
 
 // One more arena, unless another thread was quicker. Each a quarter of all before it: 64 are enough for any region.
 bool add_arena(std::size_t known) noexcept {
-    if (now() - full_at.load(std::memory_order_relaxed) < 1 || !growth.lock_for(2000)) return false;
+    if (now() - full_at.load(std::memory_order_relaxed) < 1) return false;
+    growth.lock();
     const std::size_t n = arena_count.load(std::memory_order_relaxed);
     bool grown = n > known;
     if (!attach()) limit.store(SIZE_MAX, std::memory_order_relaxed);  // no region: no malloc need ask again

@@ -6,8 +6,6 @@
 // nothing is cached for it.
 #include "guest-allocator/runtime/context.h"
 
-#include <pthread.h>
-
 #include <cstdlib>
 
 namespace barcuda::runtime {
@@ -22,11 +20,6 @@ constinit std::atomic<bool> over{false};
 constinit std::atomic<int> devices{0};
 constinit std::atomic<CUcontext> primaries[kMaxDevices] = {};
 
-// A thread that forks while another one holds the lock would leave the child without it for ever.
-void survive_fork() {
-    pthread_atfork([] { state_lock.lock(); }, [] { state_lock.unlock(); }, [] { state_lock.unlock(); });
-}
-
 CUresult first_init() {
     std::lock_guard hold(state_lock);
     if (initialized.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
@@ -35,7 +28,6 @@ CUresult first_init() {
     if (CUresult result = cuDeviceGetCount(&count)) return result;
     if (count == 0) return CUDA_ERROR_NO_DEVICE;
     devices.store(count < kMaxDevices ? count : kMaxDevices, std::memory_order_relaxed);
-    survive_fork();
     // Programs register their fat binaries' atexit handlers before their first CUDA call, so this one runs before
     // those.
     std::atexit([] { over.store(true, std::memory_order_relaxed); });
@@ -45,7 +37,7 @@ CUresult first_init() {
 
 }  // namespace
 
-constinit std::mutex state_lock;
+constinit Mutex state_lock;
 
 CUresult init() { return initialized.load(std::memory_order_acquire) ? CUDA_SUCCESS : first_init(); }
 

@@ -1,14 +1,13 @@
 // context.h: devices and their primary contexts, for the files that manage them (most need only ready() of runtime.h).
 #pragma once
-#include <mutex>
-
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/runtime/runtime.h"
 
 namespace barcuda::runtime {
 
 // Guards what is built once: the driver's initialization, primary contexts, the loading of fat binaries. No hot path
-// takes it, and it survives a fork.
-extern std::mutex state_lock;
+// takes it.
+extern Mutex state_lock;
 
 CUresult bind(int device);             // cudaSetDevice: the device's primary context becomes current
 CUresult current_device(int* device);  // without making a context

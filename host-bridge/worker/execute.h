@@ -82,10 +82,8 @@ inline Verdict perform(Session& host, const RequestHead& head, std::span<const s
         return dispatch(host, head, request, reply);
     };
     Verdict verdict = once();
-    // What has been put off may be what is missing. (But a grant may be for a malloc, which waits for no GPU.)
-    if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && head.op != static_cast<std::uint32_t>(Op::grant) &&
-        host.tidy(true))
-        verdict = once();
+    // What has been put off may be what is missing.
+    if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && host.tidy(true)) verdict = once();
     if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for what it asked for
     if (!verdict.lie) host.end_command(head.op, verdict.result, answered);
     return verdict;

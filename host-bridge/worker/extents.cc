@@ -1,4 +1,4 @@
-// extents.cc: the parts of the region that a worker may touch, and the commands by which its client gets and releases them.
+// extents.cc: the parts of the region that a worker may touch, and the command by which its client releases them.
 #include "host-bridge/worker/extents.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,13 @@ Extents::~Extents() {
 }
 
 std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
-    if (auto known = extents_.find(offset); known != extents_.end() && known->second.bytes == bytes) return {};
+    if (holds(offset, bytes)) return {};
+    if (std::string error = map_only(offset, bytes); !error.empty()) return error;
+    add(offset, bytes);
+    return {};
+}
+
+std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
     void* got = mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
                      static_cast<off_t>(offset));
     if (got == MAP_FAILED)
@@ -24,7 +30,6 @@ std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
                            strerror(errno));
     // Huge pages where the system allows them for shared memory: the GPU walks fewer of its own page tables for them.
     madvise(at(offset), bytes, MADV_HUGEPAGE);
-    extents_[offset] = {bytes, false};
     return {};
 }
 
@@ -73,12 +78,6 @@ std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
 }  // namespace barcuda
 
 namespace barcuda::ext {
-
-CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted) {
-    if (CUresult r = session().granter().grant(bytes, *offset, *granted); r != CUDA_SUCCESS) return r;
-    if (std::string error = session().extents().map(*offset, *granted); !error.empty()) return CUDA_ERROR_OUT_OF_MEMORY;
-    return session().register_extents();
-}
 
 CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().release_when_idle(offset, bytes); }
 

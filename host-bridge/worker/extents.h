@@ -21,6 +21,9 @@ class Extents {
     // Maps [offset, offset + bytes) of the region, if it is not mapped so already. Returns an error text; empty:
     // mapped.
     std::string map(std::uint64_t offset, std::uint64_t bytes);
+    // The two halves of it: the first from any thread.
+    std::string map_only(std::uint64_t offset, std::uint64_t bytes) const;
+    void add(std::uint64_t offset, std::uint64_t bytes) { extents_[offset] = {bytes, false}; }
     bool holds(std::uint64_t offset, std::uint64_t bytes) const {  // mapped as a whole
         const auto extent = extents_.find(offset);
         return bytes && extent != extents_.end() && extent->second.bytes == bytes;

@@ -1,5 +1,5 @@
 // output.cc: what kernels print, and what a driver says of a failed assert, for the client to collect. (The guest's half:
-// guest-allocator/client/fence.cc.)
+// guest-allocator/driver/fence.cc.)
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <mutex>
 #include <optional>
-#include <utility>
 
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
+#include "host-bridge/worker/supply.h"
 #include "host-bridge/link.h"
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
@@ -26,14 +27,7 @@ namespace {
 
 class BridgeGranter : public Granter {
   public:
-    explicit BridgeGranter(const Preparation& prepared) : prepared_(prepared) {}
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
-        for (auto& extent : prepared_.extents)
-            if (bytes != 0 && bytes <= extent.bytes) {
-                offset = extent.offset;
-                granted = std::exchange(extent.bytes, 0);
-                return CUDA_SUCCESS;
-            }
         const Granted answer = ask({Wish::grant, 0, bytes});
         offset = answer.offset;
         granted = answer.bytes;
@@ -46,13 +40,14 @@ class BridgeGranter : public Granter {
     }
 
   private:
-    Preparation prepared_;
-    static CUresult ask_for(Wish::What what, Shared::Kind kind, Shared::Handle& handle) {
+    std::mutex mutex_;  // the clerk asks too (supply.h)
+    CUresult ask_for(Wish::What what, Shared::Kind kind, Shared::Handle& handle) {
         const Granted answer = ask({what, 0, 0, kind, handle});
         handle = answer.handle;
         return static_cast<CUresult>(answer.error);
     }
-    static Granted ask(const Wish& wish) {
+    Granted ask(const Wish& wish) {
+        const std::lock_guard lock(mutex_);
         Granted answer{};
         if (send(link_fd, &wish, sizeof wish, MSG_NOSIGNAL) != sizeof wish ||
             recv(link_fd, &answer, sizeof answer, 0) != sizeof answer)
@@ -124,7 +119,7 @@ struct Entry {  // while a command is done
     Diary& diary;
 };
 
-int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status) {
     Diary& diary = open_diary();
     bool gpu_worked = false;
     std::uint64_t taken = 0;  // commands
@@ -141,6 +136,12 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
                 end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                             ("the bridge refused a malformed command: " + reader.lie()).c_str());
                 return 1;
+            }
+            if (supply.asked()) {  // behind all that was released before
+                session.tidy();
+                supply.serve();
+                waiter.reset();
+                continue;
             }
             const bool gpu_works = session.collect_fences() || session.untidy();
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
@@ -162,6 +163,8 @@ int serve(ChannelReader& reader, Session& session, barcuda_status& status) {
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
         const Entry entry(diary, op);
         Writer reply(reader.reply_room(*command));
+        if (supply.adopt()) [[unlikely]]  // this command may name the new extent
+            if (CUresult r = session.register_extents(); r != CUDA_SUCCESS) session.posted_failure(op, r);
         const Verdict verdict = perform(session, command->head, command->body, command->wants_reply(), reply);
         if (verdict.lie) {
             const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
@@ -207,16 +210,18 @@ int run_worker(const std::string& library, bool warm) {
                     ("the host's CUDA driver does not start: " + error).c_str());
         return 1;
     }
-    BridgeGranter granter(prepared);
+    BridgeGranter granter;
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
     session.set_home(context);
     session.errors() = Errors(errors_fd, log_fd);
     SessionScope scope(session);
+    Supply supply(channel.supply(), bell, granter, extents, prepared);
+    supply.begin();
     ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-    return serve(reader, session, status);
+    return serve(reader, session, supply, status);
 }
 
 }  // namespace barcuda

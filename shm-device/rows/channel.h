@@ -7,8 +7,8 @@
 
 namespace barcuda::ext {
 
-// Heap memory of the client: a run of granules, zero-filled, registered with the GPU.
-CUresult grant(std::size_t bytes, std::uint64_t* offset, std::uint64_t* granted);
+// An extent of the client's heap goes back to the bridge, behind all commands that name it. (How it came: layout.h, struct
+// barcuda_supply.)
 CUresult release(std::uint64_t offset, std::uint64_t bytes);
 
 // What kernels have printed since the last call, or, with `errors`, what a driver has said of a failed assert; `used`
@@ -20,7 +20,6 @@ CUresult take_output(unsigned errors, char* text, std::size_t room, std::uint64_
 // clang-format off
 //    ours
 #define BARCUDA_CHANNEL_OWN_ROWS(X)                                                                    \
-    X(grant,                                                call,       plain, in, out, out)           \
     X(release,                                              post,       plain, in, in)                 \
     X(take_output,                                          call,       reports, in, fill<2>, in, out)
 // clang-format on

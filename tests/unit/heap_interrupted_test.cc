@@ -30,9 +30,9 @@ class SlowSource final : public ExtentSource {
     MemfdSource* const fast = MemfdSource::open(std::size_t{512} << 20);
 
     Extent window() const noexcept override { return fast->window(); }
-    bool grant(std::size_t bytes, Extent& out, bool patient) noexcept override {
+    bool grant(std::size_t bytes, Extent& out) noexcept override {
         in_the_middle();
-        return fast->grant(bytes, out, patient);
+        return fast->grant(bytes, out);
     }
     void release(Extent extent) noexcept override {
         in_the_middle();

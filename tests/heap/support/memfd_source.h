@@ -35,7 +35,7 @@ class MemfdSource final : public ExtentSource {
     void close() noexcept;
 
     Extent window() const noexcept override { return window_; }
-    bool grant(std::size_t bytes, Extent& out, bool patient) noexcept override;
+    bool grant(std::size_t bytes, Extent& out) noexcept override;
     void release(Extent extent) noexcept override;
     std::byte* alias(Extent part) noexcept override;
     bool forks_by_itself() const noexcept override { return false; }
@@ -89,7 +89,7 @@ inline std::byte* MemfdSource::alias(Extent part) noexcept {
     return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 
-inline bool MemfdSource::grant(std::size_t bytes, Extent& out, bool) noexcept {
+inline bool MemfdSource::grant(std::size_t bytes, Extent& out) noexcept {
     const std::size_t count = bytes / granule, all = window_.bytes / granule;
     if (!count || bytes % granule) fail("grant of a length that is no multiple of a granule\n");
     for (std::size_t g = 0, run = 0; g < all; ++g) {

@@ -1,4 +1,4 @@
-#include "guest-allocator/client/fence.h"
+#include "guest-allocator/driver/fence.h"
 
 #include <unistd.h>
 

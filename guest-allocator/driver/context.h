@@ -4,12 +4,9 @@
 
 #include <cstdint>
 
-namespace barcuda {
+#include "guest-allocator/client/observer.h"
 
-CUcontext current_context() noexcept;  // the top of this thread's stack; null: none
-inline std::uint32_t current_context_id() noexcept {
-    return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current_context()));
-}
+namespace barcuda {
 
 // How many contexts have come to their end, and whether there has been more than one at a time.
 std::uint32_t contexts_ended() noexcept;

@@ -35,8 +35,6 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept;
 
 // Device printf that the host has collected goes to this process's standard output. After a wait.
 void show_output() noexcept;
-// The text of a failed assert goes to its standard error. After CUDA_ERROR_ASSERT.
-void show_assert() noexcept;
 // Once all work of the stream is done that was posted when so many commands were work: and what it has come to.
 CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept;
 void module_prints() noexcept;  // a module that may print is loaded: waits look for output from now on

@@ -1,0 +1,92 @@
+#include "host-bridge/worker/supply.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "host-bridge/worker/session.h"
+#include "shm-device/futex.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+// How long the clerk sleeps: behind a door that lets kicks through it is woken; elsewhere it looks for who is stuck.
+constexpr std::uint64_t kicked_ns = 500'000'000, unkicked_ns = 50'000'000;
+// How long the worker's thread has to process a release before a request is refused: far longer than commands take, shorter than
+// anybody notices who then gets ordinary memory.
+constexpr auto grace = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Supply::Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const Preparation& prepared)
+    : page_(page), bell_(bell), granter_(granter), extents_(extents) {
+    for (const auto& extent : prepared.extents)
+        if (extent.bytes)
+            prepared_.push_back({extent.offset, extent.bytes, extents.holds(extent.offset, extent.bytes)});
+}
+
+void Supply::begin() {
+    clerk_ = std::jthread([this](const std::stop_token& stop) { attend(stop); });
+}
+
+void Supply::attend(const std::stop_token& stop) {
+    auto& word = reinterpret_cast<std::uint32_t&>(page_.asked);  // its low half
+    const std::stop_callback wake(stop, [&] { futex_wake(word, Among::processes); });
+    while (!stop.stop_requested()) {
+        const std::uint32_t seen = observe(word);
+        if (!asked()) {
+            futex_wait(word, seen, bell_.kicked() ? kicked_ns : unkicked_ns, Among::processes);
+        } else if (!answer(false)) {
+            const std::uint64_t request = observe(page_.asked);
+            for (auto end = std::chrono::steady_clock::now() + grace;
+                 asked() && observe(page_.asked) == request && std::chrono::steady_clock::now() < end;)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            if (asked()) answer(true);
+        }
+    }
+}
+
+CUresult Supply::find(std::uint64_t bytes, Run& run) {
+    const auto ready = std::ranges::find_if(prepared_, [&](const Run& r) { return bytes && bytes <= r.bytes; });
+    if (ready != prepared_.end()) run = std::exchange(*ready, {});
+    else if (CUresult r = granter_.grant(bytes, run.offset, run.bytes); r != CUDA_SUCCESS) return r;
+    if (std::string error = run.mapped ? "" : extents_.map_only(run.offset, run.bytes); !error.empty()) {
+        spdlog::error("{}", error);
+        granter_.give_back(run.offset, run.bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    granted_.push_back(run);
+    new_.store(true, std::memory_order_release);
+    return CUDA_SUCCESS;
+}
+
+bool Supply::answer(bool last) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t request = observe(page_.asked);
+    if (request == answered_.load(std::memory_order_relaxed)) return true;  // the other thread was quicker
+    Run run;
+    const CUresult r = find(observe(page_.bytes), run);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && !last) return false;
+    page_.offset = run.offset;
+    page_.granted = run.bytes;
+    page_.error = static_cast<std::int32_t>(r);
+    answered_.store(request, std::memory_order_relaxed);
+    publish(page_.answered, request);  // WORD
+    bell_.wake();
+    return true;
+}
+
+bool Supply::adopt() {
+    if (!new_.load(std::memory_order_acquire)) return false;
+    const std::lock_guard lock(mutex_);
+    new_.store(false, std::memory_order_relaxed);
+    for (const Run& run : granted_)
+        if (!run.mapped) extents_.add(run.offset, run.bytes);
+    granted_.clear();
+    return true;
+}
+
+}  // namespace barcuda
