@@ -73,9 +73,9 @@ $(B)/%.o: %.cc
 	@$(CXX) $(compile) -MMD -MP -c -o $@ $<
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
-# prototype of <cuda.h> (and of the runtime layer's older entry points), so that a program that never calls them still loads.
+# symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.
 # So do those of cuBLAS and cuRAND, with statuses of their own.
-library_headers := $(patsubst %,$(CUDA_HOME)/include/%,cuda.h cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
+library_headers := shm-device/api.h $(patsubst %,$(CUDA_HOME)/include/%,cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
 $(B)/unsupported.o: $(library_headers) guest-allocator/exports/unsupported.sh
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
@@ -95,6 +95,14 @@ $(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/exports/runtime_shapes
 	@echo "  GEN  $@"
 	@python3 guest-allocator/exports/runtime_shapes.py $(STATIC_RUNTIMES) > $(B)/runtime_shapes.cc
 	@$(CXX) $(compile) -c -o $@ $(B)/runtime_shapes.cc
+
+# Which functions of CUDA's driver the software GPU has: those that its files define.
+soft_functions := $(patsubst %.cc,$(B)/%.o,$(filter-out %/entry_points.cc,$(sources_soft-driver)))
+$(B)/soft_functions.h: $(soft_functions)
+	@nm -g --defined-only $^ | awk '$$2 == "T" && $$3 ~ /^cu[A-Z]/ { print "#define SOFT_" $$3 " ~," }' > $@.new
+	@cmp -s $@.new $@ || { echo "  GEN  $@"; cp $@.new $@; }
+$(B)/host-bridge/soft-gpu/driver/entry_points.o: $(B)/soft_functions.h
+$(B)/host-bridge/soft-gpu/driver/entry_points.o: cppflags += -I$(B)
 
 # ---- what is built -------------------------------------------------------------------------------------------------
 bin := $(B)/bin

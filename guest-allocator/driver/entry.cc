@@ -3,13 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <initializer_list>
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 
-#include "guest-allocator/driver/export.h"
 #include "guest-allocator/client/log.h"
+#include "guest-allocator/driver/export.h"
+#include "shm-device/api.h"
 #include "shm-device/results.h"
 
 namespace {
+
+using namespace barcuda;
 
 // Functions that only say that they are not there (unsupported.sh): a program that asks learns it here.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char __start_barcuda_unsupported[],
@@ -24,89 +29,37 @@ void* look_up(const char* name) {
     return code >= __start_barcuda_unsupported && code < __stop_barcuda_unsupported ? nullptr : p;
 }
 
-// Names that mean functions with other parameters from some version on: each with the suffix of the symbol that it
-// means from there. Other names mean their newest symbol, which takes what the older ones took.
-constexpr struct {
-    const char* name;
-    int since;
-    const char* suffix;
-} forms[] = {
-    {"cuCtxCreate", 3020, "_v2"},
-    {"cuCtxCreate", 11040, "_v3"},
-    {"cuCtxCreate", 12050, "_v4"},
-    {"cuCtxGetDevice", 2000, ""},
-    {"cuCtxGetDevice", 13000, "_v2"},
-    {"cuCtxSynchronize", 2000, ""},
-    {"cuCtxSynchronize", 13000, "_v2"},
-    {"cuGetProcAddress", 11030, ""},
-    {"cuGetProcAddress", 12000, "_v2"},
-    {"cuGraphAddDependencies", 10000, ""},
-    {"cuGraphAddDependencies", 12030, "_v2"},
-    {"cuGraphAddKernelNode", 10000, ""},
-    {"cuGraphAddKernelNode", 12000, "_v2"},
-    {"cuGraphAddNode", 12020, ""},
-    {"cuGraphAddNode", 12030, "_v2"},
-    {"cuGraphExecKernelNodeSetParams", 10010, ""},
-    {"cuGraphExecKernelNodeSetParams", 12000, "_v2"},
-    {"cuGraphExecUpdate", 10020, ""},
-    {"cuGraphExecUpdate", 12000, "_v2"},
-    {"cuGraphGetEdges", 10000, ""},
-    {"cuGraphGetEdges", 12030, "_v2"},
-    {"cuGraphInstantiate", 10000, ""},
-    {"cuGraphInstantiate", 11000, "_v2"},
-    {"cuGraphInstantiate", 12000, "WithFlags"},
-    {"cuGraphKernelNodeGetParams", 10000, ""},
-    {"cuGraphKernelNodeGetParams", 12000, "_v2"},
-    {"cuGraphKernelNodeSetParams", 10000, ""},
-    {"cuGraphKernelNodeSetParams", 12000, "_v2"},
-    {"cuGraphNodeGetDependencies", 10000, ""},
-    {"cuGraphNodeGetDependencies", 12030, "_v2"},
-    {"cuGraphNodeGetDependentNodes", 10000, ""},
-    {"cuGraphNodeGetDependentNodes", 12030, "_v2"},
-    {"cuGraphRemoveDependencies", 10000, ""},
-    {"cuGraphRemoveDependencies", 12030, "_v2"},
-    {"cuMemAdvise", 8000, ""},
-    {"cuMemAdvise", 12020, "_v2"},
-    {"cuMemPrefetchAsync", 8000, ""},
-    {"cuMemPrefetchAsync", 12020, "_v2"},
-    {"cuMemcpy3DBatchAsync", 13000, "_v2"},
-    {"cuMemcpyBatchAsync", 12080, ""},
-    {"cuMemcpyBatchAsync", 13000, "_v2"},
-    {"cuStreamBeginCapture", 10000, ""},
-    {"cuStreamBeginCapture", 10010, "_v2"},
-    {"cuStreamGetCaptureInfo", 10010, ""},
-    {"cuStreamGetCaptureInfo", 11030, "_v2"},
-    {"cuStreamGetCaptureInfo", 12030, "_v3"},
-    {"cuStreamGetCtx", 9020, ""},
-    {"cuStreamGetCtx", 12050, "_v2"},
-    {"cuStreamUpdateCaptureDependencies", 11030, ""},
-    {"cuStreamUpdateCaptureDependencies", 12030, "_v2"},
-};
-
-void* look_up(const char* name, const char* suffix, bool per_thread) {
-    char full[160];
-    for (const char* twin : {"_ptsz", "_ptds", ""}) {
-        if (!per_thread && *twin) continue;
-        if (snprintf(full, sizeof full, "%s%s%s", name, suffix, twin) >= static_cast<int>(sizeof full)) return nullptr;
-        if (void* p = look_up(full)) return p;
-    }
-    return nullptr;
+// The twin of a symbol that is there, where it is asked for.
+void* look_up(const ApiSymbol& symbol, bool per_thread) {
+    void* const function = look_up(symbol.symbol);
+    if (!function || !per_thread || symbol.twin == Twin::none) return function;
+    char twin[160];
+    snprintf(twin, sizeof twin, "%s_%s", symbol.symbol, symbol.twin == Twin::ptsz ? "ptsz" : "ptds");
+    return look_up(twin);
 }
 
-// Functions are exported under their newest names ("cuMemAlloc_v2"); a program asks for the plain one and a version.
+// A name that has meant functions with other parameters means the one of the version that is asked for. Any other means
+// its newest symbol whatever the version: it takes what the older ones took, but for addresses of 32 bits.
 void* find(const char* name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
-    const char* suffix = nullptr;
-    status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    for (const auto& form : forms) {
-        if (strcmp(form.name, name)) continue;
-        if (form.since <= version) suffix = form.suffix;
-        else if (!suffix) status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    const auto named = [&](const ApiSymbol& s) { return !strcmp(s.name, name); };
+    const auto first = std::find_if(std::begin(api_symbols), std::end(api_symbols), named);
+    const auto last = std::find_if_not(first, std::end(api_symbols), named);
+    const bool changed = std::any_of(first, last, [](const ApiSymbol& s) { return s.form == Form::other; });
+    auto meant = last;
+    while (meant != first && changed && meant[-1].since > version) --meant;
+    void* found = nullptr;
+    if (meant != first) {
+        found = look_up(meant[-1], per_thread);
+    } else if (first == last) {  // no name of the table's: a symbol, or its twin?
+        std::string_view wanted(name);
+        if (wanted.ends_with("_ptsz") || wanted.ends_with("_ptds")) wanted.remove_suffix(5), per_thread = true;
+        const auto symbol = std::find_if(std::begin(api_symbols), std::end(api_symbols),
+                                         [&](const ApiSymbol& s) { return s.symbol == wanted; });
+        found = symbol == std::end(api_symbols) ? look_up(name) : look_up(*symbol, per_thread);
     }
-    void* found = suffix ? look_up(name, suffix, per_thread) : nullptr;
-    if (!suffix && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND)
-        for (const char* newest : {"_v4", "_v3", "_v2", ""})
-            if (!found) found = look_up(name, newest, per_thread);
-    if (found) status = CU_GET_PROC_ADDRESS_SUCCESS;
+    status = found                             ? CU_GET_PROC_ADDRESS_SUCCESS
+             : meant == first && first != last ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                               : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return found;
 }
 

@@ -1,26 +1,21 @@
 // older.cc: driver functions as programs of CUDA 12 and older know them, under the names that they link to. cuda.h
 // declares the newest form of each; the older prototypes are in cudaTypedefs.h (PFN_cuMemAdvise_v8000, ...). Those that
-// differ in their name alone are in plain_names.cc.
+// differ in their name alone, and the twins of those here, are made in names.cc.
 #include <string.h>
 
 #include <cstddef>
 
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/streams.h"
 
 // A function that programs find under `symbol`; cuda.h makes its plain name mean another one.
 #define OLDER(name, symbol, parameters)                                                                         \
     extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI barcuda_older_##name parameters __asm__(symbol); \
     CUresult CUDAAPI barcuda_older_##name parameters
-// One with a stream, and its twin for per-thread default streams.
-#define OLDER_STREAM(name, symbol, parameters, ...)           \
-    OLDER(name##_ptsz, symbol "_ptsz", parameters);           \
-    OLDER(name, symbol, parameters);                          \
-    CUresult CUDAAPI barcuda_older_##name##_ptsz parameters { \
-        const barcuda::NoStreamIsMine here;                   \
-        return barcuda_older_##name(__VA_ARGS__);             \
-    }                                                         \
-    CUresult CUDAAPI barcuda_older_##name parameters
+
+// It did not say why.
+OLDER(get_proc_address, "cuGetProcAddress", (const char* symbol, void** function, int version, cuuint64_t flags)) {
+    return cuGetProcAddress(symbol, function, version, flags, nullptr);
+}
 
 // ---- contexts
 OLDER(create_context, "cuCtxCreate_v3",
@@ -45,35 +40,36 @@ static CUmemLocation place_of(CUdevice device) {
 OLDER(advise, "cuMemAdvise", (CUdeviceptr p, size_t bytes, CUmem_advise advice, CUdevice device)) {
     return cuMemAdvise(p, bytes, advice, place_of(device));
 }
-OLDER_STREAM(prefetch, "cuMemPrefetchAsync", (CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream), p, bytes,
-             device, stream) {
+OLDER(prefetch, "cuMemPrefetchAsync", (CUdeviceptr p, size_t bytes, CUdevice device, CUstream stream)) {
     return cuMemPrefetchAsync(p, bytes, place_of(device), 0, stream);
 }
-OLDER_STREAM(copy_batch, "cuMemcpyBatchAsync",
-             (CUdeviceptr * to, CUdeviceptr* from, size_t* bytes, size_t count, CUmemcpyAttributes* attributes,
-              size_t* indices, size_t attribute_count, size_t* failed, CUstream stream),
-             to, from, bytes, count, attributes, indices, attribute_count, failed, stream) {
+OLDER(copy_batch, "cuMemcpyBatchAsync",
+      (CUdeviceptr * to, CUdeviceptr* from, size_t* bytes, size_t count, CUmemcpyAttributes* attributes,
+       size_t* indices, size_t attribute_count, size_t* failed, CUstream stream)) {
     const CUresult r = cuMemcpyBatchAsync(to, from, bytes, count, attributes, indices, attribute_count, stream);
     if (failed && r != CUDA_SUCCESS) *failed = SIZE_MAX;  // "not due to a specific copy"
     return r;
 }
 
+// Programs that load the whole driver by name ask for this one too; addresses had 32 bits when it was made.
+OLDER(copy_32, "cuMemcpyDtoDAsync", (unsigned to, unsigned from, unsigned bytes, CUstream stream)) {
+    return cuMemcpyDtoDAsync(to, from, bytes, stream);
+}
+
 // ---- capture
-OLDER_STREAM(begin_capture, "cuStreamBeginCapture", (CUstream stream), stream) {
+OLDER(begin_capture, "cuStreamBeginCapture", (CUstream stream)) {
     return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
-OLDER_STREAM(capture_info, "cuStreamGetCaptureInfo", (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
-             stream, status, id) {
+OLDER(capture_info, "cuStreamGetCaptureInfo", (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id)) {
     return cuStreamGetCaptureInfo(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }
-OLDER_STREAM(capture_info_2, "cuStreamGetCaptureInfo_v2",
-             (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
-              size_t* count),
-             stream, status, id, graph, nodes, count) {
+OLDER(capture_info_2, "cuStreamGetCaptureInfo_v2",
+      (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
+       size_t* count)) {
     return cuStreamGetCaptureInfo(stream, status, id, graph, nodes, nullptr, count);
 }
-OLDER_STREAM(update_dependencies, "cuStreamUpdateCaptureDependencies",
-             (CUstream stream, CUgraphNode* nodes, size_t count, unsigned flags), stream, nodes, count, flags) {
+OLDER(update_dependencies, "cuStreamUpdateCaptureDependencies",
+      (CUstream stream, CUgraphNode* nodes, size_t count, unsigned flags)) {
     return cuStreamUpdateCaptureDependencies(stream, nodes, nullptr, count, flags);
 }
 
@@ -133,15 +129,13 @@ OLDER(exec_set_kernel, "cuGraphExecKernelNodeSetParams",
     return cuGraphExecKernelNodeSetParams(exec, node, &p);
 }
 
-// Two names of one function, which had a log that is empty here.
-#define INSTANTIATE(name, symbol)                                                                            \
-    OLDER(name, symbol, (CUgraphExec * exec, CUgraph graph, CUgraphNode * failed, char* log, size_t room)) { \
-        if (failed) *failed = nullptr;                                                                       \
-        if (log && room) *log = 0;                                                                           \
-        return cuGraphInstantiateWithFlags(exec, graph, 0);                                                  \
-    }
-INSTANTIATE(instantiate, "cuGraphInstantiate")
-INSTANTIATE(instantiate_2, "cuGraphInstantiate_v2")
+// It had a log, which is empty here. (Its first version took the same.)
+OLDER(instantiate, "cuGraphInstantiate_v2",
+      (CUgraphExec * exec, CUgraph graph, CUgraphNode* failed, char* log, size_t room)) {
+    if (failed) *failed = nullptr;
+    if (log && room) *log = 0;
+    return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
 OLDER(update, "cuGraphExecUpdate",
       (CUgraphExec exec, CUgraph graph, CUgraphNode* failed, CUgraphExecUpdateResult* result)) {
     CUgraphExecUpdateResultInfo info{};

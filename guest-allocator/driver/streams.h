@@ -17,7 +17,7 @@ CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept;
 void forget_streams(CUcontext context) noexcept;  // the context is going away
 
-// While true, no stream means the calling thread's own default stream (per_thread.cc).
+// While true, no stream means the calling thread's own default stream (names.cc).
 extern thread_local constinit bool no_stream_is_mine;
 struct NoStreamIsMine {
     const bool before = no_stream_is_mine;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# unsupported.sh CUDA_H LIBRARY_H...: C source of a weak definition for every driver function that the first header declares, under
-# every name that it gives it, and for every function of the math libraries that the others declare. A function that the guest
-# library has is strong, and wins.
+# unsupported.sh API_H LIBRARY_H...: C source of a weak definition for every symbol of the driver API, of which the first header is
+# the table, and for every function of the math libraries that the others declare. A function that the guest library has is
+# strong, and wins. (There is none for symbols with 32-bit addresses and sizes: a program that asks for one takes the newer.)
 set -eu
 driver=$1
 shift
@@ -16,10 +16,10 @@ C
 weak() { # weak STATUS: reads lines "SYMBOL NAME"
     awk -v status="$1" '{ printf "__attribute__((weak, visibility(\"default\"), section(\"barcuda_unsupported\"))) int %s() { static int told; return no(\"%s\", &told, %s); }\n", $1, $2, status }'
 }
-{
-    sed -n 's/^#[[:space:]]*define[[:space:]]\{1,\}\(cu[A-Z][A-Za-z0-9]*\)[[:space:]]\{1,\}.*\(cu[A-Z][A-Za-z0-9]*_v[0-9]\).*/\1 \2/p' "$driver"
-    tr '\n' ' ' < "$driver" | grep -o 'CUresult CUDAAPI *cu[A-Za-z0-9_]*(' | sed 's/.* //; s/CUDAAPI//; s/(//' | sed 's/.*/& &/'
-} | awk '$1 != $2 { renamed[$1] = $2 } $1 == $2 { name = ($1 in renamed) ? renamed[$1] : $1; if (!seen[name]++) print name, $1 }' | weak 801  # CUDA_ERROR_NOT_SUPPORTED
+grep -oE '(FIRST|LATER)\(cu[^)]*' "$driver" | tr -d ' ' | tr '(' ',' | awk -F, '
+    $1 == "FIRST" { order[n++] = $2; named[$2] = $2 }
+    $1 == "LATER" { order[n++] = $2; named[$2] = $3; if ($6 == "wide") narrow[$3] }
+    END { for (i = 0; i < n; i++) if (!(order[i] in narrow) && !seen[order[i]]++) print order[i], named[order[i]] }' | weak 801  # CUDA_ERROR_NOT_SUPPORTED
 declared() { # declared PREFIX HEADER...: the functions that are declared there
     prefix=$1
     shift

@@ -2,8 +2,8 @@
 //
 // Read the driver half in this order: driver.h (the one device and its settings), context.h, memory.h (what a pointer
 // is), operation.h and stream.h (what runs when), module.h; then the *_calls.cc files, which hold the functions of
-// <cuda.h> in its order, and entry_points.h, the one list that cuGetProcAddress and the aliases come from. A function
-// that is not done is absent: no stub pretends.
+// <cuda.h> in its order, and entry_points.cc, which gives them their other names. A function that is not done is absent:
+// no stub pretends.
 //
 // How to link it (one recipe, both compilers; both archives are built with -fvisibility=hidden):
 //   $(B)/soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine)
