@@ -29,7 +29,7 @@ compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu fuzz install clean format
+.PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -322,6 +322,10 @@ check-gpu: deps
 	@$(MAKE) --no-print-directory -j$(jobs) tests
 	@tests/check $(check_options) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
+# docs/support.md: what is done with each function of CUDA, and which test names it.
+docs: all
+	@CUDA_HOME=$(CUDA_HOME) docs/support.py --build $(B)
+
 fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_SECONDS ?= 60
 ptx_tests := $(filter $(B)/tests/ptx_%,$(unit_tests))
@@ -378,6 +382,7 @@ help:
 	@echo "make bench       costs of posting, the queue and the heap; the software GPU"
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
+	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test"
 	@echo "make install     into PREFIX=/usr/local (DESTDIR is understood)"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

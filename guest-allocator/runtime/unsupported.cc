@@ -12,11 +12,12 @@ namespace barcuda::runtime {
 cudaError_t record_unsupported();  // error.cc: the thread remembers cudaErrorNotSupported
 }
 
-#define UNSUPPORTED(name)                                                                            \
-    extern "C" __attribute__((visibility("default"))) cudaError_t name() {                           \
-        static constinit std::atomic<bool> told{false};                                              \
-        if (!told.exchange(true)) std::fprintf(stderr, "barcuda: " #name " is not supported yet\n"); \
-        return barcuda::runtime::record_unsupported();                                               \
+// In the section in which everything lies that only says so (guest-allocator/unsupported.sh).
+#define UNSUPPORTED(name)                                                                                  \
+    extern "C" __attribute__((visibility("default"), section("barcuda_unsupported"))) cudaError_t name() { \
+        static constinit std::atomic<bool> told{false};                                                    \
+        if (!told.exchange(true)) std::fprintf(stderr, "barcuda: " #name " is not supported yet\n");       \
+        return barcuda::runtime::record_unsupported();                                                     \
     }
 
 // ---- graphics: a guest has no display of the host's GPU ------------------------------------------------------------

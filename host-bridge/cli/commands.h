@@ -20,6 +20,9 @@ int run(const RunOptions& options);
 // Returns 0 if CUDA programs can run here, 1 if something is missing.
 int doctor();
 
+// Prints which functions cross to the host, and how.
+int support(bool json);
+
 // Where this installation's files are, found from where this program is.
 struct Installation {
     std::string bridge, library, links, libraries, software;

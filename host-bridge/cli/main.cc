@@ -1,5 +1,5 @@
 // barcuda: the command that people type. `run` runs a program with no VM, `doctor` says what is there and what is
-// missing, `stats` runs a program and shows how its copies travelled.
+// missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross.
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/cli/commands.h"
@@ -32,8 +32,15 @@ int main(int argc, char** argv) {
     CLI::App* stats = app.add_subcommand("stats", "the same, and show at exit how its memory and copies travelled");
     program(stats);
     CLI::App* doctor = app.add_subcommand("doctor", "what is there, what is missing, and what to do");
+    CLI::App* support = app.add_subcommand(
+        "support",
+        "the functions that cross to the host, and how: call, the program waits for the host; post, it goes "
+        "on at once (docs/support.md has every function of CUDA, those that do not cross too)");
+    bool json = false;
+    support->add_flag("--json", json, "as JSON: an array of {name, how, library}");
     CLI11_PARSE(app, argc, argv);
     if (*doctor) return barcuda::doctor();
+    if (*support) return barcuda::support(json);
     options.statistics = stats->parsed();
     return barcuda::run(options);
 }

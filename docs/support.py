@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS and cuRAND, what Barcuda does with it, and its test.
+
+`make docs` runs it; tests/e2e/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of
+functions: names come from shm-device/api.h and the toolkit's headers, what is done with them from what was built (the rows that
+`barcuda support` prints, the section in which the guest library's refusals lie), tests from a search through tests/. Only why a
+function is refused is written down here.
+"""
+import argparse
+import collections
+import difflib
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+INCLUDE = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"
+
+HOW = [
+    ("call", "the guest sends it to the host and waits for the answer"),
+    ("post", "the guest sends it and goes on; a failure comes out at a later synchronizing call"),
+    ("guest", "the guest library answers it, or makes it of others"),
+    ("runtime", "the guest library's runtime makes it of the driver's functions"),
+    ("refused", "says once on standard error that it is not supported yet, and answers so: `CUDA_ERROR_NOT_SUPPORTED`, "
+                "`cudaErrorNotSupported`, `CUBLAS_STATUS_NOT_SUPPORTED`, `CURAND_STATUS_INTERNAL_ERROR`"),
+]
+
+# Why functions are refused: the first that fits.
+REASONS = [
+    ("Graphics: a guest has no display of the host's GPU", r"cu(da)?(Graphics|GL|EGL|VDPAU|EventCreateFromEGL)"),
+    ("Texture and surface references: gone since CUDA 12, objects have replaced them",
+     r"cu(TexRef|SurfRef|ModuleGet(Tex|Surf)Ref|ParamSetTexRef)"),
+    ("Deprecated for many years, and replaced",
+     r"cu(Ctx(At|De)tach|DeviceComputeCapability|DeviceGetProperties|FuncSet(BlockShape|SharedSize)|ParamSet\w+"
+     r"|Launch(Grid|GridAsync|CooperativeKernelMultiDevice)?|ProfilerInitialize)$"),
+    ("Memory and semaphores of other APIs, which come as file descriptors of a machine that is not the GPU's",
+     r"cu(da)?(Import|Destroy)?(External|GraphAddExternal|GraphExternal|GraphExecExternal|SignalExternal|WaitExternal)"),
+    ("Sharing by file descriptors, which do not cross; cuIpc* does",
+     r"cu(da)?Mem(Pool)?(Export|Import)|cuMemGetHandleForAddressRange"),
+    ("Several GPUs of one host as one: not done yet", r"cuMulticast"),
+    ("Parts of a GPU (green contexts): not done yet", r"cu\w*(GreenCtx|DevResource|DevSmResource)|cuStreamGetCtx_v2"),
+    ("The state of the process that holds the GPU, which is the host's", r"cu(da)?(Checkpoint|Coredump|Logs)"),
+    ("Other devices beside the GPU, of which a guest has none", r"cu(da)?(Device)?(FlushGPUDirect|GetNvSciSync|GetLuid)"),
+    ("cuBLAS for several GPUs and host memory (cuBLASXt): not done yet", r"cublasXt"),
+    ("cuBLASLt: not done yet", r"cublasLt"),
+    ("Not done yet", r""),
+]
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class Build:
+    """What was built: which names the guest library exports, which of them only refuse, which are rows."""
+
+    def __init__(self, folder):
+        library = str(folder / "lib/libbarcuda.so")
+        section = re.search(r"barcuda_unsupported\s+PROGBITS\s+(\w+) \w+ (\w+)", output("readelf", "-SW", library))
+        begin, size = (int(x, 16) for x in section.groups())
+        self.exported, self.refused = set(), set()
+        for line in output("nm", "-D", "--defined-only", library).splitlines():
+            address, _, name = line.split()
+            name = name.split("@")[0]
+            self.exported.add(name)
+            if begin <= int(address, 16) < begin + size:
+                self.refused.add(name)
+        self.rows = {row["name"]: row["how"].removeprefix("inner_")
+                     for row in json.loads(output(str(folder / "bin/barcuda"), "support", "--json"))}
+        self.uses = self.driver_functions_of_the_runtime(folder / "guest-runtime.a")
+        # A function of the runtime that refers to one of the driver's which is refused is refused with it.
+        self.refused |= {f for f, driver in self.uses.items() if driver & self.refused}
+
+    @staticmethod
+    def driver_functions_of_the_runtime(archive):
+        """Of each function of the runtime: the driver's that its machine code refers to, itself or by functions of its file."""
+        refers, current = collections.defaultdict(set), None
+        for line in output("objdump", "-dr", "--no-show-raw-insn", str(archive)).splitlines():
+            if m := re.match(r"[0-9a-f]+ <(.+)>:$", line):
+                current = m[1].removesuffix(".cold")
+            elif current and (m := re.search(r"R_X86_64_\w+\s+([^\s+-]+)|\s(?:call|jmp|lea)\b.*<([^>+]+)", line)):
+                refers[current].add((m[1] or m[2]).removesuffix(".cold"))
+        uses = {}
+        for function in [f for f in refers if re.match(r"cuda[A-Z]\w*$", f)]:
+            seen, todo = set(), [function]
+            while todo:
+                for name in refers.get(todo.pop(), ()):
+                    if name not in seen:
+                        seen.add(name)
+                        if not re.match(r"cu(da)?[A-Z]", name):
+                            todo.append(name)
+            uses[function] = {name for name in seen if re.match(r"cu[A-Z]", name)}
+        return uses
+
+    def how(self, name):
+        if name not in self.exported:
+            return None
+        if name in self.refused:
+            return "refused"
+        return self.rows.get(name) or self.rows.get(name.removesuffix("_64")) or "guest"
+
+
+class Tests:
+    """Which test names a function: whole programs first, then unit tests."""
+
+    def __init__(self):
+        patterns = ("programs/*.cu", "programs/*.h", "e2e/*.cu", "e2e/*.h", "e2e/*.cc", "e2e/*.sh", "vm/*_test.*",
+                    "soft/kernels/*.cu", "unit/*_test.cc")
+        self.files, self.named = [], collections.defaultdict(list)
+        for file in [f for pattern in patterns for f in sorted((TOP / "tests").glob(pattern))]:
+            # The first two test the software GPU, not Barcuda; the others hold lists of names.
+            if re.match(r"soft_|ptx_|api_table|runtime_exports|support", file.name):
+                continue
+            text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", file.read_text(), flags=re.S)
+            if "<<<" in text:
+                text += " cudaLaunchKernel"
+            for name in set(re.findall(r"\bcu[a-zA-Z]\w+", text)):
+                self.named[name].append(len(self.files))
+            file = file.relative_to(TOP / "tests")
+            self.files.append(str(file if file.suffix == ".h" else file.with_suffix("")))
+
+    def of(self, names, runtime=True):
+        """unit/runtime_* run the runtime over the software GPU's driver: what they call of the guest's driver layer is nothing."""
+        for test in sorted(test for name in names for test in self.named.get(name, ())):
+            if runtime or not self.files[test].startswith("unit/runtime_"):
+                return f"`{self.files[test]}`"
+        return None
+
+
+def driver_symbols():
+    """(name, [symbols, the oldest first]) of every function of the driver; none with 32-bit sizes, which no program means."""
+    names, narrow = collections.OrderedDict(), set()
+    for first, later in re.findall(r"\b(?:FIRST\((cu[^)]*)|LATER\((cu[^)]*))\)", (TOP / "shm-device/api.h").read_text()):
+        if first:
+            names[first.split(",")[0]] = [first.split(",")[0]]
+        else:
+            symbol, name, _, _, form = [x.strip() for x in later.split(",")]
+            names[name].append(symbol)
+            if form == "wide":
+                narrow.add(name)
+    return [(name, symbols[1:] if name in narrow else symbols) for name, symbols in names.items()]
+
+
+def declared(pattern, *headers):
+    names = []
+    for header in headers:
+        names += re.findall(pattern, re.sub(r"\s+", " ", (INCLUDE / header).read_text()))
+    return list(dict.fromkeys(names))
+
+
+def paragraph(text, indent=""):
+    return textwrap.wrap(text, 128, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def table(rows):
+    return ["| function | how | test |", "|---|---|---|"] + [f"| {name} | {how} | {test or '-'} |" for name, how, test in rows]
+
+
+def refusals(names, reasons):
+    groups = collections.OrderedDict()
+    for name in names:
+        groups.setdefault(reasons.get(name) or next(reason for reason, pattern in REASONS if re.match(pattern, name)), []).append(name)
+    lines = []
+    for reason in sorted(groups, key=lambda r: (r == REASONS[-1][0], r)):
+        lines += paragraph(f"- **{reason}.** " + ", ".join(f"`{n}`" for n in sorted(groups[reason])), "  ")
+    return lines
+
+
+def section(title, about, served, refused, reasons={}):
+    counts = collections.Counter(how for _, how, _ in served)
+    tested = sum(1 for _, _, test in served if test)
+    kinds = ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
+    summary = (f"{about} {len(served) + len(refused)} functions: {len(served)} served ({kinds}), of which a test names {tested}; "
+               f"{len(refused)} refused.")
+    return ([f"## {title}", "", *paragraph(summary), ""] + table(served) + ["", "Refused:", ""] + refusals(refused, reasons) + [""])
+
+
+def driver(build, tests):
+    used_by = collections.defaultdict(list)
+    for function, names in sorted(build.uses.items(), key=lambda item: (len(item[1]), item[0])):  # the plainest first
+        for name in names:
+            used_by[name].append(function)
+
+    def test_of(symbols):
+        if found := tests.of(symbols, runtime=False):
+            return found
+        for symbol in symbols:
+            if len(used_by[symbol]) > 12:  # what much of the runtime refers to somewhere, no test of one function need reach
+                continue
+            for function in used_by[symbol]:
+                if found := tests.of([function], runtime=False):
+                    return f"{found}, by `{function}`"
+        return None
+
+    served, refused = [], []
+    for name, symbols in driver_symbols():
+        hows = {symbol: build.how(symbol) for symbol in symbols}
+        newest = symbols[-1]
+        older = [s for s in symbols if hows[s] not in ("refused", None)]
+        if hows[newest] == "refused" and not older:
+            refused.append(newest)
+        elif hows[newest] == "refused":  # an older form of it is there
+            served.append((f"`{older[-1]}` (`{newest}` is refused)", hows[older[-1]], test_of([older[-1], name])))
+        else:
+            served.append((f"`{newest}`", hows[newest], test_of([newest, name])))
+    return section("The driver", "Those of `<cuda.h>` and `<cudaProfiler.h>`, under the name of their newest form; older forms are "
+                   "there too (`shm-device/api.h`).", served, refused)
+
+
+def runtime(build, tests):
+    names = declared(r"CUDARTAPI (cuda[A-Z]\w*) ?\(", "cuda_runtime_api.h", "cuda_profiler_api.h", "cuda_gl_interop.h",
+                     "cuda_egl_interop.h", "cuda_vdpau_interop.h")
+    names = [n for n in names if n in build.exported]  # not those of Windows
+    served = [(f"`{n}`", "runtime", tests.of([n])) for n in names if build.how(n) != "refused"]
+    return section("The runtime", "Those of `<cuda_runtime_api.h>` and of the headers for the profiler and graphics. They are made of "
+                   "the driver's.", served, [n for n in names if build.how(n) == "refused"])
+
+
+def library(title, about, build, tests, pattern, *headers, reasons={}):
+    served, refused = [], []
+    names = declared(pattern, *headers)
+    for name in names:
+        how = build.how(name)
+        if name.endswith("_64") and name[:-3] in names and build.how(name[:-3]) == how:
+            continue
+        shown = f"`{name}`" + (", `_64`" if f"{name}_64" in names and build.how(f"{name}_64") == how else "")
+        if how in ("refused", None):
+            refused.append(name)
+        else:
+            served.append((shown, how, tests.of([name, name.removesuffix("_v2")])))
+    return section(title, about, served, refused, reasons)
+
+
+def page(build, tests):
+    cublas = r"CUBLASWINAPI (cublas[A-Z]\w*) ?\("
+    handleless = {name: "cuBLAS as it was before it had handles" for name in declared(cublas, "cublas.h")}
+    head = ["# What is supported", "", "<!-- docs/support.py writes this page (make docs); do not edit it. -->", ""]
+    head += paragraph("Every function of CUDA 13.0, and what a program that calls it gets. Programs of CUDA 11 and 12 get the same under "
+                      "the names and with the parameters that they know.")
+    head += ["", "| how | |", "|---|---|"] + [f"| {how} | {what} |" for how, what in HOW]
+    head += ["", *paragraph("*test* is the first test that names the function, a whole program where there is one; `-`: none does. What a "
+                            "served function does not do is at the end of [design.md](design.md)."), ""]
+    return "\n".join(
+        head + driver(build, tests) + runtime(build, tests)
+        + library("cuBLAS", "Those of `<cublas_api.h>`, `<cublas.h>`, `<cublasXt.h>` and `<cublasLt.h>`, for guests that use the host's "
+                  "libraries. `_64`: the twin with 64-bit sizes too.", build, tests, cublas, "cublas_api.h", "cublas.h", "cublasXt.h",
+                  "cublasLt.h", reasons=handleless)
+        + library("cuRAND", "Those of `<curand.h>`, for guests that use the host's libraries.", build, tests,
+                  r"CURANDAPI (curand[A-Z]\w*) ?\(", "curand.h"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=TOP / "build")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not what would be written")
+    options = parser.parse_args()
+    file = TOP / "docs/support.md"
+    text = page(Build(options.build), Tests())
+    if not options.check:
+        file.write_text(text)
+        return 0
+    before, after = file.read_text().splitlines(), text.splitlines()
+    if before == after:
+        return 0
+    print("\n".join(list(difflib.unified_diff(before, after, "docs/support.md", "what is so", lineterm="", n=0))[:40]))
+    print("docs/support.md is not what the tree says: make docs")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
