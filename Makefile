@@ -18,7 +18,7 @@ comma := ,
 clang := $(filter clang%,$(notdir $(CXX)))
 B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(clang),-clang)$(if $(toolkit),,-no-cuda)
 
-VERSION := 0.1.0
+VERSION := $(shell cat VERSION)
 quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)  # of what the sanitizers put in
 cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
 cxxflags := -std=c++20 $(if $(SANITIZE),-O1,-O2) -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
@@ -29,7 +29,7 @@ compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install clean format
+.PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -67,6 +67,7 @@ host := host-bridge host-worker host-common
 $(B)/guest-allocator/runtime/static_runtime.o: cxxflags += -fno-plt
 $(B)/host-bridge/soft-gpu/%.o: cxxflags += $(if $(SANITIZE),,-O3) -ffp-contract=off -fno-math-errno -fno-trapping-math
 
+$(patsubst %.cc,$(B)/%.o,$(shell grep -rl --include='*.cc' BARCUDA_VERSION guest-allocator host-bridge)): VERSION
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
@@ -356,15 +357,21 @@ fuzz: deps
 	        $$f.corpus $(B)/fuzz/seeds/$${f##*/} > $$f.log 2>&1 || { tail -60 $$f.log; exit 1; }; \
 	    grep -E 'DONE|executed_units|peak_rss' $$f.log; done
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-libraries $(DESTDIR)$(PREFIX)/lib/barcuda-soft $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
+# The guest's module, for dkms: in a guest with PREFIX=/usr, where dkms looks. Needs no toolkit and no build.
+module_source = $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
+install-module:
+	install -d $(module_source) $(DESTDIR)/etc/udev/rules.d
+	install -m 644 guest-uio/* shm-device/layout.h $(module_source)
+	sed 's/@VERSION@/$(VERSION)/' guest-uio/dkms.conf > $(module_source)/dkms.conf
+	install -m 644 guest-uio/70-barcuda.rules $(DESTDIR)/etc/udev/rules.d
+
+install: all install-module
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-libraries $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
 	install -m 644 $(names) $(DESTDIR)$(PREFIX)/lib/barcuda-libraries
-	install -m 644 guest-uio/* shm-device/layout.h $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
-	install -D -m 644 guest-uio/70-barcuda.rules $(DESTDIR)/etc/udev/rules.d/70-barcuda.rules
 
 clean:
 	rm -rf $(B)
@@ -383,6 +390,6 @@ help:
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test"
-	@echo "make install     into PREFIX=/usr/local (DESTDIR is understood)"
+	@echo "make install     into PREFIX=/usr/local (DESTDIR is understood); install-module: the guest's module alone, for dkms"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
