@@ -1,0 +1,89 @@
+#!/bin/bash
+# What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with
+# cu; those of other things are in `foreign`.
+cd "$(dirname "$0")/../.." || exit 1
+git rev-parse --is-inside-work-tree > /dev/null 2>&1 || { echo "skipped: no git, which knows the tree's files"; exit 77; }
+exec python3 - "$@" <<'E'
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True).stdout.split()
+files = [f for f in files if Path(f).is_file()]
+pages = [f for f in files if f.endswith(".md")]
+folders = {str(p) for f in files for p in Path(f).parents} - {"."}
+code = "\n".join(Path(f).read_text(errors="replace") for f in files if f not in pages and not f.endswith((".svg", "LICENSE")))
+words = set(re.findall(r"\w+", code))
+tests = {f"{m[1]}.{m[2]}" for m in re.finditer(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)", code)}
+make = Path("Makefile").read_text()
+targets = set(re.findall(r"^([\w-]+):", make, re.M)) | set(" ".join(re.findall(r"^\.PHONY:(.*)", make, re.M)).split())
+options = set(re.findall(r"--[a-z][\w-]+", code))
+KNOWN = r"(?:cc|h|c|cu|sh|py|md|map|svg|json|conf|rules|S|txt)"
+
+# glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's; what is short for a name; what is no name.
+foreign = set("""
+malloc_trim mallinfo malloc_info
+softmax layer_norm bmm matmul fft scaled_dot_product_attention mem_get_info RawKernel
+uvm_disable_hmm
+sub.cc
+--reload
+Unregister _7 _17 _19
+manager
+""".split())
+
+
+def file_is_there(path, page):
+    """A path of the tree, from its top, from the page's folder, or the end of one; * and NAME stand for anything."""
+    path = path.rstrip("/").removeprefix("./")
+    path = str(Path(path))
+    if path in files or path in folders or (Path(page).parent / path).exists():
+        return True
+    if re.search(r"[*]|NAME|\.\.\.", path):
+        pattern = re.compile(r"(^|/)" + re.sub(r"\\\*|NAME|\\\.\\\.\\\.", "[^/]*", re.escape(path)) + r"$")
+        return any(pattern.search(f) for f in files) or any(pattern.search(f) for f in folders)
+    return any(f.endswith("/" + path) for f in files) or any(f.endswith("/" + path) for f in folders)
+
+
+def wrong(text, page):
+    """What is wrong with one piece of code of a page; None if nothing is."""
+    if text in foreign:
+        return None
+    if re.fullmatch(r"[\w./*-]+", text) and not text.startswith("/") and ("/" in text or re.search(r"\." + KNOWN + "$", text)):
+        if re.match(r"(build[\w-]*|lib|bin)/", text):  # what is built or installed
+            return None
+        return None if file_is_there(text, page) else "no such file"
+    if re.fullmatch(r"[A-Z]\w*\.[A-Z]\w+", text):
+        return None if text in tests else "no such test"
+    if m := re.match(r"make ([a-z][\w-]*)$", text):
+        return None if m[1] in targets else "no such target"
+    if text.startswith("--"):
+        return None if text in options else "no such option"
+    if m := re.fullmatch(r"((?:\w+::)*\w+)(?:\(\))?", text):
+        for name in m[1].split("::"):
+            if not (name in words or name in targets or re.match(r"(__)?(cu|CU|nv)[a-zA-Z_]", name) or name.isdigit()):
+                return "no such name"
+    return None
+
+
+tops = "|".join(sorted({f.split("/")[0] for f in folders if not f.startswith(".")}))
+in_command = re.compile(rf"(?<![\w/.-])((?:{tops})/[\w./*-]+|--[a-z][\w-]+|make [a-z][\w-]*$)")
+complaints = 0
+for page in sys.argv[1:] or pages:
+    text = Path(page).read_text()
+    block = False  # of commands and their output
+    for number, line in enumerate(text.split("\n"), 1):
+        block ^= line.startswith("```")
+        pieces = [line] if block else re.findall(r"`([^`]+)`", line)
+        names = [name for piece in pieces for name in ([piece] if not re.search(r"\s", piece) else in_command.findall(piece))]
+        found = [(name, wrong(name, page)) for name in names if not block or in_command.match(name)]
+        for target in re.findall(r"\]\(([^)\s]+)\)", line):
+            if not re.match(r"https?:|#|\.\./\.\./", target):
+                found.append((target, None if (Path(page).parent / target.split("#")[0]).exists() else "leads nowhere"))
+        for name, what in found:
+            if what:
+                print(f"{page}:{number}: {name}: {what}")
+                complaints += 1
+print(f"{complaints} names are wrong" if complaints else "passed")
+sys.exit(complaints > 0)
+E
