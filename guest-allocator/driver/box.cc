@@ -11,8 +11,8 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 

@@ -3,10 +3,10 @@
 #include "guest-allocator/driver/context.h"
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 namespace {

@@ -15,8 +15,8 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 

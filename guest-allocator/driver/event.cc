@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/driver/fence.h"
-#include "guest-allocator/client/id_table.h"
+#include "guest-allocator/driver/streams.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "guest-allocator/client/log.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
-#include "guest-allocator/client/log.h"
 
 namespace barcuda {
 namespace {

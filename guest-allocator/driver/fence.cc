@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "guest-allocator/client/command.h"
-#include "guest-allocator/driver/capture.h"
-#include "guest-allocator/driver/managed.h"
-#include "guest-allocator/heap/heap.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/heap/heap.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
 
@@ -174,7 +174,8 @@ CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
     };
     CUresult r = CUDA_SUCCESS;
     if (may_print()) {
-        while ((r = command<Op::cuStreamSynchronize>(stream)) == CUDA_ERROR_NOT_READY && nothing_new()) std::this_thread::yield();
+        while ((r = command<Op::cuStreamSynchronize>(stream)) == CUDA_ERROR_NOT_READY && nothing_new())
+            std::this_thread::yield();
         if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
     }

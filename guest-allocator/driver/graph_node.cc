@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
@@ -13,7 +14,6 @@
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/launch.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 namespace {

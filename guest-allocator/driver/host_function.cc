@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "guest-allocator/client/command.h"
-#include "guest-allocator/driver/capture.h"
-#include "guest-allocator/driver/export.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/export.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/log.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/launch.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/module.h"
-#include "guest-allocator/client/log.h"
 
 namespace barcuda {
 

@@ -9,11 +9,11 @@
 #include <new>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/compiler_log.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/client/id_table.h"
 
 namespace barcuda {
 namespace {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/client/mutex.h"
 
 namespace barcuda {
 namespace {

@@ -6,8 +6,9 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered/registered.h"
 

@@ -1,6 +1,7 @@
 // module.cc: modules, libraries, functions, kernels. An image is copied into the region and loaded by the worker; what
 // a launch needs to know about a function (its parameters' offsets and sizes, its limits) is asked once and kept.
 #include "guest-allocator/driver/module.h"
+#include "guest-allocator/driver/context.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -13,12 +14,12 @@
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/compiler_log.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/image.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/image.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/client/id_table.h"
 
 namespace barcuda {
 namespace {

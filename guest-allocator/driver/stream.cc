@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
-#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/driver/streams.h"
 
 namespace barcuda {
 namespace {

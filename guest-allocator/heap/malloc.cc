@@ -6,7 +6,9 @@
 #include <errno.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/registered/registered.h"

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <initializer_list>
+#include <iterator>
 
 #include <cstring>
 

@@ -3,9 +3,11 @@
 // place in the region and waited for here, with a fence, as all waits are: the worker never waits for a GPU.
 #include <cstdio>
 
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/client/id_table.h"
+#include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/libraries/library.h"
 
 namespace barcuda {
@@ -77,11 +79,12 @@ void explain_missing(Op op) noexcept {
     static std::atomic_flag told[std::size(math_libraries)];
     const MathLibrary& library = *library_of(op);
     if (told[&library - math_libraries].test_and_set()) return;
-    std::fprintf(stderr,
-                 "barcuda: %s: barcuda-bridge found no %s for this device: install NVIDIA's %s on the host (a CUDA toolkit "
-                 "has it)%s%s\n",
-                 std::string(op_names[static_cast<std::size_t>(op)]).c_str(), library.sonames[0], library.title,
-                 library.software ? "; the software GPU needs " : "", library.software ? library.software : "");
+    std::fprintf(
+        stderr,
+        "barcuda: %s: barcuda-bridge found no %s for this device: install NVIDIA's %s on the host (a CUDA toolkit "
+        "has it)%s%s\n",
+        std::string(op_names[static_cast<std::size_t>(op)]).c_str(), library.sonames[0], library.title,
+        library.software ? "; the software GPU needs " : "", library.software ? library.software : "");
 }
 
 }  // namespace barcuda

@@ -2,6 +2,8 @@
 // driver's are, on a context that the runtime layer makes current, as under NVIDIA's libraries.
 #pragma once
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/runtime/runtime.h"
 
 // Functions that programs see.

@@ -2,6 +2,7 @@
 // of a generator on the host, to the region, and from there to memory that the worker does not reach.
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/libraries/library.h"
 
 namespace barcuda {
@@ -68,7 +69,7 @@ RANDOM curandDestroyGenerator(curandGenerator_t generator) {
 }
 
 // ---- the rest: rows and nothing else (driver/remote.cc tells why these are ifuncs)
-#define EXPORT_call(name)                                                        \
+#define EXPORT_call(name)                                                     \
     CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                  \
         return &barcuda::Stub<barcuda::Op::name, decltype(::name)>::function; \
     }                                                                         \

@@ -179,6 +179,8 @@ struct {
     {"cudbg", "a debugger's door"},
     {"cuEGL", "of <cudaEGL.h>: graphics"},
     {"cuGL", "of <cudaGL.h>: graphics"},
+    {"cuGraphicsResourceGetMappedEglFrame", "of <cudaEGL.h>: graphics"},
+    {"cuMemGetAttribute", "of no header: a driver of 580 exports it"},
     {"cuGraphicsEGL", "of <cudaEGL.h>: graphics"},
     {"cuGraphicsGL", "of <cudaGL.h>: graphics"},
     {"cuGraphicsVDPAU", "of <cudaVDPAU.h>: graphics"},

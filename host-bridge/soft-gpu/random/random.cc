@@ -16,7 +16,7 @@ namespace {
 
 struct Real {  // NVIDIA's
 #define X(name, ...) decltype(&::name) name = nullptr;
-    BARCUDA_RANDOM(X)
+    BARCUDA_CURAND_ROWS(X)
 #undef X
     bool there = false;
     Real() {
@@ -25,7 +25,7 @@ struct Real {  // NVIDIA's
             if (!handle || dlsym(handle, "barcuda_guest_library")) continue;
             there = true;
 #define X(name, ...) there = (name = reinterpret_cast<decltype(name)>(dlsym(handle, #name))) && there;
-            BARCUDA_RANDOM(X)
+            BARCUDA_CURAND_ROWS(X)
 #undef X
             if (there) return;
         }
