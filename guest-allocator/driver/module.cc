@@ -246,8 +246,17 @@ CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int v
     return r;
 }
 CU cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+    // What is set for a kernel holds for its functions in all contexts of the device: known, where there is one
+    // context.
+    CUresult unknown;
+    CUdevice current = 0;
+    const bool limit = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
+                       !several_contexts() && cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device;
+    const FunctionFacts* f = limit ? facts(reinterpret_cast<CUfunction>(kernel), unknown) : nullptr;
+    if (f && f->shared.is(static_cast<unsigned>(value))) return CUDA_SUCCESS;  // as in cuFuncSetAttribute
     const CUresult r = command<Op::cuKernelSetAttribute>(attribute, value, kernel, device);
-    SharedLimit::set_somewhere();
+    const SharedLimit::Time now = SharedLimit::set_somewhere();
+    if (f && r == CUDA_SUCCESS) f->shared.set(now, static_cast<unsigned>(value));
     return r;
 }
 

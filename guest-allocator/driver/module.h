@@ -18,7 +18,7 @@ class SharedLimit {
   public:
     using Time = std::uint32_t;
     static Time now() noexcept { return time.load(std::memory_order_acquire); }
-    static void set_somewhere() noexcept { time.fetch_add(1, std::memory_order_acq_rel); }
+    static Time set_somewhere() noexcept { return time.fetch_add(1, std::memory_order_acq_rel) + 1; }
 
     SharedLimit(Time when, unsigned bytes) noexcept { set(when, bytes); }
     void set(Time when, unsigned bytes) noexcept { known_.store(limit(when, bytes), std::memory_order_relaxed); }

@@ -230,6 +230,22 @@ static void questions() {
             REQUIRE(p_cuLaunchKernel(each, 1, 1, 1, 1, 1, 1, limit + 4, nullptr, parameters, nullptr) != CUDA_SUCCESS);
         }
     }
+    FUNCTION(cuKernelSetAttribute, 12000);
+    for (int limit : {50000, 50000, 60000}) {  // the last word counts, whoever has said it
+        const auto set = [&](int bytes) {
+            return p_cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes, kernel, 0);
+        };
+        const auto launch = [&] { return p_cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, limit, nullptr, parameters, nullptr); };
+        DRIVER(set(limit));
+        DRIVER(set(limit));
+        DRIVER(launch());
+        DRIVER(p_cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1000));
+        REQUIRE(launch() != CUDA_SUCCESS);
+        DRIVER(set(limit));
+        DRIVER(launch());
+        DRIVER(set(1000));
+        REQUIRE(launch() != CUDA_SUCCESS);
+    }
     // What is neither is neither.
     CUstream stream = nullptr;
     CHECK(cudaStreamCreate(&stream));
