@@ -135,9 +135,10 @@ Error validate(const barcuda_header& h, std::uint64_t file_size, const char* pat
         {"extents", h.extents_offset, h.granule_count, h.granule, h.granule},
     };
     if (Error e = check(ranges, h.size, path)) return e;
-    if (h.rows_offset > h.header_bytes)  // between the channels and the extents nobody could read them
-        return error(Error::malformed, 0, "%s: its header puts the rows at 0x%llx, behind what guests may read", path,
-                     (unsigned long long)h.rows_offset);
+    // Disjoint is not enough: there is room between other parts, some of it where no guest can read.
+    if (h.rows_offset < BARCUDA_ROWS_OFFSET || h.rows_offset > h.header_bytes)
+        return error(Error::malformed, 0, "%s: its header puts the rows at 0x%llx, not between devices and channels",
+                     path, (unsigned long long)h.rows_offset);
     return {};
 }
 

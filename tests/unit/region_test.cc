@@ -110,6 +110,8 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"too many rows", [](barcuda_header& h) { h.row_count = BARCUDA_MAX_ROWS + 1; }, Error::malformed},
         {"rows overflow", [](barcuda_header& h) { h.row_count = ~0u; }, Error::malformed},
         {"rows unaligned", [](barcuda_header& h) { h.rows_offset += 4; }, Error::malformed},
+        {"rows behind the slots", [](barcuda_header& h) { h.rows_offset = BARCUDA_GRANTS_OFFSET - BARCUDA_PAGE; },
+         Error::malformed},
         {"rows over the devices", [](barcuda_header& h) { h.rows_offset = BARCUDA_DEVICES_OFFSET; }, Error::malformed},
         {"rows reach into the channels",
          [](barcuda_header& h) { h.rows_offset = BARCUDA_CHANNELS_OFFSET - 8, h.row_count = 2; }, Error::malformed},
