@@ -3,6 +3,7 @@
 //   rows FILE other ROW...    these rows are such as this build does not know
 //   rows FILE swap ROW ROW    the one's number is the other's
 //   rows REGION opened        says how often channels were opened so far
+//   rows names                says what rows there are
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,6 +30,10 @@ std::size_t number_of(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc == 2 && !std::strcmp(argv[1], "names")) {
+        for (std::string_view name : op_names) std::printf("%s\n", name.data());
+        return 0;
+    }
     if (argc < 3) fail("usage:", "rows FILE other|swap|opened ROW...");
     struct stat file {};
     const int fd = open(argv[1], O_RDWR);

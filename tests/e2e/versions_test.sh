@@ -50,6 +50,16 @@ for name in cuStreamGetPriority cuMemsetD2D8Async; do
 done
 echo "what a bridge lacks answers by name"
 
+# Whichever it is, a program that needs it ends by an error and knows why; none waits for what will not come.
+for name in $("$build/e2e/rows" names | grep -v '^cublas\|^curand'); do
+    another other "$name"
+    timeout 120 "${guest[@]}" "$build/programs/two_streams" > "$scratch/out" 2>&1; status=$?
+    [ $status -lt 124 ] || fail "without $name two_streams ends with $status: $(cat "$scratch/out")"
+    [ $status = 0 ] || grep -q "barcuda: $name is not supported by this bridge\|the bridge .* has no $name as this library" "$scratch/out" ||
+        fail "two_streams does not say what it lacks, $name: $(cat "$scratch/out")"
+done
+echo "no program waits for a command that its bridge lacks"
+
 another other write_fence
 refused "has no write_fence as this library" "upgrade barcuda-bridge on the host"
 ours
