@@ -5,7 +5,7 @@
 need python3
 "$build/bin/barcuda" support > "$scratch/text" && "$build/bin/barcuda" support --json > "$scratch/json" || fail "barcuda support"
 grep -qx 'driver *call *cuModuleGetFunction' "$scratch/text" || fail "no row of the driver's: $(head -3 "$scratch/text")"
-grep -qx 'driver *post *cuStreamWaitEvent' "$scratch/text" || fail "no posted row: $(grep -c post "$scratch/text") others"
+grep -qx 'driver *post *cuMemsetD8Async' "$scratch/text" || fail "no posted row: $(grep -c post "$scratch/text") others"
 "$build/bin/barcuda" support --help | grep -q -- --json || fail "--help does not name --json"
 python3 - "$scratch/text" "$scratch/json" <<'PY' || fail "the two say different things"
 import json, sys

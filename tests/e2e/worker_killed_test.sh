@@ -13,23 +13,26 @@ kill -0 $two || fail "the other client ended too: $(cat "$scratch/two.out")"
 kill $two; wait $two 2> /dev/null
 client "$build/programs/vector_add" | grep -q PASSED || fail "the next client"
 
-# One that waits for the bridge in the middle of a command.
-cat > "$scratch/hungry.cc" <<'CC'
+# One that waits for the bridge in the middle of a command: in which, is said.
+cat > "$scratch/sharing.cc" <<'CC'
 #include <cstdio>
 #include <unistd.h>
-extern "C" int cudaHostAlloc(void**, unsigned long, unsigned);
+extern "C" int cudaMalloc(void**, unsigned long);
+extern "C" int cudaIpcGetMemHandle(void*, void*);
 int main() {
-    for (void* p; cudaHostAlloc(&p, 40 << 20, 0) == 0; usleep(100000)) std::puts("running"), std::fflush(stdout);
+    char handle[64];
+    for (void* p; cudaMalloc(&p, 1 << 20) == 0 && cudaIpcGetMemHandle(handle, p) == 0; usleep(100000))
+        std::puts("running"), std::fflush(stdout);
     return 3;
 }
 CC
 need g++
-g++ -o "$scratch/hungry" "$scratch/hungry.cc" "$build/lib/libbarcuda.so" || fail "g++"
-start hungry "$scratch/hungry"; hungry=$!
+g++ -o "$scratch/sharing" "$scratch/sharing.cc" "$build/lib/libbarcuda.so" || fail "g++"
+start sharing "$scratch/sharing"; sharing=$!
 worker=$(sed -n 's/.*channel .*: client admitted, worker //p' "$scratch/log" | tail -n 1)
 kill -STOP "$bridge"
-for _ in $(seq 500); do grep -q '^45 ' "/proc/$worker/syscall" && break; sleep 0.02; done  # recvfrom: the bridge's answer
+for _ in $(seq 400); do grep -q '^45 ' "/proc/$worker/syscall" && break; sleep 0.02; done  # recvfrom: the bridge's answer
 kill -9 "$worker"; kill -CONT "$bridge"
-wait $hungry; [ $? = 3 ] || fail "the client ended with $? instead of an error: $(cat "$scratch/hungry.out")"
-grep -q 'killed by signal 9 (Killed) in grant' "$scratch/hungry.err" || fail "the command was not named: $(cat "$scratch/hungry.err")"
+wait $sharing; [ $? = 3 ] || fail "the client ended with $? instead of an error: $(cat "$scratch/sharing.out")"
+grep -q 'killed by signal 9 (Killed) in cuIpcGetMemHandle' "$scratch/sharing.err" || fail "the command was not named: $(cat "$scratch/sharing.err")"
 echo passed

@@ -12,7 +12,13 @@
 namespace barcuda {
 namespace {
 
-template <class... P> constexpr std::uint64_t id(std::string_view text) { return Identity<std::tuple<P...>>::of(text); }
+// `text` as rows have it: name, call or post, kinds.
+template <class... P> constexpr std::uint64_t id(std::string_view text) {
+    const std::size_t name = text.find(' '), how = text.find(' ', name + 1);
+    const std::string_view way = text.substr(name + 1, how - name - 1);
+    return Identity<std::tuple<P...>>::of(text.substr(0, name), way == "post" ? How::post : How::call,
+                                          text.substr(how + 1));
+}
 constexpr auto row = "cuFoo call in, desc";
 struct Small {
     int a;
