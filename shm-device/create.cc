@@ -76,8 +76,9 @@ Error Region::create(const char* path, const Format& format) {
     const bool made = fd_ >= 0;
     if (e.kind == Error::system && e.code == EEXIST) {
         close();
-        e = open_file(path, 0);
+        e = open_file(path, O_NOFOLLOW);
     }
+    if (!e) e = check_owner(true);
     if (!e && kind_ != Kind::file && kind_ != Kind::dax)
         e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
     // Held by this open file, so by the bridge and its workers, as long as one of them lives.

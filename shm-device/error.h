@@ -11,6 +11,7 @@ struct Error {
         none,
         not_found,      // no region, or no such file
         permission,     // not a member of the group
+        foreign,        // another user could change it
         not_a_region,   // something else is at that path
         not_ready,      // a region that no bridge has announced yet
         other_layout,   // layout.h has changed in between

@@ -55,7 +55,19 @@ Error cannot_open(const char* path, int code) {
             "%s: permission denied; only root and members of the group 'barcuda' may open it (usermod -aG barcuda "
             "USER, then log in again)",
             path);
+    if (code == ELOOP)
+        return error(Error::foreign, 0,
+                     "%s: a symbolic link, which may lead to any file; name the file that it shall lead to", path);
     return error(Error::system, code, "%s: cannot be opened", path);
+}
+
+// Names of open files (/proc/PID/fd/N) are links too, but nobody else makes them.
+bool names_a_descriptor(const char* path) {
+    const int link = ::open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct statfs fs;
+    const bool yes = link >= 0 && ::fstatfs(link, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+    if (link >= 0) ::close(link);
+    return yes;
 }
 
 // Names what lies in [from, to): the first overlapping line of /proc/self/maps, read piece by piece into `line`.
@@ -115,6 +127,7 @@ Error Region::open_file(const char* path, int flags) {
     const std::size_t length = std::strlen(path);
     if (length >= sizeof path_) return error(Error::not_found, 0, "a region's path has at most 255 bytes");
     std::memcpy(path_, path, length + 1);
+    if (flags & O_NOFOLLOW && names_a_descriptor(path)) flags &= ~O_NOFOLLOW;
     fd_ = ::open(path, O_RDWR | O_CLOEXEC | flags, 0660);
     if (fd_ < 0) return cannot_open(path, errno);
     if (const int high = ::fcntl(fd_, F_DUPFD_CLOEXEC, kHighFd); high >= 0) {
@@ -152,6 +165,31 @@ Error Region::open_file(const char* path, int flags) {
     return {};
 }
 
+// Who owns a region's file, or may write to it, reads all that goes through the region, changes it, and ends every
+// process that has mapped the file by cutting it short. In a folder like /dev/shm any user may have made it. (The
+// rights of devices are the administrator's.)
+Error Region::check_owner(bool to_serve) const {
+    struct stat st;
+    if (::fstat(fd_, &st) != 0) return error(Error::system, errno, "%s: cannot be examined", path_);
+    if (kind_ != Kind::file) return {};
+    if (st.st_uid != 0 && st.st_uid != ::geteuid())
+        return error(
+            Error::foreign, 0,
+            "%s: belongs to user %u, who could read and change all that is in it; a region must belong to root "
+            "or to you (user %u): remove the file, give it to one of them (chown), or name another path",
+            path_, st.st_uid, ::geteuid());
+    if (st.st_nlink == 0) return {};  // a memfd: what has no name nobody else can open
+    if (st.st_mode & S_IWOTH)
+        return error(Error::foreign, 0,
+                     "%s: every user of this machine may write to it (mode %04o); take that right away (chmod o-w)",
+                     path_, st.st_mode & 07777);
+    if (to_serve && st.st_nlink != 1)
+        return error(Error::foreign, 0,
+                     "%s: the file has %u names (hard links), so it is something else as well; name a file of its own",
+                     path_, static_cast<unsigned>(st.st_nlink));
+    return {};
+}
+
 // Maps a part of the file anywhere. Huge pages are mapped whole: then the part lies inside a larger mapping.
 Error Region::map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address) {
     const std::uint64_t begin = offset / unit_ * unit_;
@@ -177,6 +215,7 @@ Error Region::open(const char* path) {
         path = found;
     }
     Error e = open_file(path, 0);
+    if (!e) e = check_owner(false);
     char* header = nullptr;
     if (!e && kind_ == Kind::uio) {
         void* p = ::mmap(nullptr, BARCUDA_CHANNELS_OFFSET, PROT_READ, MAP_SHARED, fd_, kUioHeader);

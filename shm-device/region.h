@@ -120,6 +120,7 @@ class Region {
         return reinterpret_cast<const T*>(reinterpret_cast<const char*>(header_) + offset);
     }
     Error open_file(const char* path, int flags);
+    Error check_owner(bool to_serve) const;
     Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
     Error disown(std::uint32_t index);
     Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);

@@ -1,5 +1,5 @@
-// run.cc: `barcuda run`: a region in /dev/shm, a bridge that serves it, the program under the library; then all of it
-// is gone.
+// run.cc: `barcuda run`: a region in /dev/shm, in a folder that nobody else can enter, a bridge that serves it, the
+// program under the library; then all of it is gone.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -24,6 +24,24 @@ pid_t running_program = -1;
 void pass_on(int signal) {
     if (running_program > 0) kill(running_program, signal);
 }
+
+// Where the region lies. Others see the folder's name, but can put nothing of that name or into it.
+class Folder {
+  public:
+    Folder() : made_(mkdtemp(path_.data())) {}
+    ~Folder() {
+        if (!made_) return;
+        unlink(region().c_str());
+        rmdir(path_.c_str());
+    }
+    Folder(const Folder&) = delete;
+    explicit operator bool() const { return made_; }
+    std::string region() const { return path_ + "/region"; }
+
+  private:
+    std::string path_ = "/dev/shm/barcuda-run-XXXXXX";
+    const bool made_;  // for this user alone: mode 0700
+};
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: {}\n", what), cannot_run; }
 
@@ -74,15 +92,13 @@ int run(const RunOptions& o) {
         return complain(here.library + " is missing: run make, or make install");
     if (here.library.find_first_of(" :;") != std::string::npos)  // ld.so(8): LD_PRELOAD and LD_LIBRARY_PATH end there
         return complain(here.library + ": move Barcuda to a folder whose path has no space, colon or semicolon");
-    std::string region = "/dev/shm/barcuda-run-XXXXXX";
-    const int fd = mkstemp(region.data());
-    if (fd < 0) return complain(fmt::format("cannot make a file in /dev/shm: {}", strerror(errno)));
-    close(fd);
-    unlink(region.c_str());  // only its name was wanted
+    const Folder folder;
+    if (!folder) return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
+    const std::string region = folder.region();
 
     bool soft = false;
     const pid_t bridge = start_bridge(here, region, o, soft);
-    if (bridge < 0) return unlink(region.c_str()), cannot_run;
+    if (bridge < 0) return cannot_run;
     running_program = fork();
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
@@ -107,7 +123,6 @@ int run(const RunOptions& o) {
     while (waitpid(running_program, &status, 0) < 0 && errno == EINTR) {}
     kill(bridge, SIGTERM);
     waitpid(bridge, nullptr, 0);
-    unlink(region.c_str());
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

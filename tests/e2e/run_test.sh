@@ -15,5 +15,7 @@ cp "$build/lib/libbarcuda.so" "$scratch/a place/lib/"
 "$scratch/a place/bin/barcuda" run -- true 2> "$scratch/err"; [ $? = 125 ] || fail "a path with a space is refused with 125"
 grep -q 'no space' "$scratch/err" || fail "the message says what to do: $(cat "$scratch/err")"
 region=$($run -- sh -c 'echo $BARCUDA_REGION')
-[ -n "$region" ] && [ ! -e "$region" ] || fail "the region '$region' was left behind"
+[ -n "$region" ] && [ ! -e "$(dirname "$region")" ] || fail "the region '$region' was left behind"
+region=$($run -- sh -c 'echo $BARCUDA_REGION; kill -TERM $PPID; sleep 60'); [ $? = 143 ] || fail "SIGTERM is the program's"
+[ -n "$region" ] && [ ! -e "$(dirname "$region")" ] || fail "the region '$region' was left behind by a signal"
 echo passed

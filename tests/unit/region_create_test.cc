@@ -134,6 +134,66 @@ TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
     EXPECT_EQ(host.header().size, 2 * kSize);
 }
 
+// ---- whose it is ----------------------------------------------------------------------------------------------------
+struct OwnRegion : RegionTest {
+    std::string fresh = scratch / "fresh";
+    OwnRegion() {  // as somebody may have left it
+        const int fd = ::open(fresh.c_str(), O_RDWR | O_CREAT, 0600);
+        EXPECT_EQ(::ftruncate(fd, kSize), 0);
+        ::close(fd);
+    }
+    Error create(const std::string& name) {
+        Region r;
+        return r.create(name.c_str(), {.size = kSize, .base = kBase, .overwrite = true}, kMine);
+    }
+    bool touched() {  // whoever formats a file writes to it
+        struct stat st {};
+        return ::stat(fresh.c_str(), &st) != 0 || st.st_blocks != 0;
+    }
+};
+TEST_F(OwnRegion, IsNotMadeOfAnotherUsersFile) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a file away";
+    ASSERT_EQ(::chown(fresh.c_str(), 65534, 65534), 0);
+    const Error e = create(fresh);
+    EXPECT_EQ(e.kind, Error::foreign);
+    EXPECT_TRUE(contains(says(e), "belongs to user 65534")) << e.text;
+    EXPECT_FALSE(touched());
+}
+TEST_F(OwnRegion, IsNotTakenOverFromAnotherUser) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a file away";
+    host.close();
+    ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    EXPECT_EQ(create(path).kind, Error::foreign);
+    ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
+    EXPECT_FALSE(create(path));
+}
+TEST_F(OwnRegion, IsNotMadeOfAFileThatEverybodyMayWrite) {
+    ASSERT_EQ(::chmod(fresh.c_str(), 0602), 0);
+    const Error e = create(fresh);
+    EXPECT_EQ(e.kind, Error::foreign);
+    EXPECT_TRUE(contains(says(e), "chmod o-w")) << e.text;
+    EXPECT_FALSE(touched());
+    ASSERT_EQ(::chmod(fresh.c_str(), 0664), 0);  // a group may: that is how a region is shared
+    EXPECT_FALSE(create(fresh));
+}
+TEST_F(OwnRegion, IsNotMadeOfAFileThatHasAnotherName) {
+    ASSERT_EQ(::link(fresh.c_str(), (scratch / "other").c_str()), 0);
+    const Error e = create(scratch / "other");
+    EXPECT_EQ(e.kind, Error::foreign);
+    EXPECT_TRUE(contains(says(e), "2 names")) << e.text;
+    EXPECT_FALSE(touched());
+}
+TEST_F(OwnRegion, IsNotMadeWhereALinkLeads) {
+    ASSERT_EQ(::symlink(fresh.c_str(), (scratch / "link").c_str()), 0);
+    const Error e = create(scratch / "link");
+    EXPECT_EQ(e.kind, Error::foreign);
+    EXPECT_TRUE(contains(says(e), "a symbolic link")) << e.text;
+    EXPECT_FALSE(touched());
+    ASSERT_EQ(::symlink((scratch / "nothing").c_str(), (scratch / "nowhere").c_str()), 0);
+    EXPECT_EQ(create(scratch / "nowhere").kind, Error::foreign);
+    EXPECT_NE(::access((scratch / "nothing").c_str(), F_OK), 0);
+}
+
 // ---- taking over ----------------------------------------------------------------------------------------------------
 TEST_F(RegionTest, ATakeoverRaisesTheEpochAndKeepsSlotsAndGrants) {
     ASSERT_FALSE(open_guest());

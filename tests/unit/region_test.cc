@@ -83,6 +83,34 @@ TEST_F(RegionTest, WhoIsNotInTheGroupIsToldSo) {
     EXPECT_EQ(e.kind, Error::permission);
     EXPECT_TRUE(contains(says(e), "'barcuda'")) << e.text;
 }
+TEST_F(RegionTest, AnotherUsersIsRefusedAndRootsIsNot) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become nobody";
+    ASSERT_EQ(::chmod((scratch / ".").c_str(), 0711), 0);
+    ASSERT_EQ(::chmod(path.c_str(), 0660), 0);
+    const auto opened_by = [&](uid_t user) {
+        EXPECT_EQ(::setegid(65534), 0);
+        EXPECT_EQ(::seteuid(user), 0);
+        const Error e = open_guest();
+        EXPECT_EQ(::seteuid(0), 0);
+        EXPECT_EQ(::setegid(0), 0);
+        return e;
+    };
+    ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
+    Error e = opened_by(65534);
+    EXPECT_FALSE(e) << e.text;
+    ASSERT_EQ(::chown(path.c_str(), 65533, 65534), 0);
+    e = opened_by(65534);
+    EXPECT_EQ(e.kind, Error::foreign);
+    EXPECT_TRUE(contains(says(e), "belongs to user 65533")) << e.text;
+    EXPECT_EQ(opened_by(0).kind, Error::foreign);
+    EXPECT_FALSE(e = opened_by(65533)) << e.text;
+}
+TEST_F(RegionTest, OneThatEverybodyMayWriteIsRefused) {
+    ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
+    const Error e = open_guest();
+    EXPECT_EQ(e.kind, Error::foreign);
+    EXPECT_TRUE(contains(says(e), "mode 0666")) << e.text;
+}
 TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
     const barcuda_header good = host.header();
     struct Case {
