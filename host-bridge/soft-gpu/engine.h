@@ -84,11 +84,14 @@ struct TextureObject;  // texture.h
 class Program {
   public:
     // Throws Error (below) with a message that names the line and the instruction, directive or function it cannot run.
-    static std::unique_ptr<Program> load(std::string_view ptx, const Limits& limits, AddressSpace& space);
+    // `shared`: a program of the same text that lives longer, whose managed variables this one has too.
+    static std::unique_ptr<Program> load(std::string_view ptx, const Limits& limits, AddressSpace& space,
+                                         const Program* shared = nullptr);
     virtual ~Program() = default;  // removes its globals from the address space
     virtual std::vector<std::string> kernel_names() const = 0;
     virtual const KernelInfo* kernel(std::string_view name) const = 0;
     virtual std::vector<GlobalInfo> globals() const = 0;
+    virtual void restart() = 0;      // its own globals are what they were when it was loaded; nothing of it runs
     virtual int target() const = 0;  // the number of its .target: 75 for sm_75
 };
 

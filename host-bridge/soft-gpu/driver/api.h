@@ -1,6 +1,6 @@
 // api.h: the frame of every exported function of the software GPU's libcuda.so.1.
 //
-// Read the driver half in this order: driver.h (the one device and its settings), context.h, memory.h (what a pointer
+// Read the driver half in this order: driver.h (the devices and their settings), context.h, memory.h (what a pointer
 // is), operation.h and stream.h (what runs when), module.h; then the *_calls.cc files, which hold the functions of
 // <cuda.h> in its order, and entry_points.cc, which gives them their other names. A function that is not done is absent:
 // no stub pretends.

@@ -1,6 +1,7 @@
 // array.cc: the storage of arrays, in the device's heap but outside of the ranges that a kernel's pointers may reach.
 #include "host-bridge/soft-gpu/driver/array.h"
 
+#include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
 namespace barcuda::soft::driver {
@@ -19,7 +20,8 @@ std::size_t channel_bytes(CUarray_format format) {
     }
 }
 
-Array::Array(const CUDA_ARRAY3D_DESCRIPTOR& wanted, CUcontext context) : shape(wanted), context(context) {
+Array::Array(const CUDA_ARRAY3D_DESCRIPTOR& wanted, const Context& owner)
+    : shape(wanted), context(owner.handle()), device(owner.device) {
     const std::size_t channel = channel_bytes(shape.Format);
     if (channel == 0) refuse("an array of format " + std::to_string(shape.Format));
     if (shape.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) refuse("a sparse or deferred array");
@@ -38,10 +40,10 @@ Array::Array(const CUDA_ARRAY3D_DESCRIPTOR& wanted, CUcontext context) : shape(w
     bytes = slice_bytes * slices;
 
     Memory& memory = Driver::get().memory;
-    if (!memory.take(Heap::rounded(bytes))) fail(CUDA_ERROR_OUT_OF_MEMORY);
+    if (!memory.take(device, Heap::rounded(bytes))) fail(CUDA_ERROR_OUT_OF_MEMORY);
     base = reinterpret_cast<std::byte*>(memory.heap().allocate(bytes));
     if (!base) {
-        memory.give(Heap::rounded(bytes));
+        memory.give(device, Heap::rounded(bytes));
         fail(CUDA_ERROR_OUT_OF_MEMORY);
     }
 }
@@ -50,7 +52,7 @@ Array::~Array() {
     if (!base) return;
     Memory& memory = Driver::get().memory;
     memory.heap().release(reinterpret_cast<std::uintptr_t>(base), bytes);
-    memory.give(Heap::rounded(bytes));
+    memory.give(device, Heap::rounded(bytes));
 }
 
 }  // namespace barcuda::soft::driver

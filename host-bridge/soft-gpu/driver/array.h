@@ -8,13 +8,16 @@
 
 namespace barcuda::soft::driver {
 
+class Context;
+
 struct Array {
     // Throws CUDA_ERROR_INVALID_VALUE for a shape that hardware refuses, CUDA_ERROR_OUT_OF_MEMORY.
-    Array(const CUDA_ARRAY3D_DESCRIPTOR& shape, CUcontext context);
+    Array(const CUDA_ARRAY3D_DESCRIPTOR& shape, const Context& context);
     ~Array();
 
     const CUDA_ARRAY3D_DESCRIPTOR shape;
     const CUcontext context;
+    const int device;
     std::size_t element_bytes = 0;     // all channels
     std::size_t rows = 1, slices = 1;  // never 0, as shape's may be
     std::size_t row_bytes = 0, slice_bytes = 0, bytes = 0;

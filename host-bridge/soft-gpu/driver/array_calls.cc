@@ -18,7 +18,7 @@ CUDA_ARRAY3D_DESCRIPTOR level_shape(CUDA_ARRAY3D_DESCRIPTOR shape, unsigned leve
 }
 
 CUarray make(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-    return Driver::get().arrays.add(std::make_shared<Array>(shape, current_context()->handle()));
+    return Driver::get().arrays.add(std::make_shared<Array>(shape, *current_context()));
 }
 
 void require_own(const Array& array) { require(!array.in_mipmap, CUDA_ERROR_INVALID_HANDLE); }
@@ -77,13 +77,14 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray* pHandle, const CUDA_ARRAY3D_DE
         require(pHandle && pMipmappedArrayDesc && numMipmapLevels != 0);
         auto mipmap = std::make_shared<Mipmap>();
         mipmap->shape = *pMipmappedArrayDesc;
-        mipmap->context = current_context()->handle();
+        const auto context = current_context();
+        mipmap->context = context->handle();
         const std::size_t longest = std::max({mipmap->shape.Width, mipmap->shape.Height,
                                               mipmap->shape.Flags & CUDA_ARRAY3D_LAYERED ? 0 : mipmap->shape.Depth});
         unsigned most = 1;  // down to a single texel
         for (std::size_t size = longest; size > 1; size /= 2) ++most;
         for (unsigned level = 0; level < std::min(numMipmapLevels, most); ++level) {
-            auto array = std::make_shared<Array>(level_shape(mipmap->shape, level), mipmap->context);
+            auto array = std::make_shared<Array>(level_shape(mipmap->shape, level), *context);
             array->in_mipmap = true;
             mipmap->levels.push_back(std::move(array));
         }

@@ -11,8 +11,8 @@
 
 namespace barcuda::soft::driver {
 
-Context::Context(unsigned flags, bool primary)
-    : id(Driver::get().next_id++), primary(primary), flags(flags), alive_(!primary) {
+Context::Context(int device, unsigned flags, bool primary)
+    : id(Driver::get().next_id++), device(device), primary(primary), flags(flags), alive_(!primary) {
     const Settings& settings = Driver::get().settings;
     limits.compute_capability = settings.compute_capability();
     limits.multiprocessors = settings.cores;
@@ -105,6 +105,7 @@ std::vector<Mark> Context::before(Stream& stream) {
     } else if (stream.blocking() && legacy_) {
         if (Mark mark = legacy_->last(); !mark.done()) marks.push_back(std::move(mark));
     }
+    if (!gate_.done()) marks.push_back(gate_);
     return marks;
 }
 
@@ -116,6 +117,20 @@ Mark Context::post(Stream& stream, std::shared_ptr<Operation> operation, std::ve
     }
     for (Mark& mark : before(stream)) after.push_back(std::move(mark));
     return stream.enqueue(std::move(operation), std::move(after));
+}
+
+void Context::post_between(Stream& stream, std::shared_ptr<Operation> operation,
+                           const std::vector<std::shared_ptr<Context>>& contexts) {
+    std::set<Context*> all{this};  // in one order, whoever asks
+    for (const auto& each : contexts) all.insert(each.get());
+    std::vector<std::unique_lock<std::mutex>> held;
+    for (Context* each : all) held.emplace_back(each->order);
+    if (stream.capture) return capture_operation(stream, std::move(operation));
+    std::vector<Mark> after = before(stream);
+    for (Context* each : all)
+        for (Mark& mark : each->marks_held()) after.push_back(std::move(mark));
+    const Mark mark = stream.enqueue(std::move(operation), std::move(after));
+    for (Context* each : all) each->gate_ = mark;
 }
 
 void Context::perform(Stream& stream, std::shared_ptr<Operation> operation) {
@@ -140,13 +155,18 @@ std::vector<Mark> Context::ends(Stream& stream) {
     refuse_in_capture(stream);
     std::vector<Mark> marks;
     if (&stream == legacy_.get()) marks = before(stream);
+    else if (!gate_.done()) marks.push_back(gate_);
     marks.push_back(stream.last());
     return marks;
 }
 
 std::vector<Mark> Context::marks() {
-    std::vector<Mark> all;
     std::lock_guard lock(order);
+    return marks_held();
+}
+
+std::vector<Mark> Context::marks_held() {
+    std::vector<Mark> all{gate_};
     if (legacy_) all.push_back(legacy_->last());
     for (const auto& stream : streams_) all.push_back(stream->last());
     return all;
@@ -177,13 +197,16 @@ void Context::tear_down() {
     drop_modules(*this);
     driver.arrays.take_if([&](const Array& array) { return array.context == handle(); });
     driver.mipmaps.take_if([&](const Mipmap& mipmap) { return mipmap.context == handle(); });
-    for (const Allocation& gone :
-         driver.memory.remove_all([&](const Allocation& allocation) { return allocation.context == handle(); }))
+    for (const Allocation& gone : driver.memory.remove_all([&](const Allocation& allocation) {
+             return allocation.context == handle() &&
+                    allocation.kind != Allocation::Kind::global;  // they go with modules
+         }))
         unmap_host(gone);
     std::lock_guard lock(order);
     streams_.clear();
     per_thread_.clear();
     legacy_.reset();
+    gate_ = {};
     fault_ = CUDA_SUCCESS;
 }
 

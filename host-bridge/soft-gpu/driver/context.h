@@ -1,10 +1,11 @@
 // context.h: a context owns streams, modules and memory, and has at most one error: the first fault of its work, which
-// every later call returns. All contexts share the one device's address space.
+// every later call returns. All contexts, of all devices, share one address space.
 #pragma once
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "host-bridge/soft-gpu/driver/stream.h"
@@ -13,9 +14,10 @@ namespace barcuda::soft::driver {
 
 class Context : public std::enable_shared_from_this<Context> {
   public:
-    explicit Context(unsigned flags, bool primary);
+    Context(int device, unsigned flags, bool primary);
 
     const std::uint64_t id;
+    const int device;
     const bool primary;
     std::atomic<unsigned> flags;
     int retained = 0;  // primary: by cuDevicePrimaryCtxRetain. Guarded by contexts_mutex()
@@ -39,6 +41,10 @@ class Context : public std::enable_shared_from_this<Context> {
     Mark post(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after = {});
     // The same, and waits until it is done; throws the context's fault. Not while capturing.
     void perform(Stream& stream, std::shared_ptr<Operation> operation);
+    // The same as post(), but ordered against all work of these contexts: after what they were given so far, and before
+    // what they will be given.
+    void post_between(Stream& stream, std::shared_ptr<Operation> operation,
+                      const std::vector<std::shared_ptr<Context>>& contexts);
     // What waiting for the stream waits for: its own work, and the blocking streams' if it is the legacy one.
     std::vector<Mark> ends(Stream& stream);
     void drop_per_thread(std::uint64_t thread);
@@ -53,9 +59,11 @@ class Context : public std::enable_shared_from_this<Context> {
     std::mutex limits_mutex;
     Limits limits;  // what the engine gets at load; stack, printf buffer, heap
     std::map<CUlimit, std::size_t> other_limits;
+    std::set<int> peers;  // devices whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
 
   private:
     std::vector<Mark> before(Stream& stream);  // what the default stream's rules make it wait for
+    std::vector<Mark> marks_held();            // with the order held
     void forget_dropped();
 
     std::atomic<bool> alive_;  // the primary one lives while it is retained
@@ -63,6 +71,7 @@ class Context : public std::enable_shared_from_this<Context> {
     std::shared_ptr<Stream> legacy_;                               // made with the first use: it holds the context
     std::vector<std::shared_ptr<Stream>> streams_;                 // all but the legacy one
     std::map<std::uint64_t, std::shared_ptr<Stream>> per_thread_;  // by thread number
+    Mark gate_;                                                    // nothing begins before it: post_between()
 };
 
 // The calling thread's contexts. current_context() throws CUDA_ERROR_INVALID_CONTEXT if there is none, or its fault.

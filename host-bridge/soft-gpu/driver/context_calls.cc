@@ -33,7 +33,7 @@ void create(CUcontext* made, unsigned flags, CUdevice device) {
     require(made);
     require_device(device);
     require_flags(flags);
-    const auto context = std::make_shared<Context>(flags, false);
+    const auto context = std::make_shared<Context>(device, flags, false);
     *made = Driver::get().contexts.add(context);
     context_stack().push_back(context);
 }
@@ -48,8 +48,7 @@ using namespace barcuda::soft::driver;
 CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
     return api([&] {
         require(pctx);
-        require_device(dev);
-        Context& primary = *Driver::get().primary;
+        Context& primary = *Driver::get().device(dev).primary;
         std::lock_guard lock(contexts_mutex());
         if (primary.retained++ == 0) primary.revive();
         *pctx = primary.handle();
@@ -58,8 +57,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
     return api([&] {
-        require_device(dev);
-        Context& primary = *Driver::get().primary;
+        Context& primary = *Driver::get().device(dev).primary;
         std::lock_guard lock(contexts_mutex());
         require(primary.retained > 0, CUDA_ERROR_INVALID_CONTEXT);
         if (--primary.retained == 0) primary.tear_down();
@@ -68,8 +66,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
     return api([&] {
-        require_device(dev);
-        Context& primary = *Driver::get().primary;
+        Context& primary = *Driver::get().device(dev).primary;
         std::lock_guard lock(contexts_mutex());
         if (!primary.alive()) return;
         primary.tear_down();
@@ -79,18 +76,18 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
     return api([&] {
-        require_device(dev);
+        Context& primary = *Driver::get().device(dev).primary;
         require_flags(flags);
-        Driver::get().primary->flags = flags;
+        primary.flags = flags;
     });
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int* active) {
     return api([&] {
         require(flags && active);
-        require_device(dev);
-        *flags = Driver::get().primary->flags;
-        *active = Driver::get().primary->alive();
+        const Context& primary = *Driver::get().device(dev).primary;
+        *flags = primary.flags;
+        *active = primary.alive();
     });
 }
 
@@ -176,15 +173,13 @@ CUresult cuCtxGetCurrent(CUcontext* pctx) {
 CUresult cuCtxGetDevice(CUdevice* device) {
     return api([&] {
         require(device);
-        top();
-        *device = 0;
+        *device = top()->device;
     });
 }
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
     return api([&] {
         require(device);
-        context_or_top(ctx);
-        *device = 0;
+        *device = context_or_top(ctx)->device;
     });
 }
 
@@ -313,17 +308,21 @@ CUresult cuCtxResetPersistingL2Cache() {
     return api([] { current_context(); });  // there are no persisting lines to reset
 }
 
+// All devices reach all memory: what is opened here was never closed. But programs are told what hardware tells them.
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
     return api([&] {
         require(Flags == 0);
-        const auto peer = Driver::get().contexts.find(peerContext);
-        require(peer != current_context(), CUDA_ERROR_INVALID_CONTEXT);
-        fail(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        const auto peer = Driver::get().contexts.find(peerContext), context = current_context();
+        require(peer != context, CUDA_ERROR_INVALID_CONTEXT);
+        require(peer->device != context->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        std::lock_guard lock(context->limits_mutex);
+        require(context->peers.insert(peer->device).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     });
 }
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
     return api([&] {
-        Driver::get().contexts.find(peerContext);
-        fail(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+        const auto peer = Driver::get().contexts.find(peerContext), context = current_context();
+        std::lock_guard lock(context->limits_mutex);
+        require(context->peers.erase(peer->device) == 1, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     });
 }

@@ -20,7 +20,11 @@ Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool fo
             require(memory.covered(address, span, for_writing));
         require(address != 0);
     }
-    return {.start = reinterpret_cast<std::byte*>(address), .pageable = !device, .device = known && known->on_device()};
+    const bool on_device = known && known->on_device();
+    return {.start = reinterpret_cast<std::byte*>(address),
+            .pageable = !device,
+            .device = on_device,
+            .context = on_device ? known->context : nullptr};
 }
 
 Where where_of(CUmemorytype type) {
@@ -50,7 +54,8 @@ Copy::Side array_side(CUarray handle, Corner at, const CUDA_MEMCPY3D& box) {
     require(at.y <= array->rows && box.Height <= array->rows - at.y);
     require(at.z <= array->slices && box.Depth <= array->slices - at.z);
     std::byte* const start = array->base + at.z * array->slice_bytes + at.y * array->row_bytes + at.x;
-    return {start, array->row_bytes, array->slice_bytes, std::move(array), false, true};
+    const CUcontext context = array->context;
+    return {start, array->row_bytes, array->slice_bytes, std::move(array), false, true, context};
 }
 
 Copy::Side memory_side(CUmemorytype type, const void* host, CUdeviceptr device, Corner at, std::size_t pitch,

@@ -14,6 +14,7 @@ struct Copy final : OperationOf<Copy, CU_GRAPH_NODE_TYPE_MEMCPY> {
         std::size_t row = 0, slice = 0;  // bytes from one to the next
         std::shared_ptr<Array> array{};  // kept alive
         bool pageable = false, device = false;
+        CUcontext context{};  // of device memory
     };
     Side from, to;
     std::size_t width = 0, height = 1, depth = 1;  // bytes, rows, slices

@@ -13,10 +13,21 @@ constexpr std::size_t stage_at_most = 64 << 10;
 
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
+// From one device to another, when it is not a stream's: after all that both were given before, and before all that
+// they will be given.
+void copy_between(Stream& stream, std::shared_ptr<Copy> copy, CUcontext to, CUcontext from) {
+    std::vector<std::shared_ptr<Context>> both;
+    for (const CUcontext handle : {to, from})
+        if (auto context = Driver::get().contexts.try_find(handle)) both.push_back(std::move(context));
+    stream.context().post_between(stream, std::move(copy), both);
+}
+
 void copy_now(std::shared_ptr<Copy> copy) {
     const auto stream = stream_of_sync_call();
     if (copy->bytes() == 0) return;
-    if (copy->from.device && copy->to.device) stream->context().post(*stream, std::move(copy));
+    const CUcontext to = copy->to.context, from = copy->from.context;
+    if (copy->from.device && copy->to.device && to != from) copy_between(*stream, std::move(copy), to, from);
+    else if (copy->from.device && copy->to.device) stream->context().post(*stream, std::move(copy));
     else stream->context().perform(*stream, std::move(copy));
 }
 
@@ -99,7 +110,8 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr s
     return api([&] {
         Driver::get().contexts.find(dstContext);
         Driver::get().contexts.find(srcContext);
-        copy_now(copy_line(dstDevice, Where::device, srcDevice, Where::device, ByteCount));
+        auto copy = copy_line(dstDevice, Where::device, srcDevice, Where::device, ByteCount);
+        if (ByteCount != 0) copy_between(*stream_of_sync_call(), std::move(copy), dstContext, srcContext);
     });
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,

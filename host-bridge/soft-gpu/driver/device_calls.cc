@@ -13,10 +13,16 @@ namespace barcuda::soft::driver {
 namespace {
 
 constexpr int version = 13000;
-constexpr char bus_id[] = "0000:BA:00.0";
-constexpr int bus = 0xBA;
+constexpr int bus = 0xBA;  // on the PCI bus, of the first device
 
-int attribute(CUdevice_attribute which, const Settings& settings) {
+std::string bus_id(CUdevice device) {
+    char text[20];
+    std::snprintf(text, sizeof text, "0000:%02X:00.0", static_cast<unsigned>(bus + device));
+    return text;
+}
+
+int attribute(CUdevice_attribute which, CUdevice device) {
+    const Settings& settings = Driver::get().settings;
     const int cc = settings.compute_capability();
     const int shared_optin = cc >= 90               ? 227 * 1024
                              : cc >= 86 && cc != 87 ? 99 * 1024
@@ -53,7 +59,7 @@ int attribute(CUdevice_attribute which, const Settings& settings) {
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return settings.major;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return settings.minor;
         case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: return 2;
-        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus;
+        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus + device;
         case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: return 0;
         case CU_DEVICE_ATTRIBUTE_NUMA_ID: return -1;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
@@ -158,7 +164,7 @@ CUresult cuDriverGetVersion(int* driverVersion) {
 CUresult cuDeviceGetCount(int* count) {
     return api([&] {
         require(count);
-        *count = 1;
+        *count = Driver::get().settings.devices;
     });
 }
 
@@ -166,7 +172,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
     return api([&] {
         require(device);
         require_device(ordinal);
-        *device = 0;
+        *device = ordinal;
     });
 }
 
@@ -185,6 +191,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
         require(uuid);
         require_device(dev);
         std::memcpy(uuid->bytes, "BarcudaSoftGPU-0", 16);
+        uuid->bytes[15] = static_cast<char>('0' + dev);
     });
 }
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid(uuid, dev); }
@@ -201,7 +208,7 @@ CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) 
     return api([&] {
         require(pi);
         require_device(dev);
-        *pi = attribute(attrib, Driver::get().settings);
+        *pi = attribute(attrib, dev);
     });
 }
 
@@ -209,7 +216,7 @@ CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
     return api([&] {
         require(prop);
         require_device(dev);
-        const auto of = [](CUdevice_attribute which) { return attribute(which, Driver::get().settings); };
+        const auto of = [&](CUdevice_attribute which) { return attribute(which, dev); };
         *prop = CUdevprop{.maxThreadsPerBlock = 1024,
                           .maxThreadsDim = {1024, 1024, 64},
                           .maxGridSize = {0x7fffffff, 65535, 65535},
@@ -234,9 +241,10 @@ CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
 
 CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
     return api([&] {
-        require(pciBusId && len > static_cast<int>(std::strlen(bus_id)));
         require_device(dev);
-        std::memcpy(pciBusId, bus_id, sizeof bus_id);
+        const std::string id = bus_id(dev);
+        require(pciBusId && len > static_cast<int>(id.size()));
+        std::memcpy(pciBusId, id.c_str(), id.size() + 1);
     });
 }
 
@@ -247,8 +255,10 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
         const bool full = std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &found_bus, &slot, &function) == 4;
         const bool brief = !full && (domain = 0, std::sscanf(pciBusId, "%x:%x", &found_bus, &slot) == 2);
         require(full || brief);
-        require(domain == 0 && found_bus == bus && slot == 0 && function == 0, CUDA_ERROR_INVALID_DEVICE);
-        *dev = 0;
+        require(domain == 0 && slot == 0 && function == 0, CUDA_ERROR_INVALID_DEVICE);
+        const CUdevice found = static_cast<CUdevice>(found_bus) - bus;
+        require_device(found);
+        *dev = found;
     });
 }
 
@@ -257,16 +267,17 @@ CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDe
         require(canAccessPeer);
         require_device(dev);
         require_device(peerDev);
-        *canAccessPeer = 0;  // a device is not its own peer
+        *canAccessPeer = dev != peerDev;  // a device is not its own peer
     });
 }
 
-CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute, CUdevice srcDevice, CUdevice dstDevice) {
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevice srcDevice, CUdevice dstDevice) {
     return api([&] {
         require(value);
         require_device(srcDevice);
         require_device(dstDevice);
         require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
+        *value = which != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK;  // all links are alike
     });
 }
 

@@ -63,6 +63,13 @@ Settings Settings::from_environment() {
             fail(CUDA_ERROR_INVALID_VALUE,
                  std::string("BARCUDA_SOFT_MEMORY=") + text + ": at least 1M, as in 512M or 4G");
     }
+    if (const char* text = std::getenv("BARCUDA_SOFT_DEVICES"); text && *text) {
+        char* end = nullptr;
+        const long count = std::strtol(text, &end, 10);
+        if (*end || count < 1 || count > most_devices)
+            fail(CUDA_ERROR_INVALID_VALUE, std::string("BARCUDA_SOFT_DEVICES=") + text + ": 1 to 8");
+        settings.devices = static_cast<int>(count);
+    }
     // Whole VMM granules, so that all of it can be given out.
     settings.memory &= ~((std::size_t{2} << 20) - 1) | (settings.memory < (2u << 20) ? ~std::size_t{0} : 0);
     if (const char* text = std::getenv("BARCUDA_SOFT_CC"); text && *text) {
@@ -75,7 +82,12 @@ Settings Settings::from_environment() {
     return settings;
 }
 
-Driver::Driver(const Settings& settings) : settings(settings), memory(settings.window, settings.memory, space) {}
+Driver::Driver(const Settings& settings)
+    : settings(settings), memory(settings.window, settings.memory, settings.devices, space) {}
+
+void Driver::synchronize() {
+    for (const auto& context : contexts.all()) context->synchronize();
+}
 
 Driver& Driver::get() {
     Driver* const driver = the_driver.load(std::memory_order_acquire);
@@ -90,11 +102,14 @@ CUresult Driver::initialize() {
     if (the_driver.load(std::memory_order_acquire)) return CUDA_SUCCESS;
     auto* const driver = new Driver(Settings::from_environment());  // for the life of the process
     the_driver.store(driver, std::memory_order_release);
-    driver->primary = std::make_shared<Context>(CU_CTX_SCHED_AUTO, true);
-    driver->contexts.add(driver->primary);
-    driver->default_pool = std::make_shared<Pool>();
-    driver->set_current(driver->default_pool);
-    driver->pools.add(driver->default_pool);
+    for (int ordinal = 0; ordinal < driver->settings.devices; ++ordinal) {
+        Device& device = driver->device(ordinal);
+        device.primary = std::make_shared<Context>(ordinal, CU_CTX_SCHED_AUTO, true);
+        driver->contexts.add(device.primary);
+        device.default_pool = std::make_shared<Pool>(ordinal);
+        device.set_current(device.default_pool);
+        driver->pools.add(device.default_pool);
+    }
     // The child has neither our threads nor our memory: as with hardware, it cannot go on where its parent was.
     pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
     return CUDA_SUCCESS;

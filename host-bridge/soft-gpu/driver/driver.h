@@ -1,10 +1,12 @@
-// driver.h: the one device, its settings, and the tables of everything that a program holds a handle of. It is made by
+// driver.h: the devices, their settings, and the tables of everything that a program holds a handle of. It is made by
 // the first cuInit and never destroyed: threads of streams may outlive main().
 //
-//   BARCUDA_SOFT_MEMORY   the device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
+//   BARCUDA_SOFT_DEVICES  how many devices there are, 1 (default) to 8: alike, and all on the same cores
+//   BARCUDA_SOFT_MEMORY   a device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
 //   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
 //   BARCUDA_SOFT_WINDOW   where device memory lies in this process (default 0x300000000000)
 #pragma once
+#include <array>
 #include <atomic>
 #include <memory>
 
@@ -21,6 +23,7 @@ class Pool;
 struct Module;
 struct Function;
 struct Library;
+struct Kernel;
 struct Linker;
 struct Graph;
 struct GraphNode;
@@ -30,13 +33,32 @@ struct Array;
 struct Mipmap;
 
 struct Settings {
-    std::size_t memory = 0;  // bytes
+    int devices = 1;
+    std::size_t memory = 0;  // bytes, of each device
     int major = 9, minor = 0;
     std::uintptr_t window = 0x300000000000;
     int cores = 1;  // of this machine: each is a multiprocessor
 
     int compute_capability() const { return major * 10 + minor; }
     static Settings from_environment();
+};
+
+// What each device has of its own. Handles, and what pointers are, belong to the driver: all devices reach all memory.
+struct Device {
+    std::shared_ptr<Context> primary;
+    std::shared_ptr<Pool> default_pool;
+    std::shared_ptr<Pool> current() {
+        std::lock_guard lock(mutex_);
+        return current_pool_;
+    }
+    void set_current(std::shared_ptr<Pool> pool) {
+        std::lock_guard lock(mutex_);
+        current_pool_ = std::move(pool);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::shared_ptr<Pool> current_pool_;
 };
 
 struct Driver {
@@ -47,13 +69,19 @@ struct Driver {
     const Settings settings;
     AddressSpace space;
     Memory memory;
-    std::shared_ptr<Context> primary;
+    Device& device(CUdevice ordinal) {  // throws CUDA_ERROR_INVALID_DEVICE
+        require(ordinal >= 0 && ordinal < settings.devices, CUDA_ERROR_INVALID_DEVICE);
+        return devices[static_cast<std::size_t>(ordinal)];
+    }
+    // Waits for all work of all devices: what is done to memory that each of them may be using.
+    void synchronize();
 
     Handles<CUcontext, Context> contexts{CUDA_ERROR_INVALID_CONTEXT};
     Handles<CUstream, Stream> streams;
     Handles<CUevent, Event> events;
     Handles<CUmodule, Module> modules;
-    Handles<CUfunction, Function> functions;  // a CUkernel is one of them, too
+    Handles<CUfunction, Function> functions;
+    Handles<CUkernel, Kernel> kernels;
     Handles<CUlibrary, Library> libraries;
     Handles<CUlinkState, Linker> linkers;
     Handles<CUmemoryPool, Pool> pools;
@@ -65,21 +93,13 @@ struct Driver {
     Handles<CUarray, Array> arrays;
     Handles<CUmipmappedArray, Mipmap> mipmaps;
 
-    std::shared_ptr<Pool> default_pool;
-    std::shared_ptr<Pool> current() {
-        std::lock_guard lock(current_mutex);
-        return current_pool;
-    }
-    void set_current(std::shared_ptr<Pool> pool) {
-        std::lock_guard lock(current_mutex);
-        current_pool = std::move(pool);
-    }
-    std::mutex current_mutex;
-    std::shared_ptr<Pool> current_pool;
     std::atomic<std::uint64_t> next_id{1};  // of contexts, streams, allocations, captures
+
+  private:
+    std::array<Device, most_devices> devices;
 };
 
-// The device argument of so many functions: there is one, 0. Throws CUDA_ERROR_INVALID_DEVICE.
-inline void require_device(CUdevice device) { require(device == 0, CUDA_ERROR_INVALID_DEVICE); }
+// The device argument of so many functions. Throws CUDA_ERROR_INVALID_DEVICE.
+inline void require_device(CUdevice device) { Driver::get().device(device); }
 
 }  // namespace barcuda::soft::driver

@@ -10,9 +10,10 @@
 namespace barcuda::soft::driver {
 
 struct GraphMemory {
-    GraphMemory(std::size_t size, CUcontext context);  // throws CUDA_ERROR_OUT_OF_MEMORY
+    GraphMemory(std::size_t size, CUcontext context, int device);  // throws CUDA_ERROR_OUT_OF_MEMORY
     ~GraphMemory();
     const std::size_t size;
+    const int device;
     CUdeviceptr address = 0;
     std::atomic<bool> in_use{false};
 };

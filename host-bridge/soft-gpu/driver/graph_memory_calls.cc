@@ -9,30 +9,34 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// All graphs' memory, as cuDeviceGetGraphMemAttribute reports it.
+// All graphs' memory of a device, as cuDeviceGetGraphMemAttribute reports it.
 struct Total {
     std::atomic<std::uint64_t> reserved{0}, reserved_high{0}, used{0}, used_high{0};
     static void raise(std::atomic<std::uint64_t>& high, std::uint64_t now) {
         for (std::uint64_t before = high; before < now && !high.compare_exchange_weak(before, now);) {}
     }
 };
-Total total;
+Total totals[most_devices];
 
 void set_in_use(GraphMemory& memory, bool in_use) {
     if (memory.in_use.exchange(in_use) == in_use) return;
     const std::uint64_t bytes = Heap::rounded(memory.size);
+    Total& total = totals[memory.device];
     if (in_use) Total::raise(total.used_high, total.used += bytes);
     else total.used -= bytes;
 }
 
 }  // namespace
 
-GraphMemory::GraphMemory(std::size_t size, CUcontext context) : size(size) {
-    address = Driver::get().memory.allocate({.size = size, .kind = Allocation::Kind::device, .context = context});
+GraphMemory::GraphMemory(std::size_t size, CUcontext context, int device) : size(size), device(device) {
+    address = Driver::get().memory.allocate(
+        {.size = size, .kind = Allocation::Kind::device, .context = context, .device = device});
+    Total& total = totals[device];
     Total::raise(total.reserved_high, total.reserved += Heap::rounded(size));
 }
 
 GraphMemory::~GraphMemory() {
+    Total& total = totals[device];
     total.reserved -= Heap::rounded(size);
     if (in_use) {  // from now on like any other allocation
         total.used -= Heap::rounded(size);
@@ -46,7 +50,7 @@ std::shared_ptr<GraphAllocate> allocate_in_graph(const CUDA_MEM_ALLOC_NODE_PARAM
     require(asked.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
     require_device(asked.poolProps.location.id);
     auto node = std::make_shared<GraphAllocate>();
-    node->memory = std::make_shared<GraphMemory>(asked.bytesize, context);
+    node->memory = std::make_shared<GraphMemory>(asked.bytesize, context, asked.poolProps.location.id);
     Driver::get().memory.change(node->memory->address,
                                 [&](Allocation& allocation) { allocation.graph = node->memory; });
     node->asked = asked;
@@ -139,6 +143,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
     return api([&] {
         require(value);
         require_device(device);
+        const Total& total = totals[device];
         auto& out = *static_cast<cuuint64_t*>(value);
         switch (attr) {
             case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: out = total.used; return;
@@ -152,6 +157,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void* value) {
     return api([&] {
         require_device(device);
+        Total& total = totals[device];
         require(value &&
                 *static_cast<const cuuint64_t*>(value) == 0);  // a reset of a high mark is all that CUDA allows
         switch (attr) {

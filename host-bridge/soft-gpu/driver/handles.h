@@ -43,6 +43,12 @@ template <class Handle, class T> class Handles {
         objects_.erase(found);
         return object;
     }
+    std::vector<std::shared_ptr<T>> all() const {
+        std::vector<std::shared_ptr<T>> objects;
+        std::shared_lock lock(mutex_);
+        for (const auto& [handle, object] : objects_) objects.push_back(object);
+        return objects;
+    }
     void drop(Handle handle) {
         std::unique_lock lock(mutex_);
         objects_.erase(handle);

@@ -105,7 +105,7 @@ AllOpened& opened() {
     return them;
 }
 
-std::shared_ptr<Opened> map_memory(const Handle& h, CUcontext context) {
+std::shared_ptr<Opened> map_memory(const Handle& h, const Context& context) {
     constexpr std::uint64_t page = 4096;
     const int file = open_file(h);
     const std::uint64_t before = h.offset % page, length = before + h.bytes;
@@ -116,7 +116,8 @@ std::shared_ptr<Opened> map_memory(const Handle& h, CUcontext context) {
     Driver::get().memory.adopt({.base = fresh->address,
                                 .size = h.bytes,
                                 .kind = Allocation::Kind::opened,
-                                .context = context,
+                                .context = context.handle(),
+                                .device = context.device,
                                 .opened = fresh},
                                CUDA_ERROR_MAP_FAILED);
     return fresh;
@@ -147,7 +148,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle, unsi
         auto& known = opened().all[{h.inode, h.offset}];
         auto it = known.lock();
         if (it) ++it->times;
-        else known = it = map_memory(h, context->handle());
+        else known = it = map_memory(h, *context);
         *address = it->address;
     });
 }

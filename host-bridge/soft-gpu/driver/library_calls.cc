@@ -6,13 +6,30 @@
 namespace barcuda::soft::driver {
 namespace {
 
-CUkernel kernel_handle(const Function& function) { return reinterpret_cast<CUkernel>(handle_of(function)); }
+CUkernel handle_of(const Kernel& kernel) { return Handles<CUkernel, Kernel>::handle_of(kernel); }
 
 void load(CUlibrary* made, const std::string& ptx, JitLog& log) {
     auto library = std::make_shared<Library>();
-    library->module = load_module(ptx, nullptr, log);
+    library->ptx = ptx;
+    library->module = load_module(ptx, *Driver::get().device(0).primary, nullptr, log);
+    for (const auto& [name, function] : library->module->functions) {
+        const auto kernel = std::make_shared<Kernel>(*library, name);
+        Driver::get().kernels.add(kernel);
+        library->kernels.emplace(name, kernel);
+    }
     *made = Driver::get().libraries.add(library);
     library->module->library = *made;
+}
+
+// The library's module in the calling thread's context.
+std::shared_ptr<Module> module_here(CUlibrary handle) {
+    return Driver::get().libraries.find(handle)->in(context_here());
+}
+
+// Whose functions' attributes are a kernel's on a device.
+std::shared_ptr<Context> context_on(CUdevice device) {
+    auto here = context_here();
+    return here->device == device ? here : Driver::get().device(device).primary;
 }
 
 }  // namespace
@@ -44,15 +61,19 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_o
 CUresult cuLibraryUnload(CUlibrary library) {
     return api([&] {
         const auto gone = Driver::get().libraries.take(library);
-        if (Driver::get().primary->alive()) Driver::get().primary->synchronize();
-        unload_module(gone->module);
+        Driver::get().synchronize();
+        for (const auto& [name, kernel] : gone->kernels) Driver::get().kernels.drop(handle_of(*kernel));
+        for (const auto& module : gone->all()) unload_module(module);
     });
 }
 
 CUresult cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
     return api([&] {
-        require(pKernel);
-        *pKernel = kernel_handle(*function_named(*Driver::get().libraries.find(library)->module, name));
+        require(pKernel && name);
+        const auto found = Driver::get().libraries.find(library);
+        const auto kernel = found->kernels.find(std::string_view(name));
+        require(kernel != found->kernels.end(), CUDA_ERROR_NOT_FOUND);
+        *pKernel = handle_of(*kernel->second);
     });
 }
 CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary lib) {
@@ -65,20 +86,20 @@ CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, C
     return api([&] {
         require(kernels || numKernels == 0);
         const auto library = Driver::get().libraries.find(lib);
-        for (const auto& [name, function] : library->module->functions) {
+        for (const auto& [name, kernel] : library->kernels) {
             if (numKernels-- == 0) break;
-            *kernels++ = kernel_handle(*function);
+            *kernels++ = handle_of(*kernel);
         }
     });
 }
 CUresult cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
     return api([&] {
         require(pMod);
-        *pMod = Driver::get().libraries.find(library)->module->handle();
+        *pMod = module_here(library)->handle();
     });
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
-    return api([&] { global_named(*Driver::get().libraries.find(library)->module, name, dptr, bytes); });
+    return api([&] { global_named(*module_here(library), name, dptr, bytes); });
 }
 CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
     return api([&] {
@@ -95,34 +116,32 @@ CUresult cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes, CUlibrary library
 CUresult cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
     return api([&] {
         require(pFunc);
-        *pFunc = handle_of(*function_of(kernel));
+        *pFunc = handle_of(*kernel_of(kernel)->in(current_context()));
     });
 }
 CUresult cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
     return api([&] {
         require(pLib);
-        const CUlibrary library = function_of(kernel)->module.library;
-        require(library, CUDA_ERROR_INVALID_HANDLE);
-        *pLib = library;
+        *pLib = kernel_of(kernel)->library.module->library;
     });
 }
 CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
     return api([&] {
         require(pi);
         require_device(dev);
-        *pi = attribute_of(*function_of(kernel), attrib);
+        *pi = attribute_of(*kernel_of(kernel)->in(context_on(dev)), attrib);
     });
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
     return api([&] {
         require_device(dev);
-        set_attribute(*function_of(kernel), attrib, val);
+        set_attribute(*kernel_of(kernel)->in(context_on(dev)), attrib, val);
     });
 }
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
     return api([&] {
         require_device(dev);
-        function_of(kernel);
+        kernel_of(kernel);
         require(config <= CU_FUNC_CACHE_PREFER_EQUAL);
     });
 }

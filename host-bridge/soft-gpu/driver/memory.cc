@@ -5,44 +5,47 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace barcuda::soft::driver {
 
-Physical::Physical(std::size_t wanted, Memory& memory) : size(wanted), counted(&memory) {
-    if (!memory.take(size)) {
+Physical::Physical(const CUmemAllocationProp& wanted, std::size_t bytes, Memory& memory)
+    : size(bytes), properties(wanted), counted(&memory) {
+    if (!memory.take(properties.location.id, size)) {
         counted = nullptr;
         fail(CUDA_ERROR_OUT_OF_MEMORY);
     }
     file = memfd_create("barcuda-device-memory", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) {
         if (file >= 0) close(file);
-        memory.give(size);
+        memory.give(properties.location.id, size);
         fail(CUDA_ERROR_OUT_OF_MEMORY);
     }
 }
 
 Physical::~Physical() {
     if (file >= 0) close(file);
-    if (counted) counted->give(size);
+    if (counted) counted->give(properties.location.id, size);
 }
 
 void unmap_host(const Allocation& gone) {
     if (gone.kind == Allocation::Kind::host) munmap(reinterpret_cast<void*>(gone.base), gone.size);
 }
 
-bool Memory::take(std::size_t bytes) {
-    std::size_t used = used_;
+bool Memory::take(int device, std::size_t bytes) {
+    std::size_t used = used_[device];
     do {
         if (bytes > total() || used > total() - bytes) return false;
-    } while (!used_.compare_exchange_weak(used, used + bytes));
+    } while (!used_[device].compare_exchange_weak(used, used + bytes));
     return true;
 }
 
 std::uintptr_t Memory::allocate(Allocation wanted, std::size_t alignment) {
     const std::size_t bytes = Heap::rounded(wanted.size);
-    if (wanted.size > total() || !take(bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
+    if (wanted.size > total() || !take(wanted.device, bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
     wanted.base = heap_.allocate(wanted.size, alignment);
     if (wanted.base == 0) {
-        give(bytes);
+        give(wanted.device, bytes);
         fail(CUDA_ERROR_OUT_OF_MEMORY);
     }
     std::unique_lock lock(mutex_);
@@ -70,20 +73,25 @@ Allocation Memory::remove(Ranges::iterator at) {
     if (gone.accessible && gone.kind != Allocation::Kind::global) space_.remove(gone.base);
     if (gone.in_heap()) {
         heap_.release(gone.base, gone.size);
-        give(Heap::rounded(gone.size));
+        give(gone.device, Heap::rounded(gone.size));
     }
     return gone;
 }
 
-void Memory::set_access(std::uintptr_t base, bool accessible, bool writable) {
+// There is one mapping: what any device may do, all do.
+void Memory::set_access(std::uintptr_t base, int device, CUmemAccess_flags flags) {
     std::unique_lock lock(mutex_);
     const auto found = ranges_.find(base);
     if (found == ranges_.end()) return;
     Allocation& range = found->second;
     if (range.accessible) space_.remove(base);
-    range.accessible = accessible;
-    range.writable = writable;
-    if (accessible) space_.add({base, range.size, writable});
+    range.access[static_cast<std::size_t>(device)] = flags;
+    const auto any = [&](auto may) { return std::any_of(range.access.begin(), range.access.end(), may); };
+    range.accessible = any([](auto f) { return f != CU_MEM_ACCESS_FLAGS_PROT_NONE; });
+    range.writable = any([](auto f) { return f == CU_MEM_ACCESS_FLAGS_PROT_READWRITE; });
+    mprotect(reinterpret_cast<void*>(base), range.size,
+             (range.accessible ? PROT_READ : 0) | (range.writable ? PROT_WRITE : 0));
+    if (range.accessible) space_.add({base, range.size, range.writable});
 }
 
 Memory::Ranges::const_iterator Memory::containing(std::uintptr_t address) const {

@@ -1,7 +1,9 @@
 // memory.h: what a pointer is. Every range that kernels may touch is an allocation: device memory in the heap's window,
 // pinned host memory, the program's own memory once it is registered, managed memory, mapped physical memory, a
-// module's variables, another process's memory. They never overlap. Device memory is counted against the device's size.
+// module's variables, another process's memory. They never overlap, whichever device they are of. Device memory is
+// counted against its device's size.
 #pragma once
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -13,18 +15,21 @@
 
 namespace barcuda::soft::driver {
 
+constexpr int most_devices = 8;
+
 class Context;
 class Pool;
 struct GraphMemory;
 
 // Device memory without an address yet (cuMemCreate): a memory file that may be mapped several times.
 struct Physical {
-    Physical(std::size_t size, class Memory& memory);                 // throws CUDA_ERROR_OUT_OF_MEMORY
+    Physical(const CUmemAllocationProp& properties, std::size_t size,
+             class Memory& memory);                                   // throws CUDA_ERROR_OUT_OF_MEMORY
     Physical(int file, std::size_t size) : file(file), size(size) {}  // another process's, counted there
     ~Physical();
     int file = -1;
     std::size_t size = 0;
-    CUmemAllocationProp properties{};
+    CUmemAllocationProp properties{};  // the device among them
     std::atomic<int> holders{1};  // handles given out
     class Memory* counted = nullptr;
 };
@@ -47,6 +52,7 @@ struct Allocation {
     Kind kind = Kind::device;
     unsigned flags = 0;  // as the allocating call had them
     CUcontext context = nullptr;
+    int device = 0;
     std::uint64_t id = 0;    // CU_POINTER_ATTRIBUTE_BUFFER_ID
     bool accessible = true;  // mapped memory: cuMemSetAccess has been called
     bool writable = true;
@@ -55,6 +61,7 @@ struct Allocation {
     std::weak_ptr<GraphMemory> graph{};    // of a graph's allocation node
     std::shared_ptr<Physical> physical{};  // of mapped memory
     std::size_t offset = 0;                // in it
+    std::array<CUmemAccess_flags, most_devices> access{};  // to mapped memory, of each device
     std::shared_ptr<Opened> opened{};
 
     bool on_device() const { return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened; }
@@ -68,7 +75,8 @@ void unmap_host(const Allocation& gone);
 
 class Memory {
   public:
-    Memory(std::uintptr_t window, std::size_t size, AddressSpace& space) : heap_(window, size), space_(space) {}
+    Memory(std::uintptr_t window, std::size_t size, int devices, AddressSpace& space)
+        : size_(size), heap_(window, size * static_cast<std::size_t>(devices)), space_(space) {}
 
     // Device or managed memory. Throws CUDA_ERROR_OUT_OF_MEMORY.
     std::uintptr_t allocate(Allocation wanted, std::size_t alignment = Heap::granule);
@@ -98,7 +106,7 @@ class Memory {
         change(const_cast<Allocation&>(found->second));
         return true;
     }
-    void set_access(std::uintptr_t base, bool accessible, bool writable);
+    void set_access(std::uintptr_t base, int device, CUmemAccess_flags flags);
     std::optional<Allocation> find(std::uintptr_t address) const;
     std::optional<Allocation> first_in(std::uintptr_t start, std::size_t size) const;
 
@@ -106,10 +114,10 @@ class Memory {
     bool covered(std::uintptr_t address, std::size_t size, bool for_writing) const;
 
     // Counts device memory; false if the device is full.
-    bool take(std::size_t bytes);
-    void give(std::size_t bytes) { used_ -= bytes; }
-    std::size_t used() const { return used_; }
-    std::size_t total() const { return heap_.size(); }
+    bool take(int device, std::size_t bytes);
+    void give(int device, std::size_t bytes) { used_[device] -= bytes; }
+    std::size_t used(int device) const { return used_[device]; }
+    std::size_t total() const { return size_; }  // of each device
 
     Heap& heap() { return heap_; }
     AddressSpace& space() { return space_; }
@@ -120,11 +128,12 @@ class Memory {
     Ranges::const_iterator containing(std::uintptr_t address) const;
     Ranges::const_iterator overlapping(std::uintptr_t base, std::size_t size) const;
 
-    Heap heap_;
+    const std::size_t size_;
+    Heap heap_;  // of all devices
     AddressSpace& space_;
     mutable std::shared_mutex mutex_;
     Ranges ranges_;
-    std::atomic<std::size_t> used_{0};
+    std::atomic<std::size_t> used_[most_devices]{};
     std::uint64_t next_id_ = 1;
 };
 

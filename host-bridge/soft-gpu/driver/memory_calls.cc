@@ -18,7 +18,8 @@ constexpr std::size_t pitch_alignment = 512;  // what hardware gives: textures a
 void allocate(CUdeviceptr* made, std::size_t size, Kind kind, unsigned flags) {
     require(made && size != 0);
     const auto context = current_context();
-    *made = Driver::get().memory.allocate({.size = size, .kind = kind, .flags = flags, .context = context->handle()});
+    *made = Driver::get().memory.allocate(
+        {.size = size, .kind = kind, .flags = flags, .context = context->handle(), .device = context->device});
 }
 
 void allocate_host(void** made, std::size_t size, unsigned flags) {
@@ -34,13 +35,15 @@ void allocate_host(void** made, std::size_t size, unsigned flags) {
                                 .size = size,
                                 .kind = Kind::host,
                                 .flags = flags | CU_MEMHOSTALLOC_DEVICEMAP,
-                                .context = context->handle()},
+                                .context = context->handle(),
+                                .device = context->device},
                                CUDA_ERROR_OUT_OF_MEMORY);
     *made = at;
 }
 
 void free_host(void* p) {
-    current_context()->synchronize();
+    current_context();
+    Driver::get().synchronize();  // it is every device's
     unmap_host(Driver::get().memory.remove(reinterpret_cast<std::uintptr_t>(p),
                                            [](const Allocation& allocation) { return allocation.kind == Kind::host; }));
 }
@@ -86,6 +89,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         const auto target = Driver::get().memory.find(dptr);
         require(target && target->base == dptr && target->in_heap());
         context->synchronize();  // CUDA waits for the work that may still use it
+        if (target->context != context->handle())
+            if (const auto owner = Driver::get().contexts.try_find(target->context)) owner->synchronize();
         if (!free_graph_memory(dptr)) {
             const Allocation gone =
                 Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.in_heap(); });
@@ -97,10 +102,10 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
     return api([&] {
         require(free && total);
-        current_context();
+        const int device = current_context()->device;
         const Memory& memory = Driver::get().memory;
         *total = memory.total();
-        *free = memory.total() - std::min(memory.used(), memory.total());
+        *free = memory.total() - std::min(memory.used(device), memory.total());
     });
 }
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
@@ -138,18 +143,19 @@ CUresult cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
                                     .kind = Kind::registered,
                                     .flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP,
                                     .context = context->handle(),
+                                    .device = context->device,
                                     .writable = !(Flags & CU_MEMHOSTREGISTER_READ_ONLY)},
                                    CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     });
 }
 CUresult cuMemHostUnregister(void* p) {
     return api([&] {
-        const auto context = current_context();
+        current_context();
         const auto at = reinterpret_cast<std::uintptr_t>(p);
         const auto found = Driver::get().memory.find(at);
         require(p != nullptr);
         require(found && found->base == at && found->kind == Kind::registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-        context->synchronize();
+        Driver::get().synchronize();  // it is every device's
         Driver::get().memory.remove(at,
                                     [](const Allocation& allocation) { return allocation.kind == Kind::registered; });
     });
@@ -194,7 +200,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
             put<bool>(data, found->kind == Kind::managed || (found->kind == Kind::global && found->flags != 0));
             break;
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, 0); break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, found->device); break;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put<bool>(data, found->legacy_ipc()); break;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(data, found->base); break;
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(data, found->size); break;

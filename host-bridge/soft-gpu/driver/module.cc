@@ -50,23 +50,27 @@ void JitLog::needs(const Program& program) {
     info(text);
 }
 
-std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Context> context, JitLog& log) {
+namespace {
+
+// `of_context`: a module of the program's; else a library's.
+std::shared_ptr<Module> load(const std::string& ptx, Context& owner, bool of_context, const Module* first,
+                             JitLog& log) {
     Driver& driver = Driver::get();
     const auto module = std::make_shared<Module>();
     try {
-        Context& limits_of = context ? *context : *driver.primary;
         Limits limits;
         {
-            std::lock_guard lock(limits_of.limits_mutex);
-            limits = limits_of.limits;
+            std::lock_guard lock(owner.limits_mutex);
+            limits = owner.limits;
         }
-        module->program = Program::load(ptx, limits, driver.space);
+        module->program = Program::load(ptx, limits, driver.space, first ? first->program.get() : nullptr);
     } catch (const Error& error) {
         log.error(error.message);
         throw;
     }
     log.needs(*module->program);
-    module->context = std::move(context);
+    if (of_context) module->context = owner.shared_from_this();
+    module->has_managed = !first;
     for (const std::string& name : module->program->kernel_names()) {
         const auto function = std::make_shared<Function>(*module, *module->program->kernel(name));
         const int room = 48 * 1024 - static_cast<int>(function->info.static_shared_bytes);
@@ -78,21 +82,70 @@ std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Cont
         Allocation range{.base = global.address,
                          .size = global.size,
                          .kind = Allocation::Kind::global,
-                         .context = module->context ? module->context->handle() : driver.primary->handle()};
+                         .context = owner.handle(),
+                         .device = owner.device};
         if (global.managed) range.flags = CU_MEM_ATTACH_GLOBAL;
-        if (global.size != 0) driver.memory.adopt(range, CUDA_ERROR_UNKNOWN);
+        if (global.size != 0 && (module->has_managed || !global.managed))
+            driver.memory.adopt(range, CUDA_ERROR_UNKNOWN);
         module->globals.emplace(global.name, std::move(global));
     }
     driver.modules.add(module);
     return module;
 }
 
+}  // namespace
+
+std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Context> context, JitLog& log) {
+    return load(ptx, *context, true, nullptr, log);
+}
+std::shared_ptr<Module> load_module(const std::string& ptx, Context& context, const Module* first, JitLog& log) {
+    return load(ptx, context, false, first, log);
+}
+
+std::shared_ptr<Module> Library::in(const std::shared_ptr<Context>& context) {
+    std::lock_guard lock(mutex);
+    if (module->used_by == context->id) return module;
+    if (module->used_by == 0) {
+        module->used_by = context->id;
+        for (const auto& [name, global] : module->globals)
+            Driver::get().memory.change(global.address, [&](Allocation& its) {
+                its.context = context->handle(), its.device = context->device;
+            });
+        return module;
+    }
+    auto& other = others[context->id];
+    if (!other) {
+        JitLog log(0, nullptr, nullptr);
+        other = load_module(ptx, *context, module.get(), log);
+        other->library = module->library;
+        other->used_by = context->id;
+    }
+    return other;
+}
+
+std::vector<std::shared_ptr<Module>> Library::all() const {
+    std::lock_guard lock(mutex);
+    std::vector<std::shared_ptr<Module>> modules{module};
+    for (const auto& [context, other] : others) modules.push_back(other);
+    return modules;
+}
+
+void Library::leave(const Context& context) {
+    std::lock_guard lock(mutex);
+    if (module->used_by == context.id) module->program->restart(), module->used_by = 0;
+    if (const auto other = others.find(context.id); other != others.end()) {
+        unload_module(other->second);
+        others.erase(other);
+    }
+}
+
 Module::~Module() {
     Driver& driver = Driver::get();
     for (const auto& [name, global] : globals)
-        driver.memory.remove_all([&, at = global.address](const Allocation& allocation) {
-            return allocation.base == at && allocation.kind == Allocation::Kind::global;
-        });
+        if (has_managed || !global.managed)
+            driver.memory.remove_all([&, at = global.address](const Allocation& allocation) {
+                return allocation.base == at && allocation.kind == Allocation::Kind::global;
+            });
 }
 
 void unload_module(const std::shared_ptr<Module>& module) {
@@ -106,10 +159,33 @@ void drop_modules(Context& context) {
     for (const auto& module :
          Driver::get().modules.take_if([&](const Module& each) { return each.context.get() == &context; }))
         Driver::get().functions.take_if([&](const Function& each) { return &each.module == module.get(); });
+    for (const auto& library : Driver::get().libraries.all()) library->leave(context);
 }
 
-std::shared_ptr<Function> function_of(CUfunction function) { return Driver::get().functions.find(function); }
-std::shared_ptr<Function> function_of(CUkernel kernel) { return function_of(reinterpret_cast<CUfunction>(kernel)); }
+std::shared_ptr<Context> context_here() {
+    const auto& stack = context_stack();
+    return stack.empty() || !stack.back() ? Driver::get().device(0).primary : stack.back();
+}
+
+std::shared_ptr<Kernel> kernel_of(CUkernel kernel) { return Driver::get().kernels.find(kernel); }
+std::shared_ptr<Function> Kernel::in(const std::shared_ptr<Context>& context) const {
+    return library.in(context)->functions.find(name)->second;
+}
+
+std::shared_ptr<Function> function_of(CUkernel kernel) { return kernel_of(kernel)->in(context_here()); }
+std::shared_ptr<Function> function_of(CUfunction function) {
+    if (auto found = Driver::get().functions.try_find(function)) return found;
+    return function_of(reinterpret_cast<CUkernel>(function));
+}
 CUfunction handle_of(const Function& function) { return Handles<CUfunction, Function>::handle_of(function); }
+
+std::shared_ptr<Function> function_in(Context& context, CUfunction handle) {
+    auto function = Driver::get().functions.try_find(handle);
+    if (!function) return kernel_of(reinterpret_cast<CUkernel>(handle))->in(context.shared_from_this());
+    const Module& module = function->module;
+    require(module.context ? module.context.get() == &context : module.used_by == context.id,
+            CUDA_ERROR_INVALID_HANDLE);
+    return function;
+}
 
 }  // namespace barcuda::soft::driver

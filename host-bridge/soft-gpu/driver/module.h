@@ -1,10 +1,11 @@
-// module.h: a loaded Program (engine.h) and what the API names in it. A library (cuLibrary*) is a module that belongs
-// to no context, and a CUkernel is the same object as its CUfunction.
+// module.h: a loaded Program (engine.h) and what the API names in it. A library (cuLibrary*) is a module in each
+// context that uses it; a CUkernel is a CUfunction in each.
 #pragma once
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "host-bridge/soft-gpu/driver/api.h"
 
@@ -12,6 +13,7 @@ namespace barcuda::soft::driver {
 
 class Context;
 struct Module;
+struct Library;
 
 struct Function {
     Function(Module& module, const KernelInfo& info) : module(module), info(info) {}
@@ -24,17 +26,38 @@ struct Function {
 
 struct Module : std::enable_shared_from_this<Module> {
     std::shared_ptr<Context> context;  // none: of a library
+    std::uint64_t used_by = 0;         // of a library: the id of the context; 0: of none yet
     CUlibrary library = nullptr;
     std::unique_ptr<Program> program;
     std::map<std::string, std::shared_ptr<Function>, std::less<>> functions;
     std::map<std::string, GlobalInfo, std::less<>> globals;
+    bool has_managed = true;  // else those that it has are another module's
 
     ~Module();
     CUmodule handle() const { return reinterpret_cast<CUmodule>(const_cast<Module*>(this)); }
 };
 
+struct Kernel {
+    Kernel(Library& library, std::string name) : library(library), name(std::move(name)) {}
+    Library& library;
+    const std::string name;
+    std::shared_ptr<Function> in(const std::shared_ptr<Context>& context) const;
+};
+
+// Each context has the variables of a library for itself, but for those that are managed.
 struct Library {
-    std::shared_ptr<Module> module;
+    std::shared_ptr<Module>
+        module;  // what the library was found to be when it was loaded: of the first context that uses it
+    std::shared_ptr<Module> in(const std::shared_ptr<Context>& context);
+    std::vector<std::shared_ptr<Module>> all() const;
+    void leave(const Context& context);
+
+    std::string ptx;
+    std::map<std::string, std::shared_ptr<Kernel>, std::less<>> kernels;
+
+  private:
+    mutable std::mutex mutex;
+    std::map<std::uint64_t, std::shared_ptr<Module>> others;  // by the context's id
 };
 
 // The output buffers among a call's JIT options: see cuModuleLoadDataEx.
@@ -55,13 +78,21 @@ class JitLog {
 
 // Loads PTX text and enters it in the driver's tables. Throws Error; `log` gets the message, too.
 std::shared_ptr<Module> load_module(const std::string& ptx, std::shared_ptr<Context> context, JitLog& log);
+// The same of a library, to whose modules this is the first, or not.
+std::shared_ptr<Module> load_module(const std::string& ptx, Context& context, const Module* first, JitLog& log);
 void unload_module(const std::shared_ptr<Module>& module);
 void drop_modules(Context& context);
 
-// A function or a kernel handle. Throws CUDA_ERROR_INVALID_HANDLE.
+// A function's handle, or a kernel's, which is the function in the calling thread's context. Throws
+// CUDA_ERROR_INVALID_HANDLE.
 std::shared_ptr<Function> function_of(CUfunction function);
 std::shared_ptr<Function> function_of(CUkernel kernel);
+std::shared_ptr<Kernel> kernel_of(CUkernel kernel);
 CUfunction handle_of(const Function& function);
+// The same for a launch in this context. Throws it also for a function of another one.
+std::shared_ptr<Function> function_in(Context& context, CUfunction function);
+// The calling thread's context; without one, the first device's primary one.
+std::shared_ptr<Context> context_here();
 
 // What a launch needs beyond its shape. Throws what cuLaunchKernel returns for a shape that cannot run.
 void check_shape(const Function& function, const LaunchConfig& config);

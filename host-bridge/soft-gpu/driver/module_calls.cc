@@ -124,7 +124,8 @@ CUresult launch(CUfunction function, const CUlaunchConfig& config, bool cooperat
     return api(
         [&] {
             const auto stream = stream_of(config.hStream);
-            stream->context().post(*stream, make_launch(function_of(function), config, cooperative, parameters, extra));
+            stream->context().post(
+                *stream, make_launch(function_in(stream->context(), function), config, cooperative, parameters, extra));
         },
         name);
 }

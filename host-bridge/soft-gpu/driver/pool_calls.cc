@@ -23,8 +23,11 @@ CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Contex
     const std::size_t bytes = Heap::rounded(size);
     if (!pool->take(bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
     try {
-        return memory.allocate(
-            {.size = size, .kind = Allocation::Kind::device, .context = context.handle(), .pool = pool});
+        return memory.allocate({.size = size,
+                                .kind = Allocation::Kind::device,
+                                .context = context.handle(),
+                                .device = pool->device,
+                                .pool = pool});
     } catch (const Error&) {
         pool->give(bytes);
         throw;
@@ -38,11 +41,19 @@ void give_back(CUdeviceptr address) {
     if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
 }
 
-void require_device_pool(const CUmemLocation* location, CUmemAllocationType type) {
+Device& device_of_pool(const CUmemLocation* location, CUmemAllocationType type) {
     require(location != nullptr);
     if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
         refuse("a memory pool that is not a device's");
-    require_device(location->id);
+    return Driver::get().device(location->id);
+}
+
+CUmemoryPool handle_of(const Pool& pool) { return Handles<CUmemoryPool, Pool>::handle_of(pool); }
+
+void set_current(Device& device, CUdevice ordinal, CUmemoryPool handle) {
+    auto pool = Driver::get().pools.find(handle);
+    require(pool->device == ordinal);
+    device.set_current(std::move(pool));
 }
 
 void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_ptr<Pool>& pool, CUstream handle) {
@@ -53,7 +64,7 @@ void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_pt
         if (stream->capture) {
             CUDA_MEM_ALLOC_NODE_PARAMS asked{};
             asked.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-            asked.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+            asked.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, stream->context().device};
             asked.bytesize = size;
             auto node = allocate_in_graph(asked, stream->context().handle());
             *made = node->memory->address;
@@ -77,7 +88,10 @@ void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_pt
 using namespace barcuda::soft::driver;
 
 CUresult cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-    return api([&] { allocate_in_order(dptr, bytesize, Driver::get().current(), hStream); });
+    return api([&] {
+        const int device = stream_of(hStream)->context().device;
+        allocate_in_order(dptr, bytesize, Driver::get().device(device).current(), hStream);
+    });
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     return api([&] { allocate_in_order(dptr, bytesize, Driver::get().pools.find(pool), hStream); });
@@ -99,43 +113,35 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
     return api([&] {
         require(pool_out);
-        require_device(dev);
-        *pool_out = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().default_pool);
+        *pool_out = handle_of(*Driver::get().device(dev).default_pool);
     });
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
     return api([&] {
         require(pool);
-        require_device(dev);
-        *pool = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().current());
+        *pool = handle_of(*Driver::get().device(dev).current());
     });
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-    return api([&] {
-        require_device(dev);
-        Driver::get().set_current(Driver::get().pools.find(pool));
-    });
+    return api([&] { set_current(Driver::get().device(dev), dev, pool); });
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
     return api([&] {
-        require_device_pool(location, type);
+        Device& device = device_of_pool(location, type);
         require(pool_out);
-        *pool_out = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().default_pool);
+        *pool_out = handle_of(*device.default_pool);
     });
 }
 CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* location, CUmemAllocationType type) {
     return api([&] {
-        require_device_pool(location, type);
+        Device& device = device_of_pool(location, type);
         require(pool);
-        *pool = Handles<CUmemoryPool, Pool>::handle_of(*Driver::get().current());
+        *pool = handle_of(*device.current());
     });
 }
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
-    return api([&] {
-        require_device_pool(location, type);
-        Driver::get().set_current(Driver::get().pools.find(pool));
-    });
+    return api([&] { set_current(device_of_pool(location, type), location->id, pool); });
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
@@ -144,7 +150,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
         require(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE);
         require_device(poolProps->location.id);
         if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) refuse("a memory pool that other processes can open");
-        auto made = std::make_shared<Pool>();
+        auto made = std::make_shared<Pool>(poolProps->location.id);
         made->limit = poolProps->maxSize;
         *pool = Driver::get().pools.add(made);
     });
@@ -152,9 +158,10 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return api([&] {
         Driver& driver = Driver::get();
-        require(driver.pools.find(pool) != driver.default_pool);
+        Device& device = driver.device(driver.pools.find(pool)->device);
+        require(pool != handle_of(*device.default_pool));
         const auto gone = driver.pools.take(pool);  // lives on until its last allocation is freed
-        if (driver.current() == gone) driver.set_current(driver.default_pool);
+        if (device.current() == gone) device.set_current(device.default_pool);
     });
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
@@ -205,20 +212,22 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_t count) {
     return api([&] {
         require(map || count == 0);
-        Driver::get().pools.find(pool);
+        Pool& of = *Driver::get().pools.find(pool);
         for (std::size_t i = 0; i < count; ++i) {
             require(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
             require_device(map[i].location.id);
             // Its own device always has access; taking that away is an error, as on hardware.
-            require(map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+            require(map[i].location.id != of.device || map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+            of.access[static_cast<std::size_t>(map[i].location.id)] = map[i].flags;
         }
     });
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
     return api([&] {
         require(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE);
-        Driver::get().pools.find(memPool);
+        const Pool& of = *Driver::get().pools.find(memPool);
         require_device(location->id);
-        *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        *flags = location->id == of.device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                           : of.access[static_cast<std::size_t>(location->id)].load();
     });
 }

@@ -107,8 +107,7 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
     return api([&] {
         require(device);
-        stream_of(hStream);
-        *device = 0;
+        *device = stream_of(hStream)->context().device;
     });
 }
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {

@@ -125,8 +125,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     return api([&] {
         require(handle && whole(size) && flags == 0);
         require_properties(prop);
-        auto physical = std::make_shared<Physical>(size, Driver::get().memory);
-        physical->properties = *prop;
+        auto physical = std::make_shared<Physical>(*prop, size, Driver::get().memory);
         *handle = Driver::get().physicals.add(std::move(physical));
     });
 }
@@ -203,6 +202,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
         Driver::get().memory.adopt({.base = static_cast<std::uintptr_t>(ptr),
                                     .size = size,
                                     .kind = Allocation::Kind::mapped,
+                                    .device = physical->properties.location.id,
                                     .accessible = false,
                                     .physical = physical},
                                    CUDA_ERROR_INVALID_VALUE);
@@ -233,12 +233,8 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
                 continue;
             require(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
             require_device(desc[i].location.id);
-            const bool reads = desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
-                       writes = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
             for_mappings(ptr, size, [&](const Allocation& mapping) {
-                mprotect(reinterpret_cast<void*>(mapping.base), mapping.size,
-                         (reads ? PROT_READ : 0) | (writes ? PROT_WRITE : 0));
-                Driver::get().memory.set_access(mapping.base, reads, writes);
+                Driver::get().memory.set_access(mapping.base, desc[i].location.id, desc[i].flags);
             });
         }
     });
@@ -250,8 +246,6 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
         require_device(location->id);
         const auto mapping = Driver::get().memory.find(ptr);
         require(mapping && mapping->kind == Allocation::Kind::mapped);
-        *flags = !mapping->accessible ? CU_MEM_ACCESS_FLAGS_PROT_NONE
-                 : mapping->writable  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                      : CU_MEM_ACCESS_FLAGS_PROT_READ;
+        *flags = mapping->access[static_cast<std::size_t>(location->id)];
     });
 }

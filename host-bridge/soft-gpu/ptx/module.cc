@@ -18,11 +18,12 @@ template <class F> static void for_each_name(const ast::Operand& o, F&& f) {
     for (const auto& item : o.items) for_each_name(item, f);
 }
 
-std::unique_ptr<Program> Program::load(std::string_view ptx, const Limits& limits, AddressSpace& space) {
-    return std::make_unique<Code>(ptx, limits, space);
+std::unique_ptr<Program> Program::load(std::string_view ptx, const Limits& limits, AddressSpace& space,
+                                       const Program* shared) {
+    return std::make_unique<Code>(ptx, limits, space, shared);
 }
 
-Code::Code(std::string_view ptx, const Limits& l, AddressSpace& s)
+Code::Code(std::string_view ptx, const Limits& l, AddressSpace& s, const Program* shared)
     : text(ptx), limits(l), space(s), heap(s, l.malloc_heap_bytes), ast_(parse(text)) {
     if (ast_.target > limits.compute_capability)
         throw Error{CUDA_ERROR_NO_BINARY_FOR_GPU,
@@ -40,8 +41,8 @@ Code::Code(std::string_view ptx, const Limits& l, AddressSpace& s)
         const auto found = symbols_.find(target);
         if (found != symbols_.end()) symbols_[std::string(alias)] = found->second;
     }
-    allocate(global_, Space::global, true);
-    allocate(constant_, Space::constant, false);
+    allocate(global_, Space::global, shared);
+    allocate(constant_, Space::constant, nullptr);
     for (const auto& v : ast_.variables) {
         if (v.space == Space::texture) symbols_[std::string(v.name)] = {Symbol::texture, 0, nullptr};
     }
@@ -62,11 +63,20 @@ Code::~Code() {
 
 // ---- globals --------------------------------------------------------------------------------------------------------
 
-void Code::allocate(Memory& memory, Space which, bool) {
+void Code::allocate(Memory& memory, Space which, const Program* shared) {
+    if (shared)
+        for (const GlobalInfo& there : shared->globals())
+            for (const auto& v : ast_.variables) {
+                if (!there.managed || v.name != there.name) continue;
+                elsewhere_.insert(v.name);
+                symbols_[there.name] = {Symbol::address, there.address, nullptr};
+                globals_.push_back(there);
+            }
+    const auto own = [&](const auto& v) { return v.space == which && !v.external && !elsewhere_.contains(v.name); };
     std::size_t total = 0;
     std::vector<std::size_t> offsets;
     for (const auto& v : ast_.variables) {
-        if (v.space != which || v.external) continue;
+        if (!own(v)) continue;
         total = align_up(total, std::max<std::size_t>(v.align, 16));
         offsets.push_back(total);
         total += v.bytes;
@@ -79,10 +89,20 @@ void Code::allocate(Memory& memory, Space which, bool) {
     memory = {static_cast<std::byte*>(at), total};
     auto offset = offsets.begin();
     for (const auto& v : ast_.variables) {
-        if (v.space != which || v.external) continue;
+        if (!own(v)) continue;
         const auto address = reinterpret_cast<std::uintptr_t>(memory.base + *offset++);
         symbols_[std::string(v.name)] = {Symbol::address, address, nullptr};
         globals_.push_back({std::string(v.name), address, v.bytes, which == Space::constant, v.managed});
+    }
+}
+
+void Code::restart() {
+    for (const auto& v : ast_.variables) {
+        const auto symbol = symbols_.find(v.name);
+        const bool own = (v.space == Space::global || v.space == Space::constant) && !v.external && !v.managed;
+        if (!own || symbol == symbols_.end()) continue;
+        std::memset(reinterpret_cast<void*>(symbol->second.value), 0, v.bytes);
+        initialize(v);
     }
 }
 
@@ -96,7 +116,8 @@ std::uint64_t Code::value_of(const ast::Initializer& init, int line) const {
 }
 
 void Code::initialize(const ast::Variable& v) {
-    if (v.values.empty() || (v.space != Space::global && v.space != Space::constant)) return;
+    if (v.values.empty() || (v.space != Space::global && v.space != Space::constant) || elsewhere_.contains(v.name))
+        return;
     const auto symbol = symbols_.find(v.name);
     if (symbol == symbols_.end()) return;
     auto* at = reinterpret_cast<std::byte*>(symbol->second.value);

@@ -59,12 +59,13 @@ struct Special {
 };
 
 struct Code final : Program, Symbols {
-    Code(std::string_view ptx, const Limits& limits, AddressSpace& space);
+    Code(std::string_view ptx, const Limits& limits, AddressSpace& space, const Program* shared);
     ~Code() override;
 
     std::vector<std::string> kernel_names() const override;
     const KernelInfo* kernel(std::string_view name) const override;
     std::vector<GlobalInfo> globals() const override { return globals_; }
+    void restart() override;
     int target() const override { return ast_.target; }
 
     Symbol find(std::string_view name) const override;
@@ -96,7 +97,7 @@ struct Code final : Program, Symbols {
         std::byte* base = nullptr;
         std::size_t size = 0;
     };
-    void allocate(Memory& memory, Space which, bool writable);
+    void allocate(Memory& memory, Space which, const Program* shared);
     void initialize(const ast::Variable& v);
     std::uint64_t value_of(const ast::Initializer& init, int line) const;
     void lay_out_shared();
@@ -106,6 +107,7 @@ struct Code final : Program, Symbols {
 
     ast::Module ast_;
     Memory global_, constant_;
+    std::set<std::string_view> elsewhere_;  // variables that another program holds
     std::vector<GlobalInfo> globals_;
     std::map<std::string, Symbol, std::less<>> symbols_;
     std::map<std::string, Entry, std::less<>> entries_;
