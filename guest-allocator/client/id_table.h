@@ -10,14 +10,16 @@
 namespace barcuda {
 
 template <class Entry> class IdTable {
-    static constexpr std::uint64_t chunk = 1024, chunks = wire::most_ids / chunk;
+    static constexpr std::uint64_t chunk = 1024, chunks = 2 * wire::most_ids / chunk;
 
   public:
-    // Null: there is no memory, or no such id can be. Ids that the host gave and ids that the guest chose are
-    // different tables' business: an object type is always named by the same side.
+    // Null: there is no memory, or no such id can be. Contexts are named by either side: ids that the host gave have
+    // the upper half of the table.
     Entry* at(std::uint64_t id) noexcept {
+        const bool its_own = !(id & wire::given);
         id &= wire::given - 1;
-        if (id >= chunk * chunks) return nullptr;
+        if (id >= wire::most_ids) return nullptr;
+        if (!its_own) id += wire::most_ids;
         std::atomic<Entry*>& place = chunks_[id / chunk];
         Entry* c = place.load(std::memory_order_acquire);
         if (!c) {

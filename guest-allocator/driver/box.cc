@@ -9,6 +9,7 @@
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
@@ -188,7 +189,10 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
             for (std::size_t y = 0; y < c.Height; ++y) memmove(target.row(y, z), source.row(y, z), c.WidthInBytes);
         return CUDA_SUCCESS;
     }
-    if (!near_source || !near_target) return staged(c, source, target, from_host, stream);
+    if (!near_source || !near_target) {
+        const CUresult r = staged(c, source, target, from_host, stream);
+        return r == CUDA_SUCCESS && until == Until::done && several_contexts() ? wait_for(stream) : r;  // as in copy.cc
+    }
     put_source(c, from);
     put_target(c, to);
     if (from_host || to_host) heap::statistics.zero_copy.add(c.WidthInBytes * c.Height * c.Depth);

@@ -2,7 +2,10 @@
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
 #include "guest-allocator/driver/context.h"
 
+#include <utility>
+
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
@@ -27,9 +30,10 @@ struct Known {
     unsigned long long id;  // of this life: a handle's value is used again after a reset
 };
 Mutex mutex;
+std::atomic<unsigned> living{0};
+IdTable<std::atomic<std::uint32_t>> ends;  // by context
 Known known[BARCUDA_MAX_DEVICES * 4];
-std::atomic<unsigned> known_count{0};  // only grows
-std::atomic<std::uint32_t> ended{0};
+unsigned known_count = 0;
 
 Known* find(CUcontext context) {
     for (unsigned i = 0; i < known_count; ++i)
@@ -41,13 +45,20 @@ Known* find_primary(CUdevice device) {
         if (known[i].device == device && known[i].retained >= 0 && known[i].context) return &known[i];
     return nullptr;
 }
-Known* add(CUcontext context, CUdevice device, unsigned flags, int retained) {
+Known* add(CUcontext context, CUdevice device, unsigned flags, int retained, unsigned long long id = new_number()) {
     Known* at = find(nullptr);
     if (!at) {
         if (known_count == std::size(known)) return nullptr;
         at = &known[known_count++];
     }
-    return &(*at = {context, device, flags, retained, new_number()});
+    living.fetch_add(1, std::memory_order_relaxed);
+    return &(*at = {context, device, flags, retained, id});
+}
+// Before the context ends: then its id may be another's.
+Known take(Known& k) {
+    if (auto* times = ends.of(k.context)) times->fetch_add(1, std::memory_order_release);
+    living.fetch_sub(1, std::memory_order_relaxed);
+    return std::exchange(k, {});
 }
 
 bool device_exists(CUdevice device) { return Client::current() && Client::current()->device(device); }
@@ -59,17 +70,40 @@ unsigned long long new_number() noexcept {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-std::uint32_t contexts_ended() noexcept { return ended.load(std::memory_order_acquire); }
-bool several_contexts() noexcept { return known_count.load(std::memory_order_relaxed) > 1; }
-
 CUcontext current_context() noexcept { return stack.depth ? stack.contexts[stack.depth - 1] : nullptr; }
 
-Within::Within(CUcontext context) noexcept
-    : pushed_(context && context != current_context() && cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
-Within::~Within() {
-    if (pushed_) cuCtxPopCurrent(nullptr);
+InContext::InContext(CUcontext context) noexcept : before_(current_context()), changed_(context && context != before_) {
+    if (changed_) cuCtxSetCurrent(context);
+}
+InContext::~InContext() {
+    if (changed_) cuCtxSetCurrent(before_);
 }
 
+std::vector<CUcontext> living_contexts() noexcept {
+    std::vector<CUcontext> all;
+    std::lock_guard lock(mutex);
+    for (unsigned i = 0; i < known_count; ++i)
+        if (known[i].context) all.push_back(known[i].context);
+    return all;
+}
+bool several_contexts() noexcept { return living.load(std::memory_order_relaxed) > 1; }
+std::uint32_t ends_of(CUcontext context) noexcept {
+    const auto* times = ends.of(context);
+    return times ? times->load(std::memory_order_acquire) : 0;
+}
+
+namespace {
+
+// Ends a context, which nobody finds any more; what fails leaves it as it was.
+template <class Ask> CUresult end(const Known& gone, Ask ask) {
+    const CUresult r = ask();
+    if (r == CUDA_SUCCESS) return forget_streams(gone.context), r;
+    std::lock_guard lock(mutex);
+    add(gone.context, gone.device, gone.flags, gone.retained, gone.id);
+    return r;
+}
+
+}  // namespace
 }  // namespace barcuda
 
 using namespace barcuda;
@@ -103,16 +137,12 @@ CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard lock(mutex);
-    Known* primary = find_primary(device);
-    if (!primary) return CUDA_SUCCESS;
-    forget_streams(primary->context);
-    if (CUresult r = command<Op::cuDevicePrimaryCtxReset_v2>(device); r != CUDA_SUCCESS) return r;
-    ended.fetch_add(1, std::memory_order_acq_rel);
-    Mirrors::forget_addresses();
-    primary->retained = 0;
-    *primary = {};
-    return CUDA_SUCCESS;
+    Known gone{};
+    if (std::lock_guard lock(mutex); Known* primary = find_primary(device)) gone = take(*primary);
+    if (!gone.context) return CUDA_SUCCESS;
+    const CUresult r = end(gone, [=] { return command<Op::cuDevicePrimaryCtxReset_v2>(device); });
+    if (r == CUDA_SUCCESS) Mirrors::forget_addresses();
+    return r;
 }
 
 CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
@@ -142,15 +172,13 @@ CU cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
 }
 
 CU cuCtxDestroy_v2(CUcontext context) {
-    std::lock_guard lock(mutex);
-    Known* k = find(context);
-    if (!context || !k || k->retained >= 0) return CUDA_ERROR_INVALID_CONTEXT;
-    forget_streams(context);
-    if (CUresult r = command<Op::cuCtxDestroy_v2>(context); r != CUDA_SUCCESS) return r;
-    ended.fetch_add(1, std::memory_order_acq_rel);
-    *k = {};
-    if (current_context() == context) --stack.depth;
-    return CUDA_SUCCESS;
+    Known gone{};
+    if (std::lock_guard lock(mutex); context)
+        if (Known* k = find(context); k && k->retained < 0) gone = take(*k);
+    if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
+    const CUresult r = end(gone, [=] { return command<Op::cuCtxDestroy_v2>(context); });
+    if (r == CUDA_SUCCESS && current_context() == context) --stack.depth;
+    return r;
 }
 
 CU cuCtxPushCurrent_v2(CUcontext context) {
@@ -221,8 +249,6 @@ CU cuCtxGetApiVersion(CUcontext context, unsigned* version) {
 CU cuCtxSynchronize() { return current_context() ? wait_for_streams(current_context()) : CUDA_ERROR_INVALID_CONTEXT; }
 CU cuCtxSynchronize_v2(CUcontext context) {
     if (!context) return cuCtxSynchronize();
-    cuCtxPushCurrent_v2(context);
-    const CUresult r = wait_for_streams(context);
-    cuCtxPopCurrent_v2(nullptr);
-    return r;
+    if (std::lock_guard lock(mutex); !find(context)) return CUDA_ERROR_INVALID_CONTEXT;
+    return wait_for_streams(context);
 }

@@ -1,28 +1,33 @@
 // context.h: which context is current in the calling thread: a stack, kept here; the worker is told with each command.
+// And which contexts there are.
 #pragma once
 #include <cuda.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "guest-allocator/client/observer.h"
 
 namespace barcuda {
 
-// How many contexts have come to their end, and whether there has been more than one at a time.
-std::uint32_t contexts_ended() noexcept;
-bool several_contexts() noexcept;
-// A number that nothing else of this process has had: the id of a context, and of a stream.
-unsigned long long new_number() noexcept;
-
-// While it lives a context is current in this thread; none: as it is.
-class Within {
+// Makes a context current, as long as it lives itself; none: as it is.
+class InContext {
   public:
-    explicit Within(CUcontext context) noexcept;
-    ~Within();
-    Within(const Within&) = delete;
+    explicit InContext(CUcontext context) noexcept;
+    ~InContext();
+    InContext(const InContext&) = delete;
 
   private:
-    const bool pushed_;
+    const CUcontext before_;
+    const bool changed_;
 };
+
+// The contexts of this process that live: the primary ones that were asked for, and those that it made.
+std::vector<CUcontext> living_contexts() noexcept;
+bool several_contexts() noexcept;  // more than one; without a lock
+// How many contexts of this id have ended: a reset ends a primary context, whose id stays.
+std::uint32_t ends_of(CUcontext context) noexcept;
+// A number that nothing else of this process has had: the id of a context, and of a stream.
+unsigned long long new_number() noexcept;
 
 }  // namespace barcuda

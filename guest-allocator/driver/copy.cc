@@ -14,6 +14,7 @@
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
@@ -30,6 +31,12 @@ constexpr std::size_t inline_bytes = 16 * 1024;
 bool pinned(const void* p, std::size_t bytes) {
     const heap::Kind kind = heap::kind_of(p, bytes);
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
+}
+
+// A synchronous copy of which the worker has all that it needs. With several contexts it waits all the same: the memory
+// may be of another device than the one whose stream it went to, and that one's work is in no order with the stream.
+CUresult done_by(CUstream stream, CUresult sent, Until until) {
+    return sent == CUDA_SUCCESS && until == Until::done && several_contexts() ? wait_for(stream) : sent;
 }
 
 // Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it.
@@ -188,9 +195,11 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
     // Pinned memory may still be written by what the GPU was given before: then it is read in its turn.
     const bool settled = !pinned(from, bytes) || !gpu_busy();
-    if (bytes <= inline_bytes && !asynchronous && settled) return send_inline(to, from, bytes, stream);
+    if (bytes <= inline_bytes && !asynchronous && settled)
+        return done_by(stream, send_inline(to, from, bytes, stream), until);
     if (!zero_copy)
-        return bytes <= most_inline_bytes ? send_inline(to, from, bytes, stream) : send_staged(to, from, bytes, stream);
+        return bytes <= most_inline_bytes ? done_by(stream, send_inline(to, from, bytes, stream), until)
+                                          : send_staged(to, from, bytes, stream);
     heap::statistics.zero_copy.add(bytes);
     if (CUresult r = command<Op::cuMemcpyHtoDAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return asynchronous ? CUDA_SUCCESS : wait_for(stream);
@@ -217,6 +226,8 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
     const void* const from_host = reinterpret_cast<const void*>(from);
     if (is_device(to)) {
         if (!is_device(from)) return copy_to_device(to, from_host, bytes, stream, until);
+        // Between two devices the driver orders it against the work of both.
+        if (until == Until::done && !real(stream)) return command<Op::cuMemcpyDtoD_v2>(to, from, bytes);
         return command<Op::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
     }
     if (is_device(from)) return copy_to_host(to_host, from, bytes, stream, until);
@@ -248,10 +259,14 @@ CU cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
     return copy_any(to, from, bytes, s, Until::reusable);
 }
 
-// Addresses are unique across devices: which context each belongs to need not be said.
-CU cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
-    return copy_any(to, from, bytes, nullptr, Until::done);
+// Ordered against all work of both contexts. A thread's own default stream has no such order.
+CU cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes) {
+    if (bytes == 0 || !is_device(to) || !is_device(from) || real(nullptr))
+        return copy_any(to, from, bytes, nullptr, Until::done);
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    return command<Op::cuMemcpyPeer>(to, to_context, from, from_context, bytes);
 }
+// Addresses are unique across devices: which context each belongs to need not be said.
 CU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream s) {
     return copy_any(to, from, bytes, s, Until::reusable);
 }

@@ -8,6 +8,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/streams.h"
@@ -20,12 +21,23 @@ struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph: likewise
     std::atomic<bool> shared;    // other processes record it: likewise
+    std::atomic<std::uint64_t> context;
+    std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
+    CUcontext its_context() const { return reinterpret_cast<CUcontext>(context.load(std::memory_order_relaxed)); }
     const Fence* own_fence() const {
         const bool others = in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
         return others ? nullptr : fence.load(std::memory_order_acquire);
     }
 };
 IdTable<Event> events;
+
+// Null: there is no such event, or it went with its context.
+Event* find(CUevent event) {
+    const Client* client = Client::current();
+    if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return nullptr;
+    Event* e = events.of(event);
+    return e && e->ends.load(std::memory_order_relaxed) == ends_of(e->its_context()) ? e : nullptr;
+}
 
 // Another fence instead of one whose values come by another queue, or are still to come.
 void renew(Event& e, Fence* old, std::uint64_t order) {
@@ -43,13 +55,9 @@ Fence* ask(Event& e, CUstream stream, std::uint64_t& value) {
 }
 
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
-    Event* e = events.of(event);
-    if (!event || !e) return CUDA_ERROR_INVALID_HANDLE;
-    // Before a value is asked of the event's fence: a record that is not posted writes none.
-    const Client* client = Client::current();
-    if (!client || !client->knows(reinterpret_cast<std::uint64_t>(event)) ||
-        !client->knows(reinterpret_cast<std::uint64_t>(stream)))
-        return CUDA_ERROR_INVALID_HANDLE;
+    Event* e = find(event);
+    // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
+    if (!e || e->its_context() != context_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (capturing(stream)) {
         e->in_graph.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
@@ -74,6 +82,8 @@ CUresult begin(CUevent event, bool shared) {
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->in_graph.store(false, std::memory_order_relaxed);
     e->shared.store(shared, std::memory_order_relaxed);
+    e->context.store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
+    e->ends.store(ends_of(current_context()), std::memory_order_relaxed);
     if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
     return CUDA_SUCCESS;
 }
@@ -106,7 +116,7 @@ CU cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
 }
 
 CU cuEventDestroy_v2(CUevent event) {
-    return event ? command<Op::cuEventDestroy_v2>(event) : CUDA_ERROR_INVALID_HANDLE;
+    return find(event) ? command<Op::cuEventDestroy_v2>(event) : CUDA_ERROR_INVALID_HANDLE;
 }
 CU cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, CU_EVENT_RECORD_DEFAULT); }
 CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
@@ -120,8 +130,9 @@ CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 
 CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
-    if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
-    const Fence* f = events.of(event)->own_fence();
+    const Event* e = find(event);
+    if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    const Fence* f = e->own_fence();
     if (!f) return command<Op::cuEventQuery>(event);
     if (f->pending()) {
         const CUresult ended = client->ended();
@@ -132,8 +143,8 @@ CU cuEventQuery(CUevent event) {
 
 CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
-    if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return CUDA_ERROR_INVALID_HANDLE;
-    Event* e = events.of(event);
+    const Event* e = find(event);
+    if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const Fence* f = e->own_fence();
     if (!f) {
         for (unsigned asked = 0;; ++asked) {

@@ -31,7 +31,7 @@ CUresult context_device(CUcontext context, CUdevice* device) { return cuCtxGetDe
 // handle is one. No stream is no object, so the default stream goes by its other name.
 CUresult stream_object(CUcontext context, CUstream stream, void** object, int per_thread) {
     if (!object) return CUDA_ERROR_INVALID_VALUE;
-    const Within scope(context);
+    const InContext scope(context);
     if (!stream && per_thread) stream = CU_STREAM_PER_THREAD;
     stream = real(stream);
     unsigned long long unused;
@@ -41,7 +41,7 @@ CUresult stream_object(CUcontext context, CUstream stream, void** object, int pe
 }
 CUresult stream_object_id(CUcontext context, void* object, std::uint64_t* id) {
     if (!object) return CUDA_ERROR_INVALID_HANDLE;
-    const Within scope(context);
+    const InContext scope(context);
     unsigned long long found = 0;
     const CUresult r = stream_id(real(static_cast<CUstream>(object)), &found);
     if (id && r == CUDA_SUCCESS) *id = found;
@@ -51,7 +51,7 @@ CUresult stream_object_id(CUcontext context, void* object, std::uint64_t* id) {
 // Calls back for each function of a module, and returns how many there are. Two commands.
 unsigned each_function(CUcontext context, CUmodule module, void (*each)(void*, CUfunction, std::uint64_t owner),
                        void* opaque) {
-    const Within scope(context);
+    const InContext scope(context);
     unsigned count = 0;
     if (cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS) return 0;
     std::vector<CUfunction> functions(count);

@@ -24,7 +24,8 @@ std::atomic<bool> prints{false};
 // By context: one more than the work that had been posted, anywhere, when all of the context's was last known to be
 // done.
 IdTable<std::atomic<std::uint64_t>> idle;
-// By stream: one more than the work that had been posted, anywhere, when it was last waited for; 0: never.
+// By stream: one more than the work that had been posted, anywhere, when it was last waited for; 0: never. A context's
+// default stream has the context's id, which no stream has.
 IdTable<std::atomic<std::uint64_t>> waited;
 
 // Fences of the channel that some thread holds; what was last asked of each.
@@ -102,10 +103,10 @@ Pool& pool() {
 void module_prints() noexcept { prints.store(true, std::memory_order_relaxed); }
 bool may_print() noexcept { return prints.load(std::memory_order_relaxed); }
 
-bool gpu_busy() noexcept {
+bool gpu_busy(CUcontext context) noexcept {
     Client* client = Client::current();
     if (!client) return false;
-    const auto* seen = idle.of(current_context());
+    const auto* seen = idle.of(context);
     return !seen || seen->load(std::memory_order_acquire) != client->queue().work() + 1;
 }
 
@@ -154,7 +155,7 @@ CUresult wait_for(CUstream stream) noexcept {
     if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
     // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
     const std::uint64_t work = client->queue().work();
-    auto* seen = waited.at(reinterpret_cast<std::uint64_t>(stream));
+    auto* seen = stream ? waited.of(stream) : waited.of(current_context());
     if (seen && seen->load(std::memory_order_relaxed) == work + 1) return client->take_error();
     CUresult r = CUDA_ERROR_NOT_READY;
     if (OneWait fence; fence) r = fence(stream);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "guest-allocator/client/observer.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
@@ -28,9 +29,9 @@ struct Fence {
 Fence* take_fence(std::uint64_t order) noexcept;  // nothing is pending on it; null: the region is full
 void leave_fence(Fence*) noexcept;                // to be taken again when nothing is
 
-// Whether anything has been posted since all of the current context's work was last done; and that it was, when so
+// Whether anything has been posted since all of the context's work was last done; and that it was, when so
 // many commands were work (Queue::work).
-bool gpu_busy() noexcept;
+bool gpu_busy(CUcontext context = current_context()) noexcept;
 void note_idle(CUcontext context, std::uint64_t work) noexcept;
 
 // Device printf that the host has collected goes to this process's standard output. After a wait.

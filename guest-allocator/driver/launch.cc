@@ -9,6 +9,7 @@
 #include "guest-allocator/driver/launch.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/module.h"
+#include "guest-allocator/driver/streams.h"
 
 namespace barcuda {
 
@@ -64,14 +65,12 @@ bool may_be_refused(const FunctionFacts& f, const ext::Shape& s) {
 
 // A kernel of a library runs where its stream belongs, whatever context is current.
 CUcontext place_of(CUfunction function, CUstream stream) {
-    CUcontext its = nullptr;
-    if (several_contexts() && is_kernel(function)) cuStreamGetCtx(real(stream), &its);
-    return its;
+    return several_contexts() && is_kernel(function) ? context_of(stream) : nullptr;
 }
 
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
     CUresult error = CUDA_ERROR_INVALID_CONTEXT;
-    const Within place(place_of(function, stream));
+    const InContext place(place_of(function, stream));
     if (!current_context()) return error;
     const FunctionFacts* f = facts(function, error);
     if (!f) return error;
@@ -80,7 +79,8 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
     const Mirrors mirrors(stream);
-    if (!may_be_refused(*f, shape)) [[likely]]
+    // Whether a stream of another context may have it is the driver's to say.
+    if (!may_be_refused(*f, shape) && context_of(stream) == current_context()) [[likely]]
         return command<Op::launch>(function, shape, stream, packed, bytes);
     const SharedLimit::Time before = SharedLimit::now();
     const CUresult r = command<Op::try_launch>(function, shape, stream, packed, bytes);

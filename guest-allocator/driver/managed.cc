@@ -223,7 +223,7 @@ void Mirrors::push(CUstream stream) noexcept {
     bool touched = false;
     if (std::lock_guard lock(mutex); true)
         for (const Shared& m : mirrors()) touched |= std::exchange(m->touched, false);
-    if (touched) wait_for_streams(current_context(), false);  // what a copy or a fill writes must be there to be sent
+    if (touched) wait_for_contexts();  // what a copy or a fill writes must be there to be sent
     for (const Shared& m : all()) send(m, stream);
 }
 

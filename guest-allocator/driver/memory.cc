@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
@@ -16,16 +17,17 @@ namespace barcuda {
 namespace {
 
 // Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
-// (Here, so that the worker has time for other threads meanwhile.)
+// (Here, so that the worker has time for other threads meanwhile.) Host memory may be in use by all devices.
 CUresult let_go() {
     return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
 }
+CUresult let_go_everywhere() { return several_contexts() ? wait_for_contexts() : let_go(); }
 
 CUresult allocate(void** p, std::size_t bytes, unsigned flags) {
     if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     *p = heap::pinned_alloc(bytes, flags);
-    if (!*p && let_go() == CUDA_SUCCESS) {  // the worker has put off giving back
+    if (!*p && let_go_everywhere() == CUDA_SUCCESS) {  // the worker has put off giving back
         heap::forget_refusal();
         *p = heap::pinned_alloc(bytes, flags);
     }
@@ -36,7 +38,7 @@ CUresult give_back(void* p) {
     if (!p) return CUDA_SUCCESS;
     const heap::Found found = heap::find(p);
     if (found.kind != heap::Kind::pinned || found.base != p) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = let_go();
+    const CUresult waited = let_go_everywhere();
     return heap::pinned_free(p) ? waited : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -159,7 +161,7 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
 }
 CU cuMemHostUnregister(void* p) {
     const heap::Found f = heap::find(p);
-    if (f.kind == heap::Kind::registered) let_go();
+    if (f.kind == heap::Kind::registered) let_go_everywhere();
     return static_cast<CUresult>(heap::unregister_host(p));
 }
 

@@ -1,7 +1,6 @@
 // module.cc: modules, libraries, functions, kernels. An image is copied into the region and loaded by the worker; what
 // a launch needs to know about a function (its parameters' offsets and sizes, its limits) is asked once and kept.
 #include "guest-allocator/driver/module.h"
-#include "guest-allocator/driver/context.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/compiler_log.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/image.h"
@@ -24,17 +24,17 @@
 namespace barcuda {
 namespace {
 
-struct InContext {  // a kernel's function in a context, while no context has ended
+struct Instance {  // a kernel's function in a context, until that one ends
     CUcontext context;
-    std::uint32_t ended;
+    std::uint32_t ends;  // of the context, before it was asked
     CUfunction function;
-    const InContext* next;
+    const Instance* next;
 };
 struct Known {
     std::atomic<const FunctionFacts*> facts;
     std::atomic<const char*> name;
     std::atomic<CUkernel> kernel;  // this one, if it is a kernel
-    std::atomic<const InContext*> functions;
+    std::atomic<const Instance*> functions;
 };
 IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
 
@@ -55,15 +55,15 @@ CUresult resolve(CUfunction& function) {
         return CUDA_SUCCESS;
     const CUcontext context = current_context();
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    const std::uint32_t ended = contexts_ended();
-    const InContext* first = k->functions.load(std::memory_order_acquire);
-    for (const InContext* f = first; f; f = f->next)
-        if (f->context == context && f->ended == ended) return function = f->function, CUDA_SUCCESS;
+    const std::uint32_t ends = ends_of(context);
+    const Instance* first = k->functions.load(std::memory_order_acquire);
+    for (const Instance* f = first; f; f = f->next)
+        if (f->context == context && f->ends == ends) return function = f->function, CUDA_SUCCESS;
     CUfunction found = nullptr;
     if (CUresult r = command<Op::cuKernelGetFunction>(&found, reinterpret_cast<CUkernel>(function)); r != CUDA_SUCCESS)
         return r;
-    if (auto* fresh = static_cast<InContext*>(malloc(sizeof(InContext)))) {
-        *fresh = {context, ended, found, first};
+    if (auto* fresh = static_cast<Instance*>(malloc(sizeof(Instance)))) {
+        *fresh = {context, ends, found, first};
         while (!k->functions.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel)) {}
     }
     return function = found, CUDA_SUCCESS;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
@@ -22,7 +23,9 @@ struct Known {
     unsigned long long id;  // of this stream alone: handles are used again
 };
 Mutex mutex;
-std::atomic<std::uint32_t> destroyed{0};  // how many streams were
+std::atomic<std::uint32_t> destroyed{0};       // how many streams were
+std::atomic<std::uint32_t> forgotten{0};       // how many contexts were, with their streams
+IdTable<std::atomic<std::uint64_t>> contexts;  // of streams: the context's id; 0: no such stream
 std::vector<Known>& known() {
     static auto* list = new std::vector<Known>;  // never destroyed: programs use streams in static destructors
     return *list;
@@ -66,18 +69,37 @@ CUresult destroy(CUstream stream) {
         std::lock_guard lock(mutex);
         if (std::erase_if(known(), [&](const Known& k) { return k.stream == stream; }) == 0)
             return CUDA_ERROR_INVALID_HANDLE;
+        contexts.of(stream)->store(0, std::memory_order_relaxed);
     }
     destroyed.fetch_add(1, std::memory_order_relaxed);
     const CUresult end = command<Op::cuStreamDestroy_v2>(stream);
     return r == CUDA_SUCCESS ? end : r;
 }
 
-// This thread's default stream in the context where it was last used.
+// This thread's default streams: one in each context where it has used it.
 struct PerThread {
-    CUstream stream = nullptr;
-    CUcontext context = nullptr;
+    struct Own {
+        CUcontext context;
+        CUstream stream;
+    };
+    std::vector<Own> all;
+    std::uint32_t forgotten = 0;  // as of the last look
+
+    CUstream in(CUcontext context) noexcept {
+        if (const std::uint32_t now = barcuda::forgotten.load(std::memory_order_acquire); forgotten != now) {
+            std::lock_guard lock(mutex);
+            std::erase_if(all, [](const Own& o) {
+                return std::ranges::find(known(), o.stream, &Known::stream) == known().end();
+            });
+            forgotten = now;
+        }
+        for (const Own& o : all)
+            if (o.context == context) return o.stream;
+        return nullptr;
+    }
     ~PerThread() {
-        if (stream && Client::current() && !forked_after_connection()) destroy(stream);
+        if (!Client::current() || forked_after_connection()) return;
+        for (const Own& o : all) destroy(o.stream);
     }
 };
 thread_local PerThread per_thread;
@@ -88,6 +110,8 @@ CUresult create(CUstream* stream, unsigned flags, int priority) {
     if (CUresult r = command<Op::cuStreamCreateWithPriority>(stream, flags, priority); r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
     known().push_back({*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING), new_number()});
+    if (auto* context = contexts.of(*stream))
+        context->store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
     return CUDA_SUCCESS;
 }
 
@@ -98,12 +122,17 @@ thread_local constinit bool no_stream_is_mine = false;
 CUstream real(CUstream stream) noexcept {
     if (!stream && no_stream_is_mine) stream = CU_STREAM_PER_THREAD;
     if (stream != CU_STREAM_PER_THREAD) return stream == CU_STREAM_LEGACY ? nullptr : stream;
-    if (!per_thread.stream || per_thread.context != current_context()) {
-        per_thread.stream = nullptr;
-        if (create(&per_thread.stream, CU_STREAM_DEFAULT, 0) != CUDA_SUCCESS) return nullptr;
-        per_thread.context = current_context();
-    }
-    return per_thread.stream;
+    const CUcontext context = current_context();
+    CUstream own = per_thread.in(context);
+    if (!own && create(&own, CU_STREAM_DEFAULT, 0) == CUDA_SUCCESS) per_thread.all.push_back({context, own});
+    return own;
+}
+
+CUcontext context_of(CUstream stream) noexcept {
+    stream = real(stream);
+    if (!stream) return current_context();
+    const auto* context = contexts.of(stream);
+    return context ? reinterpret_cast<CUcontext>(context->load(std::memory_order_relaxed)) : nullptr;
 }
 
 CUresult stream_id(CUstream stream, unsigned long long* id) noexcept {
@@ -119,14 +148,19 @@ CUresult stream_id(CUstream stream, unsigned long long* id) noexcept {
 std::uint64_t order_of(CUstream stream) noexcept {
     static std::atomic<std::uint64_t> threads{0};
     static thread_local const std::uint64_t thread = threads.fetch_add(1, std::memory_order_relaxed) + 1;
-    constexpr unsigned bits = 21;
-    constexpr std::uint64_t mask = (1ull << bits) - 1;
-    return thread << 2 * bits | (destroyed.load(std::memory_order_relaxed) & mask) << bits |
-           (reinterpret_cast<std::uint64_t>(real(stream)) & mask);
+    constexpr unsigned id_bits = 24, bits = 20;
+    stream = real(stream);
+    // A default stream has its context's id, which either side may have chosen; a stream's the guest has.
+    const auto context = reinterpret_cast<std::uint64_t>(current_context());
+    const std::uint64_t kind = stream ? 0 : context >> 31 & 1 ? 2 : 1;
+    const std::uint64_t id = stream ? reinterpret_cast<std::uint64_t>(stream) : context;
+    return thread << (bits + id_bits) | (destroyed.load(std::memory_order_relaxed) & ((1u << bits) - 1)) << id_bits |
+           kind << (id_bits - 2) | (id & ((1u << (id_bits - 2)) - 1));
 }
 
 CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    const InContext in(context);
     const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
     bool all = true, legacy = true;
     std::vector<CUstream> others;
@@ -160,14 +194,26 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
     std::unique_lock lock(mutex);
-    watch(stream, current_context());
+    watch(stream, context_of(stream));
     return lock;
+}
+
+CUresult wait_for_contexts() noexcept {
+    CUresult result = CUDA_SUCCESS;
+    for (CUcontext context : living_contexts())
+        if (CUresult r = gpu_busy(context) ? wait_for_streams(context, false) : CUDA_SUCCESS; r != CUDA_SUCCESS)
+            result = r;
+    return result;
 }
 
 void forget_streams(CUcontext context) noexcept {
     std::lock_guard lock(mutex);
-    std::erase_if(known(), [&](const Known& k) { return k.context == context; });
-    if (per_thread.context == context) per_thread.stream = nullptr;
+    std::erase_if(known(), [&](const Known& k) {
+        if (k.context != context) return false;
+        if (auto* its = contexts.of(k.stream)) its->store(0, std::memory_order_relaxed);
+        return true;
+    });
+    forgotten.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace barcuda

@@ -12,6 +12,8 @@ namespace barcuda {
 
 // `captures`: to wait for a stream that is capturing is an error, and ends the capture; else it is passed over.
 CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
+// The same of all contexts whose GPU may be at work, but for captures.
+CUresult wait_for_contexts() noexcept;
 // Before a stream begins to note down its work for a graph: what it was given until then can be waited for all the
 // same. The lock is to be held until it has begun: nobody puts a fence behind a stream meanwhile.
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept;
@@ -27,6 +29,8 @@ struct NoStreamIsMine {
 
 // cuStreamGetId of a real stream; of none: of the current context's legacy stream.
 CUresult stream_id(CUstream stream, unsigned long long* id) noexcept;
+// The context that a stream's work is done in, whichever is current. Null: no such stream.
+CUcontext context_of(CUstream stream) noexcept;
 
 // A name for what this thread gives to this stream: things of one name happen in the order in which they are given.
 // (Ids of streams that were destroyed are used again: a name is not, not soon.) Never 0.

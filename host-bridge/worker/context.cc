@@ -1,4 +1,4 @@
-// context.cc: contexts that the client makes, retains and resets. (Which is current: session.cc. The guest's half: guest-allocator/driver/context.cc.)
+// context.cc: contexts that the client makes, retains and ends. (Which is current: session.cc. The guest's half: guest-allocator/driver/context.cc.)
 #include "host-bridge/worker/body.h"
 
 namespace barcuda::ext {
@@ -17,27 +17,11 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device) {
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
-namespace {
 
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
-// The primary context, with the client's memory registered in it.
-BODY(cuDevicePrimaryCtxRetain)(CUcontext* context, CUdevice device) {
-    CUresult r = driver().cuDevicePrimaryCtxRetain(context, device);
-    if (r == CUDA_SUCCESS) r = session().context_ready(*context);
-    if (r == CUDA_SUCCESS) session().note_primary(device);
-    return r;
-}
-
+// The primary context, with the client's memory registered for it.
+BODY(cuDevicePrimaryCtxRetain)(CUcontext* context, CUdevice device) { return session().retain(*context, device); }
 // After this it has to be retained again.
-BODY(cuDevicePrimaryCtxReset_v2)(CUdevice device) {
-    session().tidy(true);
-    session().extents().unregister_all(driver());
-    CUresult r = driver().cuDevicePrimaryCtxReset_v2(device);
-    session().primary_gone(device);
-    return r;
-}
+BODY(cuDevicePrimaryCtxReset_v2)(CUdevice device) { return session().reset(device); }
+BODY(cuCtxDestroy_v2)(CUcontext context) { return session().destroy(context); }
 
 }  // namespace barcuda::body

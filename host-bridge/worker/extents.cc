@@ -58,10 +58,6 @@ void Extents::unregister_all(const Driver& driver) {
         if (extent.registered) driver.cuMemHostUnregister(at(offset)), extent.registered = false;
 }
 
-void Extents::forget_registrations() {
-    for (auto& [offset, extent] : extents_) extent.registered = false;
-}
-
 std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
     auto extent = extents_.upper_bound(offset);
     if (extent == extents_.begin()) return nullptr;

@@ -34,7 +34,6 @@ class Extents {
     // Registers whatever is mapped and not yet registered; a context must be current.
     CUresult register_all(const Driver& driver);
     void unregister_all(const Driver& driver);
-    void forget_registrations();  // they went with their context
 
     // The address of [offset, offset + bytes) if it lies within one run of neighbouring extents; null otherwise.
     std::byte* locate(std::uint64_t offset, std::uint64_t bytes) const;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -38,26 +39,32 @@ BARCUDA_HANDLE(cublasHandle_t, 16);
 BARCUDA_HANDLE(curandGenerator_t, 17);
 #undef BARCUDA_HANDLE
 
+// What goes with the context in which it was made: at its address the driver may find room for another.
+template <class T> inline constexpr bool lives_in_a_context =
+    std::is_same_v<T, CUmodule> || std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> ||
+    std::is_same_v<T, CUevent> || std::is_same_v<T, CUarray> || std::is_same_v<T, CUmipmappedArray> ||
+    std::is_same_v<T, CUlinkState>;
+
 class Handles {
   public:
     // The guest may choose this id: it is in range and free.
     bool vacant(std::uint64_t id) const {
         return id >= wire::first_id && id < wire::most_ids && (id >= chosen_.size() || chosen_[id].type == 0);
     }
-    template <class T> void keep(std::uint64_t id, T value, CUcontext context = nullptr) {
+    template <class T> void keep(std::uint64_t id, T value, std::uint64_t context = 0) {
         if (id >= chosen_.size()) chosen_.resize(std::max<std::size_t>(id + 1, chosen_.size() * 2));
-        chosen_[id] = {raw(value), 0, TypeOf<T>::value, 0, context};
+        chosen_[id] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         ids_[{raw(value), TypeOf<T>::value}] = id;
     }
     // The id of an object that the driver returned: the same one each time. As a part of `whole` it goes with it.
-    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0, CUcontext context = nullptr) {
+    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0, std::uint64_t context = 0) {
         if (raw(value) == 0) return 0;
         // A node that is reached from a node belongs to that one's graph.
         if constexpr (std::is_same_v<T, CUgraphNode>)
             if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
         auto [at, fresh] = ids_.try_emplace({raw(value), TypeOf<T>::value}, 0);
         if (!fresh) return at->second;
-        Entry entry{raw(value), whole, TypeOf<T>::value, 0, context};
+        Entry entry{raw(value), whole, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         std::uint64_t index = given_.size();
         if (reusable(entry.type) && !free_.empty()) {
             index = free_.back();
@@ -83,36 +90,33 @@ class Handles {
         if (!e || e->type == 0) return;
         ids_.erase({e->raw, e->type});
         if (id >= wire::given && reusable(e->type)) free_.push_back(index_of(id));
-        *e = {0, 0, 0, e->turn, nullptr};
+        *e = {0, 0, 0, 0, e->turn};
         for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
             const std::uint64_t gone = part->second;
             parts_.erase(part);
             if (const Entry* g = entry(gone); g && g->whole == id) drop(gone);  // else it went before
         }
     }
-    // Code that was loaded in a context ends with it: at its address the driver may find room for other code.
-    void drop_code(CUcontext context) {
-        const auto drop_all = [&](const std::vector<Entry>& entries, std::uint64_t first) {
-            for (std::size_t i = 0; i < entries.size(); ++i)
-                if (is_code(entries[i].type) && entries[i].context == context) drop(first + i);
-        };
-        drop_all(chosen_, 0), drop_all(given_, wire::given);
-    }
     template <class T, class F> void each(F f) const {
-        for (std::size_t id = 0; id < chosen_.size(); ++id)
-            if (chosen_[id].type == TypeOf<T>::value) f((T)chosen_[id].raw);
+        for (const Entry& e : chosen_)
+            if (e.type == TypeOf<T>::value) f((T)e.raw);
+    }
+    // The ids of all that lives in a context.
+    std::vector<std::uint64_t> within(std::uint64_t context) const {
+        std::vector<std::uint64_t> ids;
+        for (std::uint64_t id = 0; context && id < chosen_.size(); ++id)
+            if (chosen_[id].context == context) ids.push_back(id);
+        for (std::uint64_t i = 0; context && i < given_.size(); ++i)
+            if (given_[i].context == context) ids.push_back(std::uint64_t{given_[i].turn} << 32 | (wire::given + i));
+        return ids;
     }
 
   private:
     struct Entry {
-        std::uint64_t raw = 0, whole = 0;
+        std::uint64_t raw = 0, whole = 0, context = 0;  // context: 0 if it goes with none
         std::uint8_t type = 0;
-        std::uint32_t turn = 0;       // of a place in `given_` that is used again: its ids differ
-        CUcontext context = nullptr;  // of code
+        std::uint32_t turn = 0;  // of a place in `given_` that is used again: its ids differ
     };
-    static bool is_code(std::uint8_t type) {
-        return type == TypeOf<CUfunction>::value || type == TypeOf<CUmodule>::value;
-    }
     // Programs make graphs without end; of other objects that the host names the guest keeps what it learnt, by id.
     static bool reusable(std::uint8_t type) {
         return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value;

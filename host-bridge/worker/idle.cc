@@ -5,6 +5,7 @@
 // so. (A pool that is destroyed while some of its memory is still to be freed is another matter: NVIDIA's driver may
 // crash, 580.159 within some hundred pools, with nothing of ours in the process.)
 #include <algorithm>
+#include <utility>
 
 #include "host-bridge/worker/session.h"
 
@@ -34,13 +35,18 @@ bool Session::done(CUstream stream) {
 bool Session::idle() {
     if (!worked_) return true;
     if (collect_fences()) return false;
+    const CUcontext before = current_;
     bool all = true;
     const auto ask = [&](CUstream s) {  // an error is an end too: after it the driver waits for nothing
         all = all && askable(s) && driver_.cuStreamQuery(s) != CUDA_ERROR_NOT_READY;
     };
-    handles_.each<CUcontext>([&](CUcontext c) { switch_to(c), ask(nullptr); });
-    if (current_) ask(nullptr);
+    for (const Living& l : contexts_) switch_to(l.context), ask(nullptr);
     handles_.each<CUstream>(ask);
+    if (ending_) {
+        switch_to(ending_->context), ask(nullptr);
+        for (CUstream s : ending_->streams) ask(s);
+    }
+    switch_to(before);
     worked_ = !all;
     return all;
 }
@@ -55,6 +61,7 @@ CUresult Session::leave(const Leaving& l) {
         if (l.pool) return driver_.cuMemPoolDestroy(l.pool);
         return l.opened ? driver_.cuIpcCloseMemHandle(l.address) : driver_.cuMemFree_v2(l.address);
     }
+    if (!current_) switch_to(home_);
     if (!extents_.unmap(driver_, l.offset, l.bytes)) return CUDA_ERROR_INVALID_VALUE;
     granter_.give_back(l.offset, l.bytes);
     return CUDA_SUCCESS;
@@ -135,20 +142,25 @@ void Session::note_shared(CUdeviceptr address) {
 }
 
 bool Session::tidy(bool wait) {
-    if (leaving_.empty()) return false;
-    const CUcontext before = current_;
+    if (!untidy()) return false;
+    const CUcontext before = ending_ && current_ == ending_->context ? nullptr : current_;
     const bool now = wait || idle();
     if (now) {
         for (const Leaving& l : leaving_)
             if (CUresult r = leave(l); r != CUDA_SUCCESS) posted_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
         leaving_.clear();
+        if (ending_) end_now(*std::exchange(ending_, {}));
     }
     switch_to(before);  // whoever asked goes on there
     return now;
 }
 
 void Session::forget_memory(CUcontext context) {
-    std::erase_if(leaving_, [&](const Leaving& l) { return l.bytes == 0 && l.context == context; });
+    std::erase_if(leaving_, [&](const Leaving& l) { return l.context == context && (l.address || l.module); });
+    for (Leaving& l : leaving_)  // libraries and pools outlive a context
+        if (l.context == context) l.context = nullptr;
+    std::erase_if(allocated_, [&](const auto& a) { return a.second.context == context; });
+    forget_addresses();
 }
 
 }  // namespace barcuda

@@ -248,7 +248,10 @@ bool Session::capturing(CUstream stream) const {
 }
 
 Verdict Session::enter(std::uint32_t id) {
-    if (id == 0) return fine;
+    if (id == 0) {
+        if (ending_ && current_ == ending_->context) driver_.cuCtxSetCurrent(nullptr), current_ = nullptr;
+        return fine;
+    }
     CUcontext context = nullptr;
     if (!handles_.find(id, context)) return {CUDA_ERROR_INVALID_CONTEXT};
     if (context == current_) return fine;
@@ -258,11 +261,21 @@ Verdict Session::enter(std::uint32_t id) {
     return fine;
 }
 
-CUresult Session::context_ready(CUcontext context) {
-    if (CUresult r = driver_.cuCtxSetCurrent(context); r != CUDA_SUCCESS) return r;
-    current_ = context;
-    has_context_ = true;
+CUresult Session::context_ready(const Living& fresh) {
+    if (CUresult r = driver_.cuCtxSetCurrent(fresh.context); r != CUDA_SUCCESS) return r;
+    current_ = fresh.context;
+    if (std::ranges::find(contexts_, fresh.context, &Living::context) == contexts_.end()) contexts_.push_back(fresh);
     return register_at_home();
+}
+
+CUresult Session::retain(CUcontext& context, CUdevice device) {
+    const auto known = std::ranges::find(contexts_, device, &Living::primary_of);
+    if (device >= 0 && known != contexts_.end()) return context = known->context, CUDA_SUCCESS;
+    const bool made = ending_ && ending_->primary_of == device;  // the driver's own is not free yet
+    if (made && !driver_.cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUresult r = made ? driver_.cuCtxCreate_v4(&context, nullptr, 0, device)
+                            : driver_.cuDevicePrimaryCtxRetain(&context, device);
+    return r == CUDA_SUCCESS ? context_ready({context, device, made}) : r;
 }
 
 CUresult Session::register_at_home() {
@@ -275,21 +288,58 @@ CUresult Session::register_at_home() {
 }
 
 CUresult Session::register_extents() {
-    if (!has_context_) return CUDA_SUCCESS;
-    if (!current_)
-        handles_.each<CUcontext>([&](CUcontext c) {
-            if (!current_ && driver_.cuCtxSetCurrent(c) == CUDA_SUCCESS) current_ = c;
-        });
+    if (contexts_.empty()) return CUDA_SUCCESS;
+    if (!current_) switch_to(contexts_.front().context);
     return register_at_home();
 }
 
-void Session::primary_gone(CUdevice device) {
-    handles_.drop_code(primaries_[device]);
-    driver_.cuCtxSetCurrent(nullptr);
-    current_ = home_ = nullptr;
-    has_context_ = false;
-    allocated_.clear();
-    forget_addresses();
+void Session::context_gone(CUcontext context) {
+    std::erase_if(contexts_, [&](const Living& l) { return l.context == context; });
+    for (const std::uint64_t id : handles_.within(handles_.name(context))) drop(id);
+    forget_memory(context);
+}
+
+// What is registered in a context would go with it, under the hands of other contexts' work.
+CUresult Session::end(const Living& l) {
+    const std::uint64_t id = handles_.name(l.context);
+    if (l.context != home_ || contexts_.size() == 1 || idle()) {
+        context_gone(l.context);
+        if (l.made) handles_.drop(id);  // the driver's primary context keeps its handle
+        return end_now(l);
+    }
+    ending_ = {l, {}};
+    for (const std::uint64_t part : handles_.within(id))
+        if (CUstream stream; handles_.find(part, stream)) ending_->streams.push_back(stream);
+    context_gone(l.context);
+    handles_.drop(id);
+    if (current_ == l.context) switch_to(contexts_.front().context);
+    return CUDA_SUCCESS;
+}
+
+CUresult Session::end_now(const Living& l) {
+    const CUcontext before = current_;
+    const bool registered = l.context == home_;
+    if (registered) switch_to(l.context), extents_.unregister_all(driver_), home_ = nullptr;
+    const CUresult r = l.made ? driver_.cuCtxDestroy_v2(l.context) : driver_.cuDevicePrimaryCtxReset_v2(l.primary_of);
+    if (current_ == l.context) driver_.cuCtxSetCurrent(nullptr), current_ = nullptr;
+    if (before != l.context) switch_to(before);
+    if (registered) register_extents();
+    for (Fence& f : fences_)  // the GPU's work is over, and the context is nobody's to ask
+        if (f.context == l.context) f.refused = true, f.stream = nullptr, f.context = nullptr;
+    collect_fences();
+    return r;
+}
+
+CUresult Session::reset(CUdevice device) {
+    const auto primary = std::ranges::find(contexts_, device, &Living::primary_of);
+    if (device < 0 || primary == contexts_.end()) return CUDA_SUCCESS;  // the client has nothing there
+    return end(Living(*primary));
+}
+
+CUresult Session::destroy(CUcontext context) {
+    const auto known = std::ranges::find(contexts_, context, &Living::context);
+    if (known == contexts_.end() || known->primary_of != not_primary) return CUDA_ERROR_INVALID_CONTEXT;
+    return end(Living(*known));
 }
 
 bool Session::Fence::reached() const { return observe(*word) >= value; }
@@ -303,6 +353,11 @@ Verdict Session::promise(const ext::Fence& fence) {
 
 CUresult Session::write_fence(CUstream stream) {
     if (!promised_.word) return CUDA_SUCCESS;
+    // A stream's own context, whichever is current: that is where a fault will show.
+    CUcontext its = nullptr;
+    if (contexts_.size() > 1 && reinterpret_cast<std::uintptr_t>(stream) > 2 &&
+        driver_.cuStreamGetCtx(stream, &its) == CUDA_SUCCESS)
+        switch_to(its);
     // A fence in a graph would be written at each of its launches. To wait in a capture is an error: the driver's own.
     if (capturing(stream)) return driver_.cuStreamSynchronize(stream);
     const CUresult r = driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(promised_.word),
@@ -323,16 +378,7 @@ void Session::drop(std::uint64_t id) {
     }
     CUlinkState link = nullptr;
     if (handles_.find(id, link)) links_.erase(link);
-    CUcontext context = nullptr;
-    if (handles_.find(id, context)) {
-        forget_memory(context);
-        handles_.drop_code(context);
-        allocated_.clear();
-        if (context == current_) current_ = nullptr;
-        if (context == home_) extents_.forget_registrations(), home_ = nullptr;
-    }
     handles_.drop(id);
-    if (context && !home_) register_extents();
 }
 
 bool Session::collect_fences() {
@@ -349,11 +395,15 @@ bool Session::collect_fences() {
 
 void Session::watch_fences() {
     if (!collect_fences()) return;
-    const Fence oldest = fences_.front();
-    switch_to(oldest.context);
-    if (!askable(oldest.stream)) return;
-    const CUresult r = driver_.cuStreamQuery(oldest.stream);
-    if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) fault(r);
+    std::vector<CUcontext> asked;  // each tells of its own faults; one may be held up while another one ends
+    for (const Fence& f : fences_) {
+        if (f.refused) continue;
+        if (std::ranges::find(asked, f.context) != asked.end()) continue;
+        asked.push_back(f.context);
+        switch_to(f.context);
+        const CUresult r = askable(f.stream) ? driver_.cuStreamQuery(f.stream) : CUDA_SUCCESS;
+        if (r != CUDA_SUCCESS && r != CUDA_ERROR_NOT_READY) return fault(r);
+    }
 }
 
 // What a command has come to, whoever is told of it.

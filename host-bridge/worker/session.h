@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -45,9 +46,9 @@ class Session {
         return handles_.find(id, value) ? fine : bad_handle;
     }
     Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
-    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, current_); }
+    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, place<T>()); }
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
-        return handles_.name(value, whole, current_);
+        return handles_.name(value, whole, place<T>());
     }
     void drop(std::uint64_t id);
 
@@ -115,12 +116,14 @@ class Session {
     // Makes the context with this id current; 0 keeps whatever is.
     Verdict enter(std::uint32_t context_id);
     // A context has come to life: what waited for one is registered now.
-    CUresult context_ready(CUcontext context);
+    CUresult context_ready(CUcontext context) { return context_ready({context, not_primary, true}); }
+    CUresult retain(CUcontext& context, CUdevice device);  // the client's primary context
+    // The end of a context, and of all that is in it.
+    CUresult reset(CUdevice device);
+    CUresult destroy(CUcontext context);
     // The context in which extents are registered, for all contexts: one that outlives the client's own, if there is.
     void set_home(CUcontext context) { home_ = context; }
     CUresult register_extents();  // if a context lives already; else context_ready does it
-    void note_primary(CUdevice device) { primaries_[device] = current_; }
-    void primary_gone(CUdevice device);  // the next enter() sets its context anew
 
     // ---- what would wait for the GPU (idle.cc)
     // A command that waits for the GPU keeps all of the client's threads waiting, the one too that the GPU waits for.
@@ -136,7 +139,7 @@ class Session {
     CUresult close_when_idle(CUdeviceptr opened);
     void note_opened(CUdeviceptr address) { ++opened_[address]; }
     void note_shared(CUdeviceptr address);  // once it is freed, it is nobody's to have again
-    bool untidy() const { return !leaving_.empty(); }
+    bool untidy() const { return !leaving_.empty() || ending_; }
     // Gives back what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if
     // that was anything.
     bool tidy(bool wait = false);
@@ -166,7 +169,24 @@ class Session {
     off_t& output_taken() { return output_taken_; }  // bytes of device output that the client has collected
 
   private:
+    static constexpr CUdevice not_primary = -1;
+    struct Living {
+        CUcontext context;
+        CUdevice primary_of;
+        bool made;  // by cuCtxCreate, though it may be the client's primary one
+    };
+    // The context that the extents are registered in, ended by the client while other contexts' work was using them:
+    // until all is done, it stays the driver's.
+    struct Ending : Living {
+        std::vector<CUstream> streams;
+    };
+    // The context that an object of this type goes with, by its id; 0: none.
+    template <class T> std::uint64_t place() { return lives_in_a_context<T> ? handles_.name(current_) : 0; }
+    CUresult context_ready(const Living& fresh);
     CUresult register_at_home();
+    CUresult end(const Living& context);
+    CUresult end_now(const Living& context);
+    void context_gone(CUcontext context);  // with all that was in it
     struct Fence {
         std::uint64_t* word = nullptr;
         std::uint64_t value = 0;
@@ -222,12 +242,13 @@ class Session {
     std::map<CUlinkState, Link> links_;
     std::unique_ptr<CompilerLog> load_log_;
     CUcontext current_ = nullptr, home_ = nullptr;
-    std::map<CUdevice, CUcontext> primaries_;
+    std::vector<Living> contexts_;  // the client's
+    std::optional<Ending> ending_;
     std::string parts_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;
     std::uint64_t posted_failures_ = 0;
-    bool prints_ = false, has_context_ = false, captures_ = false;
+    bool prints_ = false, captures_ = false;
     off_t output_taken_ = 0;
     Errors errors_;
 };

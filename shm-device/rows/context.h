@@ -15,55 +15,55 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
 
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
-#define BARCUDA_CONTEXT_ROWS(X)                                                                 \
-    X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       plain, out, in, in, in) \
-    X(cuDeviceCanAccessPeer,                                call,       plain, out, in, in)     \
-    X(cuDeviceGetP2PAttribute,                              call,       plain, out, in, in, in) \
-    X(cuDevicePrimaryCtxSetFlags_v2,                        call,       plain, in, in)          \
-    X(cuCtxGetFlags,                                        call,       plain, out)             \
-    X(cuCtxSetFlags,                                        call,       plain, in)              \
-    X(cuCtxGetLimit,                                        call,       plain, out, in)         \
-    X(cuCtxSetLimit,                                        call,       configures, in, in)     \
-    X(cuCtxGetCacheConfig,                                  call,       plain, out)             \
-    X(cuCtxSetCacheConfig,                                  call,       configures, in)         \
-    X(cuCtxGetStreamPriorityRange,                          call,       plain, maybe, maybe)    \
-    X(cuCtxResetPersistingL2Cache,                          call,       plain)                  \
-    X(cuCtxEnablePeerAccess,                                call,       plain, use, in)         \
-    X(cuCtxDisablePeerAccess,                               call,       plain, use)             \
-    X(cuProfilerStart,                                      call,       plain)                  \
-    X(cuProfilerStop,                                       call,       plain)                  \
-    X(cuCtxDestroy_v2,                                      inner_call, configures, drop)       \
-    X(cuDevicePrimaryCtxRetain,                             inner_call, hosted, give, in)       \
-    X(cuDevicePrimaryCtxReset_v2,                           inner_call, configures|hosted, in)  \
-    X(cuCtxCreate_v4,                                       guest,      plain)                  \
-    X(cuCtxGetApiVersion,                                   guest,      plain)                  \
-    X(cuCtxGetCurrent,                                      guest,      plain)                  \
-    X(cuCtxGetDevice,                                       guest,      plain)                  \
-    X(cuCtxGetDevice_v2,                                    guest,      plain)                  \
-    X(cuCtxGetId,                                           guest,      plain)                  \
-    X(cuCtxPopCurrent_v2,                                   guest,      plain)                  \
-    X(cuCtxPushCurrent_v2,                                  guest,      plain)                  \
-    X(cuCtxSetCurrent,                                      guest,      plain)                  \
-    X(cuCtxSynchronize,                                     guest,      plain)                  \
-    X(cuCtxSynchronize_v2,                                  guest,      plain)                  \
-    X(cuDeviceGet,                                          guest,      plain)                  \
-    X(cuDeviceGetAttribute,                                 guest,      plain)                  \
-    X(cuDeviceGetByPCIBusId,                                guest,      plain)                  \
-    X(cuDeviceGetCount,                                     guest,      plain)                  \
-    X(cuDeviceGetName,                                      guest,      plain)                  \
-    X(cuDeviceGetPCIBusId,                                  guest,      plain)                  \
-    X(cuDeviceGetUuid_v2,                                   guest,      plain)                  \
-    X(cuDevicePrimaryCtxGetState,                           guest,      plain)                  \
-    X(cuDevicePrimaryCtxRelease_v2,                         guest,      plain)                  \
-    X(cuDeviceTotalMem_v2,                                  guest,      plain)                  \
-    X(cuDriverGetVersion,                                   guest,      plain)                  \
-    X(cuGetErrorName,                                       guest,      plain)                  \
-    X(cuGetErrorString,                                     guest,      plain)                  \
-    X(cuGetExportTable,                                     guest,      plain)                  \
-    X(cuGetProcAddress_v2,                                  guest,      plain)                  \
+#define BARCUDA_CONTEXT_ROWS(X)                                                                  \
+    X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       plain, out, in, in, in)  \
+    X(cuDeviceCanAccessPeer,                                call,       plain, out, in, in)      \
+    X(cuDeviceGetP2PAttribute,                              call,       plain, out, in, in, in)  \
+    X(cuDevicePrimaryCtxSetFlags_v2,                        call,       plain, in, in)           \
+    X(cuCtxGetFlags,                                        call,       plain, out)              \
+    X(cuCtxSetFlags,                                        call,       plain, in)               \
+    X(cuCtxGetLimit,                                        call,       plain, out, in)          \
+    X(cuCtxSetLimit,                                        call,       configures, in, in)      \
+    X(cuCtxGetCacheConfig,                                  call,       plain, out)              \
+    X(cuCtxSetCacheConfig,                                  call,       configures, in)          \
+    X(cuCtxGetStreamPriorityRange,                          call,       plain, maybe, maybe)     \
+    X(cuCtxResetPersistingL2Cache,                          call,       plain)                   \
+    X(cuCtxEnablePeerAccess,                                call,       plain, use, in)          \
+    X(cuCtxDisablePeerAccess,                               call,       plain, use)              \
+    X(cuProfilerStart,                                      call,       plain)                   \
+    X(cuProfilerStop,                                       call,       plain)                   \
+    X(cuCtxDestroy_v2,                                      inner_call, configures|hosted, drop) \
+    X(cuDevicePrimaryCtxRetain,                             inner_call, hosted, give, in)        \
+    X(cuDevicePrimaryCtxReset_v2,                           inner_call, configures|hosted, in)   \
+    X(cuCtxCreate_v4,                                       guest,      plain)                   \
+    X(cuCtxGetApiVersion,                                   guest,      plain)                   \
+    X(cuCtxGetCurrent,                                      guest,      plain)                   \
+    X(cuCtxGetDevice,                                       guest,      plain)                   \
+    X(cuCtxGetDevice_v2,                                    guest,      plain)                   \
+    X(cuCtxGetId,                                           guest,      plain)                   \
+    X(cuCtxPopCurrent_v2,                                   guest,      plain)                   \
+    X(cuCtxPushCurrent_v2,                                  guest,      plain)                   \
+    X(cuCtxSetCurrent,                                      guest,      plain)                   \
+    X(cuCtxSynchronize,                                     guest,      plain)                   \
+    X(cuCtxSynchronize_v2,                                  guest,      plain)                   \
+    X(cuDeviceGet,                                          guest,      plain)                   \
+    X(cuDeviceGetAttribute,                                 guest,      plain)                   \
+    X(cuDeviceGetByPCIBusId,                                guest,      plain)                   \
+    X(cuDeviceGetCount,                                     guest,      plain)                   \
+    X(cuDeviceGetName,                                      guest,      plain)                   \
+    X(cuDeviceGetPCIBusId,                                  guest,      plain)                   \
+    X(cuDeviceGetUuid_v2,                                   guest,      plain)                   \
+    X(cuDevicePrimaryCtxGetState,                           guest,      plain)                   \
+    X(cuDevicePrimaryCtxRelease_v2,                         guest,      plain)                   \
+    X(cuDeviceTotalMem_v2,                                  guest,      plain)                   \
+    X(cuDriverGetVersion,                                   guest,      plain)                   \
+    X(cuGetErrorName,                                       guest,      plain)                   \
+    X(cuGetErrorString,                                     guest,      plain)                   \
+    X(cuGetExportTable,                                     guest,      plain)                   \
+    X(cuGetProcAddress_v2,                                  guest,      plain)                   \
     X(cuInit,                                               guest,      plain)
 
 //    ours
-#define BARCUDA_CONTEXT_OWN_ROWS(X)                                                          \
+#define BARCUDA_CONTEXT_OWN_ROWS(X) \
     X(create_context,                                       call,       plain, make, in, in)
 // clang-format on

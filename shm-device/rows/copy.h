@@ -19,43 +19,43 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
 
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
-#define BARCUDA_COPY_ROWS(X)                                                                                 \
-    X(cuMemcpyDtoD_v2,                                      post,       work, device<2>, device<2>, in)      \
-    X(cuMemcpyDtoDAsync_v2,                                 post,       work, device<2>, device<2>, in, use) \
-    X(cuMemsetD8Async,                                      post,       work, device<2>, in, in, use)        \
-    X(cuMemsetD16Async,                                     post,       work, device16<2>, in, in, use)      \
-    X(cuMemsetD32Async,                                     post,       work, device32<2>, in, in, use)      \
-    X(cuMemsetD2D8Async,                                    post,       work, rows8, in, in, in, in, use)    \
-    X(cuMemsetD2D16Async,                                   post,       work, rows16, in, in, in, in, use)   \
-    X(cuMemsetD2D32Async,                                   post,       work, rows32, in, in, in, in, use)   \
-    X(cuMemcpyHtoDAsync_v2,                                 inner_post, work, device<2>, region<2>, in, use) \
-    X(cuMemcpyDtoHAsync_v2,                                 inner_post, work, region<2>, device<2>, in, use) \
-    X(cuMemsetD8_v2,                                        inner_post, work, device<2>, in, in)             \
-    X(cuMemsetD16_v2,                                       inner_post, work, device16<2>, in, in)           \
-    X(cuMemsetD32_v2,                                       inner_post, work, device32<2>, in, in)           \
-    X(cuMemsetD2D8_v2,                                      inner_post, work, rows8, in, in, in, in)         \
-    X(cuMemsetD2D16_v2,                                     inner_post, work, rows16, in, in, in, in)        \
-    X(cuMemsetD2D32_v2,                                     inner_post, work, rows32, in, in, in, in)        \
-    X(cuMemcpy3DAsync_v2,                                   inner_post, work, desc, use)                     \
-    X(cuMemcpy,                                             guest,      plain)                               \
-    X(cuMemcpy2DAsync_v2,                                   guest,      plain)                               \
-    X(cuMemcpy2DUnaligned_v2,                               guest,      plain)                               \
-    X(cuMemcpy2D_v2,                                        guest,      plain)                               \
-    X(cuMemcpy3DPeer,                                       guest,      plain)                               \
-    X(cuMemcpy3DPeerAsync,                                  guest,      plain)                               \
-    X(cuMemcpy3D_v2,                                        guest,      plain)                               \
-    X(cuMemcpyAsync,                                        guest,      plain)                               \
-    X(cuMemcpyAtoA_v2,                                      guest,      plain)                               \
-    X(cuMemcpyAtoD_v2,                                      guest,      plain)                               \
-    X(cuMemcpyAtoHAsync_v2,                                 guest,      plain)                               \
-    X(cuMemcpyAtoH_v2,                                      guest,      plain)                               \
-    X(cuMemcpyBatchAsync_v2,                                guest,      plain)                               \
-    X(cuMemcpyDtoA_v2,                                      guest,      plain)                               \
-    X(cuMemcpyDtoH_v2,                                      guest,      plain)                               \
-    X(cuMemcpyHtoAAsync_v2,                                 guest,      plain)                               \
-    X(cuMemcpyHtoA_v2,                                      guest,      plain)                               \
-    X(cuMemcpyHtoD_v2,                                      guest,      plain)                               \
-    X(cuMemcpyPeer,                                         guest,      plain)                               \
+#define BARCUDA_COPY_ROWS(X)                                                                                      \
+    X(cuMemcpyDtoD_v2,                                      post,       work, device<2>, device<2>, in)           \
+    X(cuMemcpyDtoDAsync_v2,                                 post,       work, device<2>, device<2>, in, use)      \
+    X(cuMemsetD8Async,                                      post,       work, device<2>, in, in, use)             \
+    X(cuMemsetD16Async,                                     post,       work, device16<2>, in, in, use)           \
+    X(cuMemsetD32Async,                                     post,       work, device32<2>, in, in, use)           \
+    X(cuMemsetD2D8Async,                                    post,       work, rows8, in, in, in, in, use)         \
+    X(cuMemsetD2D16Async,                                   post,       work, rows16, in, in, in, in, use)        \
+    X(cuMemsetD2D32Async,                                   post,       work, rows32, in, in, in, in, use)        \
+    X(cuMemcpyHtoDAsync_v2,                                 inner_post, work, device<2>, region<2>, in, use)      \
+    X(cuMemcpyDtoHAsync_v2,                                 inner_post, work, region<2>, device<2>, in, use)      \
+    X(cuMemsetD8_v2,                                        inner_post, work, device<2>, in, in)                  \
+    X(cuMemsetD16_v2,                                       inner_post, work, device16<2>, in, in)                \
+    X(cuMemsetD32_v2,                                       inner_post, work, device32<2>, in, in)                \
+    X(cuMemsetD2D8_v2,                                      inner_post, work, rows8, in, in, in, in)              \
+    X(cuMemsetD2D16_v2,                                     inner_post, work, rows16, in, in, in, in)             \
+    X(cuMemsetD2D32_v2,                                     inner_post, work, rows32, in, in, in, in)             \
+    X(cuMemcpy3DAsync_v2,                                   inner_post, work, desc, use)                          \
+    X(cuMemcpyPeer,                                         inner_post, work, device<4>, use, device<4>, use, in) \
+    X(cuMemcpy,                                             guest,      plain)                                    \
+    X(cuMemcpy2DAsync_v2,                                   guest,      plain)                                    \
+    X(cuMemcpy2DUnaligned_v2,                               guest,      plain)                                    \
+    X(cuMemcpy2D_v2,                                        guest,      plain)                                    \
+    X(cuMemcpy3DPeer,                                       guest,      plain)                                    \
+    X(cuMemcpy3DPeerAsync,                                  guest,      plain)                                    \
+    X(cuMemcpy3D_v2,                                        guest,      plain)                                    \
+    X(cuMemcpyAsync,                                        guest,      plain)                                    \
+    X(cuMemcpyAtoA_v2,                                      guest,      plain)                                    \
+    X(cuMemcpyAtoD_v2,                                      guest,      plain)                                    \
+    X(cuMemcpyAtoHAsync_v2,                                 guest,      plain)                                    \
+    X(cuMemcpyAtoH_v2,                                      guest,      plain)                                    \
+    X(cuMemcpyBatchAsync_v2,                                guest,      plain)                                    \
+    X(cuMemcpyDtoA_v2,                                      guest,      plain)                                    \
+    X(cuMemcpyDtoH_v2,                                      guest,      plain)                                    \
+    X(cuMemcpyHtoAAsync_v2,                                 guest,      plain)                                    \
+    X(cuMemcpyHtoA_v2,                                      guest,      plain)                                    \
+    X(cuMemcpyHtoD_v2,                                      guest,      plain)                                    \
     X(cuMemcpyPeerAsync,                                    guest,      plain)
 
 //    ours

@@ -102,21 +102,21 @@ TEST_F(HandlesTest, GraphsWithoutEndTakePlacesOfGraphsThatAreGone) {
     }
     EXPECT_LT(highest, 16u);
 }
-TEST_F(HandlesTest, CodeEndsWithItsContext) {
-    const auto first = raw<CUcontext>(0x1000), second = raw<CUcontext>(0x2000);
+TEST_F(HandlesTest, WhatWasMadeInAContextIsWithinIt) {
+    constexpr std::uint64_t first = 0x10, second = 0x11;  // contexts
     const auto kernel = handles.name(raw<CUkernel>(0x7000), 0, first);
     const auto function = handles.name(raw<CUfunction>(0x8000), kernel, first);
     const auto other = handles.name(raw<CUfunction>(0x8100), kernel, second);
     handles.keep(0x20, raw<CUmodule>(0x9000), first);
     const auto part = handles.name(raw<CUfunction>(0x9100), 0x20, first);
     handles.keep(0x21, raw<CUstream>(0xa000), first);
-    handles.drop_code(first);
+    for (const std::uint64_t id : handles.within(first)) handles.drop(id);
     EXPECT_FALSE(finds<CUfunction>(function));
     EXPECT_FALSE(finds<CUmodule>(0x20));
     EXPECT_FALSE(finds<CUfunction>(part));
     EXPECT_TRUE(finds<CUfunction>(other));
     EXPECT_TRUE(finds<CUkernel>(kernel));
-    EXPECT_TRUE(finds<CUstream>(0x21));
+    EXPECT_FALSE(finds<CUstream>(0x21));
     EXPECT_NE(handles.name(raw<CUfunction>(0x8000), kernel, first), function);  // other code at the same address
 }
 TEST_F(HandlesTest, DroppingWhatIsNotThereIsHarmless) {

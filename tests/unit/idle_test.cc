@@ -13,11 +13,14 @@ namespace {
 
 struct Told {
     bool busy = false;
+    CUcontext busy_in = nullptr;  // null: in all contexts
+    CUcontext faulty = nullptr;
+    std::vector<CUcontext> registered;  // where the one extent was, one after the other; null: nowhere
     CUdeviceptr next = 0x1000;
     std::vector<CUdeviceptr> freed, closed;
     CUcontext current = nullptr;
     CUmemoryPool used = nullptr;
-    unsigned pools_destroyed = 0;
+    unsigned pools_destroyed = 0, destroyed = 0, reset = 0;
 };
 Told* told = nullptr;
 
@@ -27,7 +30,17 @@ Driver driver() {
     Driver d = fake::driver();
     d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) { return *p = told->next += 0x1000, CUDA_SUCCESS; };
     d.cuMemFree_v2 = [](CUdeviceptr p) { return told->freed.push_back(p), CUDA_SUCCESS; };
-    d.cuStreamQuery = [](CUstream) { return told->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
+    d.cuStreamQuery = [](CUstream) {
+        if (told->faulty && told->faulty == told->current) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        const bool here = !told->busy_in || told->busy_in == told->current;
+        return told->busy && here ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    };
+    d.cuMemHostRegister_v2 = [](void*, std::size_t, unsigned) {
+        return told->registered.push_back(told->current), CUDA_SUCCESS;
+    };
+    d.cuMemHostUnregister = [](void*) { return told->registered.push_back(nullptr), CUDA_SUCCESS; };
+    d.cuCtxDestroy_v2 = [](CUcontext) { return ++told->destroyed, CUDA_SUCCESS; };
+    d.cuDevicePrimaryCtxReset_v2 = [](CUdevice) { return ++told->reset, CUDA_SUCCESS; };
     d.cuCtxSetCurrent = [](CUcontext c) { return told->current = c, CUDA_SUCCESS; };
     d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice) { return *p = always, CUDA_SUCCESS; };
     d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice) { return *p = told->used, CUDA_SUCCESS; };
@@ -63,7 +76,13 @@ struct IdleTest : testing::Test {
         EXPECT_EQ(session.allocate(p, bytes), CUDA_SUCCESS);
         return p;
     }
-    void busy() { all.busy = true, session.note_work(); }
+    void busy(CUcontext context = nullptr) { all.busy = true, all.busy_in = context, session.note_work(); }
+    const unsigned long long* fence(CUcontext context, std::uint64_t offset) {  // asked to become 1
+        session.context_ready(context);
+        EXPECT_TRUE(session.promise({offset, 1}).ok());
+        EXPECT_EQ(session.write_fence(nullptr), CUDA_SUCCESS);
+        return reinterpret_cast<const unsigned long long*>(fake::ground_base + offset);
+    }
 };
 
 TEST_F(IdleTest, WhatIsFreedIsHadAgainOnce) {
@@ -174,6 +193,101 @@ TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
     EXPECT_EQ(all.pools_destroyed, 0u);
     EXPECT_EQ(all.used, always);
     EXPECT_EQ(body::cuMemPoolDestroy(always), CUDA_ERROR_INVALID_VALUE);
+}
+
+// ---- several contexts -----------------------------------------------------------------------------------------------
+TEST_F(IdleTest, WorkInAnyContextIsWork) {
+    for (CUcontext context : {one, two}) {
+        session.context_ready(one);
+        session.note_opened(0x9000);
+        busy(context);
+        EXPECT_EQ(session.close_when_idle(0x9000), CUDA_SUCCESS);
+        EXPECT_TRUE(session.untidy());
+        all.busy = false;
+        session.tidy();
+        EXPECT_FALSE(session.untidy());
+    }
+}
+TEST_F(IdleTest, AContextsEndTakesItsOwnMemoryAlone) {
+    const CUdeviceptr gone = allocate(4096);
+    session.free_when_idle(gone);
+    session.context_ready(two);
+    const CUdeviceptr p = allocate(4096);
+    EXPECT_EQ(session.destroy(one), CUDA_SUCCESS);
+    session.free_when_idle(p);
+    EXPECT_EQ(allocate(4096), p);
+    EXPECT_TRUE(all.freed.empty());
+}
+TEST_F(IdleTest, TheExtentsStayWhereTheyAreWhenAnotherContextEnds) {
+    busy();
+    EXPECT_EQ(all.registered, std::vector{two});
+    EXPECT_EQ(session.destroy(one), CUDA_SUCCESS);
+    EXPECT_EQ(all.registered, std::vector{two});
+}
+TEST_F(IdleTest, TheyGoToAnotherOneWhenItsWorkIsDone) {
+    busy(one);
+    EXPECT_EQ(session.destroy(two), CUDA_SUCCESS);
+    session.tidy();
+    EXPECT_EQ(all.registered, std::vector{two});
+    EXPECT_EQ(all.destroyed, 0u);
+    all.busy = false;
+    session.tidy();
+    EXPECT_EQ(all.registered, (std::vector<CUcontext>{two, nullptr, one}));
+    EXPECT_EQ(all.destroyed, 1u);
+    EXPECT_FALSE(session.untidy());
+    EXPECT_EQ(session.current(), one);
+}
+TEST_F(IdleTest, WhoWantsThePrimaryContextMeanwhileGetsAnother) {
+    CUcontext first = nullptr, second = nullptr, again = nullptr;
+    EXPECT_EQ(session.retain(first, 1), CUDA_SUCCESS);
+    EXPECT_EQ(session.destroy(two), CUDA_SUCCESS);
+    EXPECT_EQ(all.registered, (std::vector<CUcontext>{two, nullptr, first}));
+    busy(one);
+    EXPECT_EQ(session.reset(1), CUDA_SUCCESS);
+    EXPECT_EQ(session.retain(second, 1), CUDA_SUCCESS);
+    EXPECT_EQ(session.retain(again, 1), CUDA_SUCCESS);
+    EXPECT_NE(first, second);
+    EXPECT_EQ(second, again);
+    EXPECT_EQ(all.reset, 0u);
+    all.busy = false;
+    session.tidy();
+    EXPECT_EQ(all.reset, 1u);
+    EXPECT_EQ(all.registered.back(), second);
+    EXPECT_EQ(session.reset(1), CUDA_SUCCESS);  // that one was made
+    EXPECT_EQ(all.reset, 1u);
+    EXPECT_EQ(all.destroyed, 2u);
+    EXPECT_EQ(all.registered.back(), one);
+}
+TEST_F(IdleTest, AResetIsOfOneDevice) {
+    CUcontext primary = nullptr;
+    EXPECT_EQ(session.retain(primary, 1), CUDA_SUCCESS);
+    session.context_ready(one);
+    const CUdeviceptr p = allocate(4096);
+    EXPECT_EQ(session.reset(0), CUDA_SUCCESS);  // of which the client has nothing
+    EXPECT_EQ(all.reset, 0u);
+    EXPECT_EQ(session.reset(1), CUDA_SUCCESS);
+    EXPECT_EQ(all.reset, 1u);
+    EXPECT_EQ(session.current(), one);
+    EXPECT_EQ(all.registered, std::vector{two});
+    session.free_when_idle(p);
+    EXPECT_EQ(allocate(4096), p);
+}
+TEST_F(IdleTest, WhoWaitsForAContextThatEndsIsLetGo) {
+    const auto *its = fence(one, 0x1000), *others = fence(two, 0x1008);
+    EXPECT_EQ(session.destroy(one), CUDA_SUCCESS);
+    EXPECT_EQ(*its, 1u);
+    EXPECT_EQ(*others, 0u);
+}
+TEST_F(IdleTest, AFaultIsSeenWhileAnotherContextsWorkIsHeldUp) {
+    const auto *held = fence(one, 0x1000), *lost = fence(two, 0x1008);
+    busy(one);
+    session.watch_fences();
+    EXPECT_EQ(*lost, 0u);
+    all.faulty = two;
+    session.watch_fences();
+    EXPECT_EQ(*lost, 1u);
+    EXPECT_EQ(*held, 1u);  // a fault is the whole client's
+    EXPECT_EQ(ground.status.context_error, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 }  // namespace

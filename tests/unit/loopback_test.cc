@@ -72,6 +72,21 @@ TEST_F(Loopback, EachHandleOfAListIsTranslated) {
     EXPECT_EQ((call<Op::cuGraphAddEmptyNode>(&b, g, static_cast<const CUgraphNode*>(after), std::size_t{2}).result),
               CUDA_ERROR_INVALID_HANDLE);
 }
+TEST_F(Loopback, WhatLivesInAContextGoesWithIt) {
+    CUcontext one = nullptr, other = nullptr;
+    ASSERT_TRUE((call<Op::create_context>(&one, 0u, CUdevice{0}).ok()));
+    ASSERT_TRUE((call<Op::create_context>(&other, 0u, CUdevice{0}).ok()));
+    const CUstream outside = stream();
+    context = static_cast<std::uint32_t>(id(one));
+    const CUstream inside = stream();
+    const CUgraph its_own = graph();
+    context = 0;
+    EXPECT_TRUE((call<Op::cuCtxDestroy_v2>(one).ok()));
+    EXPECT_EQ((call<Op::cuStreamQuery>(inside).result), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_TRUE((call<Op::cuStreamQuery>(outside).ok()));
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(its_own).ok()));
+    EXPECT_FALSE(ground.session.enter(static_cast<std::uint32_t>(id(one))).ok());
+}
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 TEST_F(Loopback, ACopyFromTheClientsExtentsReachesTheDriver) {

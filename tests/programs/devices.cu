@@ -1,0 +1,343 @@
+// devices.cu: two devices in one program. Each wait is for the device, the stream or the event that it names, whichever
+// device is current and whatever was waited for before; copies find the device of their memory; a reset ends one device and
+// leaves the other at work. With one device it takes both parts, but for what only two can show.
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "driver.h"
+
+constexpr int n = 1 << 18;  // ints
+__device__ int own = 5;     // each device's
+
+__global__ void fill(int* to, int value) { to[blockIdx.x * blockDim.x + threadIdx.x] = value; }
+__global__ void add(int* to, int value) { to[blockIdx.x * blockDim.x + threadIdx.x] += value; }
+__global__ void mark(volatile int* done) { *done = 1; }
+__global__ void tell(int* where) { *where = own; }
+
+// What is given to a stream behind hold() is not done before open().
+struct Device {
+    int number = 0;
+    volatile int* shared = nullptr;  // [0]: the gate, [1]: done; in memory that both devices reach
+    int *host = nullptr, *memory = nullptr, *there = nullptr;
+    cudaStream_t blocking = nullptr, free = nullptr;
+    cudaEvent_t event = nullptr;
+    std::thread opener;
+
+    void use() const { CHECK(cudaSetDevice(number)); }
+    void make() {
+        use();
+        CHECK(cudaHostAlloc((void**)&shared, 4096, cudaHostAllocMapped | cudaHostAllocPortable));
+        CHECK(cudaHostAlloc((void**)&host, n * sizeof(int), cudaHostAllocPortable));
+        CHECK(cudaMalloc((void**)&memory, n * sizeof(int)));
+        CHECK(cudaMalloc((void**)&there, n * sizeof(int)));
+        CHECK(cudaStreamCreate(&blocking));
+        CHECK(cudaStreamCreateWithFlags(&free, cudaStreamNonBlocking));
+        CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+        shared[0] = shared[1] = 0;
+        set(0), mark<<<1, 1>>>(seen()), add<<<1, 1>>>(memory, 0), tell<<<1, 1>>>(memory);  // code is loaded now
+        CHECK(cudaDeviceSynchronize());
+    }
+    int* seen() const {
+        int* address;
+        CHECK(cudaHostGetDevicePointer((void**)&address, (void*)shared, 0));
+        return address + 1;
+    }
+    void set(int value, cudaStream_t stream = nullptr) const { fill<<<n / 256, 256, 0, stream>>>(memory, value); }
+    void hold(cudaStream_t stream) {
+        static const auto wait = entry<decltype(&cuStreamWaitValue32)>("cuStreamWaitValue32");
+        shared[0] = shared[1] = 0;
+        DRIVER(wait((CUstream)stream, (CUdeviceptr)(seen() - 1), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    }
+    void work(cudaStream_t stream) {  // behind a gate: `value` in memory, and then done
+        hold(stream);
+        set(7, stream);
+        mark<<<1, 1, 0, stream>>>(seen());
+        CHECK(cudaGetLastError());
+    }
+    void open() { shared[0] = 1; }
+    void open_soon() {
+        opener = std::thread([this] { std::this_thread::sleep_for(std::chrono::milliseconds(50)), open(); });
+    }
+    bool done() {  // what has been waited for; the gate has been opened then, if the wait was right
+        if (opener.joinable()) {
+            const int now = shared[1];
+            opener.join();
+            return now == 1;
+        }
+        return shared[1] == 1;
+    }
+};
+
+static bool all(const int* at, int value) {
+    for (int i = 0; i < n; ++i)
+        if (at[i] != value) return false;
+    return true;
+}
+static bool holds(const Device& d, int value, const int* memory = nullptr) {
+    std::vector<int> back(n);
+    d.use();
+    CHECK(cudaMemcpy(back.data(), memory ? memory : d.memory, n * sizeof(int), cudaMemcpyDeviceToHost));
+    return all(back.data(), value);
+}
+
+// ---- waits ----------------------------------------------------------------------------------------------------------
+
+// a's work is waited for while b's is under way; then b's. Nothing was posted between the two waits.
+template <class Stream, class Wait> static void each_for_itself(Device& a, Device& b, Stream stream, Wait wait) {
+    a.use(), a.work(stream(a));
+    b.use(), b.work(stream(b));
+    a.open();
+    a.use(), wait(a);
+    REQUIRE(a.done());
+    REQUIRE(b.shared[1] == 0);
+    b.open_soon();
+    b.use(), wait(b);
+    REQUIRE(b.done());
+}
+
+static void waits(Device& a, Device& b) {
+    const auto device = [](Device&) { CHECK(cudaDeviceSynchronize()); };
+    const auto legacy = [](Device&) { return (cudaStream_t) nullptr; };
+    const auto mine = [](Device&) { return cudaStreamPerThread; };
+    const auto blocking = [](Device& d) { return d.blocking; };
+    const auto free = [](Device& d) { return d.free; };
+    each_for_itself(a, b, legacy, device);
+    each_for_itself(a, b, mine, device);
+    each_for_itself(a, b, blocking, device);
+    each_for_itself(a, b, free, device);
+    each_for_itself(a, b, legacy, [](Device&) { CHECK(cudaStreamSynchronize(nullptr)); });
+    each_for_itself(a, b, legacy, [](Device&) { CHECK(cudaStreamSynchronize(cudaStreamLegacy)); });
+    each_for_itself(a, b, blocking, [](Device&) { CHECK(cudaStreamSynchronize(nullptr)); });
+    each_for_itself(a, b, mine, [](Device&) { CHECK(cudaStreamSynchronize(cudaStreamPerThread)); });
+    each_for_itself(a, b, free, [](Device& d) { CHECK(cudaStreamSynchronize(d.free)); });
+    each_for_itself(a, b, legacy, [](Device& d) {  // a synchronous copy waits for the default stream
+        int first = 0;
+        CHECK(cudaMemcpy(&first, d.memory, sizeof first, cudaMemcpyDeviceToHost));
+        REQUIRE(first == 7);
+    });
+}
+
+// Streams and events of a while b is current: they stay a's.
+static void from_afar(Device& a, Device& b) {
+    a.use(), a.work(a.free);
+    b.use();
+    CHECK(cudaMemcpyAsync(a.host, a.memory, n * sizeof(int), cudaMemcpyDeviceToHost, a.free));
+    CHECK(cudaEventRecord(a.event, a.free));
+    REQUIRE(cudaStreamQuery(a.free) == cudaErrorNotReady);
+    REQUIRE(cudaEventQuery(a.event) == cudaErrorNotReady);
+    b.set(1, a.free);  // a kernel runs on the device that is current
+    REQUIRE(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+    REQUIRE(cudaEventRecord(a.event, b.free) == cudaErrorInvalidResourceHandle);
+    REQUIRE(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+    REQUIRE(cudaEventQuery(a.event) == cudaErrorNotReady);
+    CHECK(cudaDeviceSynchronize());  // b has nothing to do
+    REQUIRE(a.shared[1] == 0);
+    a.open_soon();
+    CHECK(cudaEventSynchronize(a.event));
+    REQUIRE(a.done());
+    REQUIRE(all(a.host, 7));
+    CHECK(cudaEventQuery(a.event));
+    CHECK(cudaStreamSynchronize(a.free));
+    CHECK(cudaStreamQuery(a.free));
+
+    a.use(), a.work(a.free);
+    a.open_soon();
+    b.use();
+    CHECK(cudaStreamSynchronize(a.free));
+    REQUIRE(a.done());
+}
+
+// A stream of b waits for an event of a.
+static void events(Device& a, Device& b) {
+    a.use(), a.work(a.free);
+    CHECK(cudaEventRecord(a.event, a.free));
+    b.use();
+    b.shared[1] = 0;
+    CHECK(cudaStreamWaitEvent(b.free, a.event, 0));
+    CHECK(cudaMemcpyPeerAsync(b.there, b.number, a.memory, a.number, n * sizeof(int), b.free));
+    add<<<n / 256, 256, 0, b.free>>>(b.there, 10);
+    mark<<<1, 1, 0, b.free>>>(b.seen());
+    REQUIRE(cudaStreamQuery(b.free) == cudaErrorNotReady);
+    REQUIRE(b.shared[1] == 0);
+    a.open_soon();
+    CHECK(cudaStreamSynchronize(b.free));
+    REQUIRE(b.shared[1] == 1);
+    REQUIRE(a.done());
+    REQUIRE(holds(b, 17, b.there));
+}
+
+// ---- copies ---------------------------------------------------------------------------------------------------------
+
+static void copies(Device& a, Device& b) {
+    const size_t bytes = n * sizeof(int);
+    int value = 100;
+    for (const Device* current : {&a, &b})
+        for (int form = 0; form < 7; ++form) {
+            a.use(), a.set(++value);
+            CHECK(cudaDeviceSynchronize());
+            current->use();
+            switch (form) {
+                case 0: CHECK(cudaMemcpyPeer(b.there, b.number, a.memory, a.number, bytes)); break;
+                case 1: CHECK(cudaMemcpyPeerAsync(b.there, b.number, a.memory, a.number, bytes, nullptr)); break;
+                case 2: CHECK(cudaMemcpyPeerAsync(b.there, b.number, a.memory, a.number, bytes, current->free)); break;
+                case 3: CHECK(cudaMemcpy(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice)); break;
+                case 4: CHECK(cudaMemcpy(b.there, a.memory, bytes, cudaMemcpyDefault)); break;
+                case 5:
+                    CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice, current->free));
+                    break;
+                case 6: CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDefault, current->blocking)); break;
+            }
+            CHECK(cudaDeviceSynchronize());
+            REQUIRE(holds(b, value, b.there));
+        }
+}
+
+// Memory of a while b is current, to the host and from it.
+static void host_copies(Device& a, Device& b) {
+    std::vector<int> pageable(n);
+    int value = 200;
+    for (int* host : {pageable.data(), a.host, b.host})
+        for (const auto kind : {true, false})
+            for (const size_t count : {size_t{1}, size_t{1000}, size_t{n}}) {
+                a.use(), a.set(++value);
+                CHECK(cudaDeviceSynchronize());
+                b.use();
+                memset(host, 0, n * sizeof(int));
+                CHECK(
+                    cudaMemcpy(host, a.memory, count * sizeof(int), kind ? cudaMemcpyDeviceToHost : cudaMemcpyDefault));
+                for (size_t i = 0; i < n; ++i) REQUIRE(host[i] == (i < count ? value : 0));
+                for (size_t i = 0; i < count; ++i) host[i] = -value;
+                CHECK(
+                    cudaMemcpy(a.memory, host, count * sizeof(int), kind ? cudaMemcpyHostToDevice : cudaMemcpyDefault));
+                std::vector<int> back(n);
+                a.use();
+                CHECK(cudaMemcpy(back.data(), a.memory, n * sizeof(int), cudaMemcpyDeviceToHost));
+                for (size_t i = 0; i < n; ++i) REQUIRE(back[i] == (i < count ? -value : value));
+            }
+    if (a.number == b.number) return;
+    // From pinned memory a copy has happened when the call returns, for a's streams as well.
+    for (int i = 0; i < 100; ++i) {
+        b.use();
+        CHECK(cudaDeviceSynchronize());
+        b.host[0] = i;
+        CHECK(cudaMemcpy(a.there, b.host, sizeof(int), cudaMemcpyHostToDevice));
+        a.use();
+        CHECK(cudaMemcpyAsync(a.host, a.there, sizeof(int), cudaMemcpyDeviceToHost, a.free));
+        CHECK(cudaStreamSynchronize(a.free));
+        REQUIRE(a.host[0] == i);
+    }
+}
+
+// A copy between devices that is no stream's comes after what both were given before, and before what they are given then.
+static void serialized(Device& a, Device& b) {
+    for (const Device* current : {&a, &b})
+        for (const bool peer : {true, false}) {
+            a.use(), a.set(1);
+            CHECK(cudaDeviceSynchronize());
+            a.work(nullptr);
+            a.open_soon();
+            current->use();
+            if (peer) CHECK(cudaMemcpyPeer(b.there, b.number, a.memory, a.number, n * sizeof(int)));
+            else CHECK(cudaMemcpy(b.there, a.memory, n * sizeof(int), cudaMemcpyDeviceToDevice));
+            a.use(), a.set(9);
+            b.use(), add<<<n / 256, 256>>>(b.there, 10);
+            CHECK(cudaDeviceSynchronize());
+            REQUIRE(a.done());
+            REQUIRE(holds(b, 17, b.there));
+            REQUIRE(holds(a, 9));
+        }
+}
+
+// ---- what each has for itself ---------------------------------------------------------------------------------------
+
+static void variables(Device& a, Device& b) {
+    for (const Device* d : {&a, &b}) {
+        const int mine = 40 + d->number;
+        d->use();
+        CHECK(cudaMemcpyToSymbol(own, &mine, sizeof mine));
+    }
+    for (const Device* d : {&a, &b}) {
+        int told = 0;
+        d->use();
+        tell<<<1, 1>>>(d->memory);
+        CHECK(cudaMemcpy(&told, d->memory, sizeof told, cudaMemcpyDeviceToHost));
+        REQUIRE(told == 40 + d->number);
+        CHECK(cudaMemcpyFromSymbol(&told, own, sizeof told));
+        REQUIRE(told == 40 + d->number);
+    }
+}
+
+static void pointers(Device& a, Device& b) {
+    for (const Device* current : {&a, &b})
+        for (const Device* d : {&a, &b}) {
+            cudaPointerAttributes found;
+            current->use();
+            CHECK(cudaPointerGetAttributes(&found, d->memory));
+            REQUIRE(found.type == cudaMemoryTypeDevice && found.device == d->number);
+        }
+}
+
+// A thread for each device, both at once.
+static void threads(Device& a, Device& b) {
+    const auto rounds = [](Device& d) {
+        d.use();
+        for (int i = 0; i < 60; ++i) {
+            const cudaStream_t s = i % 3 == 0 ? nullptr : i % 3 == 1 ? d.free : cudaStreamPerThread;
+            d.set(i, s);
+            add<<<n / 256, 256, 0, s>>>(d.memory, d.number);
+            CHECK(cudaMemcpyAsync(d.host, d.memory, n * sizeof(int), cudaMemcpyDeviceToHost, s));
+            if (i % 2) CHECK(cudaDeviceSynchronize());
+            else CHECK(cudaStreamSynchronize(s));
+            REQUIRE(all(d.host, i + d.number));
+        }
+    };
+    std::thread other(rounds, std::ref(b));
+    rounds(a);
+    other.join();
+}
+
+// ---- resets ---------------------------------------------------------------------------------------------------------
+
+// b is reset while a is at work: a neither ends nor notices.
+static void reset_beside(Device& a, Device& b) {
+    a.use(), a.work(a.free);
+    b.use(), b.set(3);
+    const int mine = 6;
+    CHECK(cudaMemcpyToSymbol(own, &mine, sizeof mine));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaDeviceReset());
+    REQUIRE(a.shared[1] == 0);
+    REQUIRE(cudaStreamQuery(a.free) == cudaErrorNotReady);
+    b.make();  // as a new one
+    int told = 0;
+    CHECK(cudaMemcpy(&told, b.memory, sizeof told, cudaMemcpyDeviceToHost));
+    REQUIRE(told == 5);
+    REQUIRE(a.shared[1] == 0);
+    a.open_soon();
+    a.use();
+    CHECK(cudaDeviceSynchronize());
+    REQUIRE(a.done());
+    REQUIRE(holds(a, 7));
+    a.set(8, a.blocking);  // streams and memory are as they were, that of the host too
+    mark<<<1, 1, 0, a.blocking>>>(a.seen());
+    CHECK(cudaMemcpyAsync(a.host, a.memory, n * sizeof(int), cudaMemcpyDeviceToHost, a.blocking));
+    CHECK(cudaEventRecord(a.event, a.blocking));
+    CHECK(cudaEventSynchronize(a.event));
+    REQUIRE(all(a.host, 8));
+}
+
+int main() {
+    int count = 0;
+    CHECK(cudaGetDeviceCount(&count));
+    Device a, b;
+    b.number = count > 1;
+    if (count < 2) printf("one device: what two would show is not shown\n");
+    a.make(), b.make();
+    const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };
+    if (count > 1) both(waits), both(from_afar), both(variables), both(pointers), both(serialized);
+    both(events), both(copies), both(host_copies), threads(a, b);
+    if (count > 1) both(reset_beside), both(waits), both(copies);
+    return verdict(0);
+}
