@@ -78,9 +78,14 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
             return usable(Optional || std::get<I>(args) != nullptr || std::get<N>(args) == 0);
         }
         static std::size_t room(const auto& args) { return 8 + padded(sent(args) * sizeof(Element)); }
-        static void send(Writer& w, const auto& args, auto&) {
-            w.put(sent(args));
-            w.put_bytes(std::get<I>(args), sent(args) * sizeof(Element));
+        static void send(Writer& w, const auto& args, auto& guest) {
+            const std::uint64_t count = sent(args);
+            w.put(count);
+            std::byte* const to = w.skip(count * sizeof(Element));
+            for (std::size_t i = 0; to && i < count; ++i) {
+                const Element e = Crossing<Element>::sent(std::get<I>(args)[i], guest);
+                std::memcpy(to + i * sizeof e, &e, sizeof e);
+            }
         }
         bool read(Reader& r, auto&) {
             return r.get(count) && count <= r.left() / sizeof(Element) && (bytes = r.skip(count * sizeof(Element)));
@@ -91,7 +96,7 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
             if (!value) return bad_value;
             if (count) std::memcpy(value, bytes, count * sizeof(Element));
             for (std::size_t i = 0; i < count; ++i)
-                if (Verdict v = host.admit(value[i]); !v.ok()) return v;
+                if (Verdict v = Crossing<Element>::admit(value[i], host); !v.ok()) return v;
             return fine;
         }
         T pass() { return count ? value : nullptr; }

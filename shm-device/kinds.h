@@ -18,19 +18,10 @@
 #include <tuple>
 
 #include "shm-device/packet.h"
+#include "shm-device/structs.h"
+#include "shm-device/verdict.h"
 
 namespace barcuda {
-
-// What a check on the host says: the request may run; it is a program's mistake, answered with this CUresult; or it is
-// something that no honest library sends, and the client's session ends.
-struct Verdict {
-    CUresult result = CUDA_SUCCESS;
-    bool lie = false;
-    bool ok() const { return !lie && result == CUDA_SUCCESS; }
-};
-constexpr Verdict fine{}, a_lie{CUDA_SUCCESS, true};
-constexpr Verdict bad_value{CUDA_ERROR_INVALID_VALUE}, bad_handle{CUDA_ERROR_INVALID_HANDLE};
-constexpr Verdict honest(bool yes) { return yes ? fine : a_lie; }
 
 // The most bytes a counted result (names, logs, small copies) may ask the host for; and a list of objects.
 constexpr std::size_t max_result_bytes = 64 * 1024;
@@ -102,22 +93,17 @@ struct inout {  // *pointer, read and written by the driver
     };
 };
 
-// A struct as it is sent: memory named by the address at which the device finds it (see `device`).
-template <class S> S sent(const S& s, auto&) { return s; }
-inline CUDA_MEMSET_NODE_PARAMS sent(CUDA_MEMSET_NODE_PARAMS s, auto& guest) {
-    const std::size_t width = s.width * s.elementSize;
-    s.dst = guest.on_device(s.dst, s.height ? (s.height - 1) * s.pitch + width : 0);
-    return s;
-}
-
-struct desc {  // const struct*; handles and addresses inside it are translated by admit(struct&, host)
+struct desc {  // const struct*; what its memory and its handles are to either side: structs.h
     template <class T, std::size_t I> struct As : Plain {
-        std::remove_const_t<std::remove_pointer_t<T>> value{};
+        using Struct = std::remove_const_t<std::remove_pointer_t<T>>;
+        Struct value{};
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static std::size_t room(const auto&) { return padded(sizeof(value)); }
-        static void send(Writer& w, const auto& args, auto& guest) { w.put(sent(*std::get<I>(args), guest)); }
+        static void send(Writer& w, const auto& args, auto& guest) {
+            w.put(Crossing<Struct>::sent(*std::get<I>(args), guest));
+        }
         bool read(Reader& r, auto&) { return r.get(value); }
-        Verdict check(auto&, auto& host) { return host.admit(value); }
+        Verdict check(auto&, auto& host) { return Crossing<Struct>::admit(value, host); }
         T pass() { return &value; }
     };
 };
@@ -126,7 +112,7 @@ struct answered {  // struct* that the driver also writes to
     template <class T, std::size_t I> struct As : desc::As<T, I> {
         static std::size_t room_back(const auto&) { return padded(sizeof(std::remove_pointer_t<T>)); }
         void publish(Writer& w, auto&, auto& host) {
-            host.disclose(this->value);
+            Crossing<std::remove_pointer_t<T>>::disclose(this->value, host);
             w.put(this->value);
         }
         static void receive(Reader& r, const auto& args, auto&) {
@@ -136,10 +122,10 @@ struct answered {  // struct* that the driver also writes to
     };
 };
 
-struct told {  // struct*, filled by the driver; disclose(struct&, host) turns what it names into ids
+struct told {  // struct*, filled by the driver; what it names is told as ids
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
         void publish(Writer& w, auto&, auto& host) {
-            host.disclose(this->value);
+            Crossing<std::remove_pointer_t<T>>::disclose(this->value, host);
             w.put(this->value);
         }
     };
@@ -147,15 +133,16 @@ struct told {  // struct*, filled by the driver; disclose(struct&, host) turns w
 
 struct maybe_desc {  // the same as desc, or null
     template <class T, std::size_t I> struct As : Plain {
-        std::remove_const_t<std::remove_pointer_t<T>> value{};
+        using Struct = std::remove_const_t<std::remove_pointer_t<T>>;
+        Struct value{};
         std::uint64_t there = 0;
         static std::size_t room(const auto&) { return 8 + padded(sizeof(value)); }
-        static void send(Writer& w, const auto& args, auto&) {
+        static void send(Writer& w, const auto& args, auto& guest) {
             w.put(std::uint64_t{std::get<I>(args) != nullptr});
-            w.put(std::get<I>(args) ? *std::get<I>(args) : decltype(value){});
+            w.put(std::get<I>(args) ? Crossing<Struct>::sent(*std::get<I>(args), guest) : Struct{});
         }
         bool read(Reader& r, auto&) { return r.get(there) && r.get(value); }
-        Verdict check(auto&, auto& host) { return there ? host.admit(value) : fine; }
+        Verdict check(auto&, auto& host) { return there ? Crossing<Struct>::admit(value, host) : fine; }
         T pass() { return there ? &value : nullptr; }
     };
 };
@@ -283,12 +270,14 @@ template <std::size_t Bytes> struct device_word {
 template <std::size_t Pitch, std::size_t Width, std::size_t Height, std::size_t Unit = 1> struct pitched {
     template <class T, std::size_t I> struct As : in::As<T, I> {
         static void send(Writer& w, const auto& args, auto& guest) {
-            const std::size_t pitch = std::get<Pitch>(args), width = std::get<Width>(args) * Unit;
-            const std::size_t rows = std::get<Height>(args);
-            w.put(T{guest.on_device(std::get<I>(args), rows ? (rows - 1) * pitch + width : 0)});
+            const std::size_t bytes =
+                crossing::rows_bytes(std::get<Pitch>(args), std::get<Width>(args) * Unit, std::get<Height>(args));
+            w.put(T{guest.on_device(std::get<I>(args), bytes)});
         }
         Verdict check(auto& params, auto& host) {
-            return host.reachable_rows(this->value, std::get<Pitch>(params).value, std::get<Width>(params).value * Unit,
+            const std::uint64_t width = std::get<Width>(params).value;
+            if (width > ~std::uint64_t{0} / Unit) return bad_value;
+            return host.reachable_rows(this->value, std::get<Pitch>(params).value, width * Unit,
                                        std::get<Height>(params).value);
         }
     };
@@ -314,22 +303,22 @@ struct freed {  // device memory that is gone when the call has succeeded
     };
 };
 
-struct born {  // *pointer to a new object that kernels name by its raw number: a texture, a surface
+struct make_object {  // *pointer to a new object that kernels name by its raw number: a texture, a surface
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
         void publish(Writer& w, auto&, auto& host) {
-            host.bear(this->value);
+            host.add_object(this->value);
             w.put(this->value);
         }
     };
 };
-struct known {  // such a number
+struct use_object {  // such a number
     template <class T, std::size_t I> struct As : in::As<T, I> {
-        Verdict check(auto&, auto& host) { return host.bears(this->value) ? fine : bad_handle; }
+        Verdict check(auto&, auto& host) { return host.has_object(this->value) ? fine : bad_handle; }
     };
 };
-struct buried {  // such a number, gone when the call has succeeded
-    template <class T, std::size_t I> struct As : known::As<T, I> {
-        void publish(Writer&, auto&, auto& host) { host.bury(this->value); }
+struct drop_object {  // such a number, gone when the call has succeeded
+    template <class T, std::size_t I> struct As : use_object::As<T, I> {
+        void publish(Writer&, auto&, auto& host) { host.remove_object(this->value); }
     };
 };
 

@@ -71,27 +71,14 @@ class Session {
     void forget_address(std::uint64_t gone) { allocated_.erase(gone), forget_addresses(); }
     bool is_leaving(CUdeviceptr address) const;  // the driver has it still, the client has not
 
-    template <class T> Verdict admit(T&) { return fine; }  // structs of plain values
-    Verdict admit(CUDA_RESOURCE_DESC& desc);
-    Verdict admit(CUmemPoolProps& props);
-    Verdict admit(CUmemAllocationProp& prop);
-    Verdict admit(CUDA_MEMCPY3D& copy);
-    Verdict admit(CUDA_MEMSET_NODE_PARAMS& fill);
-    Verdict admit(CUDA_MEM_ALLOC_NODE_PARAMS& node);
-    Verdict admit(CUstreamBatchMemOpParams& operation);
-    Verdict admit(CUgraphNode& node) { return find(reinterpret_cast<std::uint64_t>(node), node); }
-
-    // What the driver tells about an object, before the guest may see it: ids for handles, nothing of this process.
-    template <class T> void disclose(T&) {}
-    void disclose(CUDA_RESOURCE_DESC& desc);
-    void disclose(CUDA_MEMCPY3D& copy);
-    void disclose(CUDA_MEM_ALLOC_NODE_PARAMS& node);
-    void disclose(CUgraphExecUpdateResultInfo& info);
+    bool holds(const void* address, std::uint64_t bytes) const {  // in the client's extents
+        return extents_.contains(reinterpret_cast<std::uint64_t>(address), bytes);
+    }
 
     // Textures and surfaces: kernels take their raw numbers.
-    void bear(std::uint64_t object) { objects_.insert(object); }
-    bool bears(std::uint64_t object) const { return objects_.contains(object); }
-    void bury(std::uint64_t object) { objects_.erase(object); }
+    void add_object(std::uint64_t object) { objects_.insert(object); }
+    bool has_object(std::uint64_t object) const { return objects_.contains(object); }
+    void remove_object(std::uint64_t object) { objects_.erase(object); }
     void capture_begun() { captures_ = true; }
     // Where the scalars of this handle's next call lie.
     Verdict point(cublasHandle_t handle, bool device);
@@ -214,9 +201,6 @@ class Session {
     void note(CUresult result);
     void fault(CUresult error);
     static void release(const Fence& f);
-    // A box of rows in linear memory, as copies describe it: the bytes from its first to its last.
-    Verdict admit_box(bool host, std::uint64_t address, std::uint64_t pitch, std::uint64_t rows, std::uint64_t x,
-                      std::uint64_t y, std::uint64_t z, const CUDA_MEMCPY3D& copy);
 
     const Driver& driver_;
     Extents& extents_;

@@ -136,9 +136,92 @@ TEST_F(Loopback, AWordThatAStreamWritesIsTheClients) {
     batch[1].operation = static_cast<CUstreamBatchMemOpType>(99);
     EXPECT_FALSE((call<Op::cuStreamBatchMemOp_v2>(CUstream{}, 2u, &batch[0], 0u).ok()));
 }
+TEST_F(Loopback, MemoryInAStructIsNamedByTheAddressAtWhichTheDeviceFindsIt) {
+    const CUdeviceptr programs = 0x7700'0000;
+    guest.moved = world.memory - programs;
+    CUstreamBatchMemOpParams batch[2] = {};
+    batch[0].operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    batch[0].writeValue.address = programs;
+    batch[1].operation = CU_STREAM_MEM_OP_BARRIER;
+    EXPECT_TRUE((call<Op::cuStreamBatchMemOp_v2>(CUstream{}, 2u, &batch[0], 0u).ok()));
+    EXPECT_EQ(batch[0].writeValue.address, programs);  // the program's own stays as it was
+    CUDA_RESOURCE_DESC d{};
+    d.resType = CU_RESOURCE_TYPE_LINEAR;
+    d.res.linear.devPtr = programs, d.res.linear.sizeInBytes = 4096;
+    CUsurfObject surface = 0;
+    EXPECT_TRUE((call<Op::cuSurfObjectCreate>(&surface, static_cast<const CUDA_RESOURCE_DESC*>(&d)).ok()));
+}
 TEST_F(Loopback, AUnitCountThatOverflowsIsRefused) {
     EXPECT_EQ((call<Op::cuMemsetD32Async>(world.memory, 0u, (~std::size_t{0} >> 2) + 2, CUstream{}).result),
               CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Loopback, RowsWhoseWidthInBytesOverflowsAreRefused) {  // to nothing, for which no memory would be needed
+    const auto own = reinterpret_cast<CUdeviceptr>(&ground);
+    const auto before = world.calls;
+    for (std::size_t width : {std::size_t{1} << 62, (std::size_t{1} << 62) + 1}) {
+        EXPECT_EQ((call<Op::cuMemsetD2D32Async>(own, std::size_t{512}, 0u, width, std::size_t{1}, CUstream{}).result),
+                  CUDA_ERROR_INVALID_VALUE);
+        EXPECT_EQ((call<Op::cuMemsetD2D16Async>(own, std::size_t{512}, static_cast<unsigned short>(0), width * 2,
+                                                std::size_t{1}, CUstream{})
+                       .result),
+                  CUDA_ERROR_INVALID_VALUE);
+    }
+    EXPECT_EQ(world.calls, before);
+}
+
+struct Textures : Loopback {
+    CUDA_RESOURCE_DESC rows() {  // of four floats each, the last one at the end of what there is
+        CUDA_RESOURCE_DESC d{};
+        d.resType = CU_RESOURCE_TYPE_PITCH2D;
+        auto& p = d.res.pitch2D;
+        p.format = CU_AD_FORMAT_FLOAT, p.numChannels = 4;
+        p.width = 32, p.height = 3, p.pitchInBytes = 1024;
+        p.devPtr = world.memory + world.memory_bytes - (2 * 1024 + 32 * 16);
+        return d;
+    }
+    CUresult create(const CUDA_RESOURCE_DESC& d) {
+        const CUDA_TEXTURE_DESC how{};
+        CUtexObject object = 0;
+        return call<Op::cuTexObjectCreate>(&object, &d, &how, static_cast<const CUDA_RESOURCE_VIEW_DESC*>(nullptr))
+            .result;
+    }
+};
+TEST_F(Textures, OfRowsMayEndWithTheirLastElementExactly) {
+    CUDA_RESOURCE_DESC d = rows();
+    EXPECT_EQ(create(d), CUDA_SUCCESS);
+    d.res.pitch2D.devPtr += 1;
+    EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
+    d = rows();
+    d.res.pitch2D.width += 1;
+    EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Textures, OfRowsOfSmallerElementsNeedLess) {
+    const auto bytes = [&](CUarray_format format, unsigned channels) {
+        CUDA_RESOURCE_DESC d = rows();
+        auto& p = d.res.pitch2D;
+        p.format = format, p.numChannels = channels, p.height = 1;
+        for (std::size_t n = 1; n <= 16; ++n) {
+            p.devPtr = world.memory + world.memory_bytes - 32 * n;
+            if (create(d) == CUDA_SUCCESS) return n;
+        }
+        return std::size_t{0};
+    };
+    EXPECT_EQ(bytes(CU_AD_FORMAT_UNSIGNED_INT8, 1), 1u);
+    EXPECT_EQ(bytes(CU_AD_FORMAT_SIGNED_INT8, 4), 4u);
+    EXPECT_EQ(bytes(CU_AD_FORMAT_HALF, 2), 4u);
+    EXPECT_EQ(bytes(CU_AD_FORMAT_UNSIGNED_INT32, 2), 8u);
+    EXPECT_EQ(bytes(CU_AD_FORMAT_FLOAT, 4), 16u);
+}
+TEST_F(Textures, OfRowsWhoseSizesOverflowAreRefused) {
+    CUDA_RESOURCE_DESC d = rows();
+    d.res.pitch2D.width = std::size_t{1} << 60;  // times 16: nothing in 64 bits
+    EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
+    d = rows();
+    d.res.pitch2D.numChannels = ~0u;
+    EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
+    d = rows();
+    d.res.pitch2D.format = static_cast<CUarray_format>(0x7777);
+    EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
 }
 
 struct Boxes : Loopback {
