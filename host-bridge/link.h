@@ -41,7 +41,7 @@ struct Diary {
 };
 
 // The worker's descriptors, given by position. Its standard error is the driver's: `errors_fd` is where that comes out
-// (errors.h), `log_fd` the bridge's own. There may be no doorbell.
+// (worker/output.h), `log_fd` the bridge's own. There may be no doorbell.
 constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, diary_fd = 7, doorbell_fd = 8;
 
 }  // namespace barcuda

@@ -298,7 +298,7 @@ struct captures {  // the mode of a capture that has begun when the call has suc
 
 struct freed {  // device memory that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : in::As<T, I> {
-        Verdict check(auto&, auto& host) { return host.is_leaving(this->value) ? bad_value : fine; }  // twice
+        Verdict check(auto&, auto& host) { return host.is_retired(this->value) ? bad_value : fine; }  // twice
         void publish(Writer&, auto&, auto& host) { host.forget_address(this->value); }
     };
 };

@@ -1,5 +1,5 @@
 // status.h: how a channel's client is told that its session is over, by whoever notices: why first, and last the word
-// that ends its waits. (What a session that goes on tells it: Session::end_command in host-bridge/worker/session.cc.)
+// that ends its waits. (What a session that goes on tells it: Fences::end_command in host-bridge/worker/fences.cc.)
 #pragma once
 #include <cstdio>
 

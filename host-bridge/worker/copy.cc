@@ -23,7 +23,7 @@ CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream s
 }
 
 CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stream) {
-    if (!session().done(stream)) return CUDA_ERROR_NOT_READY;
+    if (!session().streams().done(stream)) return CUDA_ERROR_NOT_READY;
     if (CUresult r = driver().cuMemcpyDtoHAsync_v2(bytes, from, size, stream); r != CUDA_SUCCESS) return r;
     return driver().cuStreamSynchronize(stream);
 }
@@ -38,7 +38,7 @@ CUresult box_in(const CUDA_MEMCPY3D* box, const void* bytes, std::size_t size, C
 
 CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstream stream) {
     if (!packed(*box, size)) return CUDA_ERROR_INVALID_VALUE;
-    if (!session().done(stream)) return CUDA_ERROR_NOT_READY;
+    if (!session().streams().done(stream)) return CUDA_ERROR_NOT_READY;
     CUDA_MEMCPY3D c = *box;
     c.dstMemoryType = CU_MEMORYTYPE_HOST, c.dstHost = bytes, c.dstDevice = 0, c.dstArray = nullptr;
     c.dstPitch = c.WidthInBytes, c.dstHeight = c.Height, c.dstXInBytes = c.dstY = c.dstZ = 0;

@@ -83,7 +83,7 @@ inline Verdict perform(Session& host, const RequestHead& head, std::span<const s
     };
     Verdict verdict = once();
     // What has been put off may be what is missing.
-    if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && host.tidy(true)) verdict = once();
+    if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && host.deferred().reap(true)) verdict = once();
     if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for what it asked for
     if (!verdict.lie) host.end_command(head.op, verdict.result, answered);
     return verdict;

@@ -75,6 +75,6 @@ std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
 
 namespace barcuda::ext {
 
-CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().release_when_idle(offset, bytes); }
+CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().deferred().release(offset, bytes); }
 
 }  // namespace barcuda::ext

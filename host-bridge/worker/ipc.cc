@@ -25,17 +25,17 @@ template <class Outer> CUresult exchange(Outer& outer, CUresult (Granter::*how)(
 BODY(cuIpcGetMemHandle)(CUipcMemHandle* token, CUdeviceptr address) {
     if (!driver().cuIpcGetMemHandle) return CUDA_ERROR_NOT_SUPPORTED;
     if (CUresult r = driver().cuIpcGetMemHandle(token, address); r != CUDA_SUCCESS) return r;
-    session().note_shared(address);
+    session().addresses().note_shared(address);
     return exchange(*token, &Granter::share);
 }
 BODY(cuIpcOpenMemHandle_v2)(CUdeviceptr* address, CUipcMemHandle token, unsigned flags) {
     if (!driver().cuIpcOpenMemHandle_v2) return CUDA_ERROR_NOT_SUPPORTED;
     CUresult r = exchange(token, &Granter::find_shared);
     if (r == CUDA_SUCCESS) r = driver().cuIpcOpenMemHandle_v2(address, token, flags);
-    if (r == CUDA_SUCCESS) session().note_opened(*address);
+    if (r == CUDA_SUCCESS) session().addresses().note_opened(*address);
     return r;
 }
-BODY(cuIpcCloseMemHandle)(CUdeviceptr address) { return session().close_when_idle(address); }
+BODY(cuIpcCloseMemHandle)(CUdeviceptr address) { return session().deferred().close(address); }
 BODY(cuIpcGetEventHandle)(CUipcEventHandle* token, CUevent event) {
     if (!driver().cuIpcGetEventHandle) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult r = driver().cuIpcGetEventHandle(token, event);

@@ -6,13 +6,15 @@
 #include <utility>
 
 #include "host-bridge/worker/launch.h"
-#include "host-bridge/worker/session.h"
+#include "shm-device/commands.h"
 #include "shm-device/trace.h"
 #include "shm-device/wire.h"
 
 namespace barcuda {
 
-Launches::Launches(Session& session) : session_(session) {
+Launches::Launches(const Driver& driver, const Contexts& contexts, const Streams& streams, Fences& fences,
+                   std::function<bool()> make_room)
+    : driver_(driver), contexts_(contexts), streams_(streams), fences_(fences), make_room_(std::move(make_room)) {
     // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
     for (Run& run : runs_)
         run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
@@ -21,7 +23,7 @@ Launches::Launches(Session& session) : session_(session) {
 CUresult Launches::take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                         std::size_t bytes) {
     if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one
-    const Place place{session_.current(), stream};
+    const Place place{contexts_.current(), stream};
     if (held_ && !stream != !runs_[0].place.stream) give();  // the default stream waits for others, and they for it
     auto run = std::find_if(runs_.begin(), runs_.begin() + held_, [&](const Run& r) { return r.place == place; });
     // When one is full all go: else a launch would be held as long as others come for another stream.
@@ -56,28 +58,27 @@ void Launches::give(Run& run) {
 
 // Null: none of them may go in a chain.
 Launches::Chains* Launches::chains_for(const Run& run) {
-    if (run.count < shortest || session_.capturing(run.place.stream)) return nullptr;
+    if (run.count < shortest || streams_.capturing(run.place.stream)) return nullptr;
     Chains& chains = chains_of(run.place);
     return chains.barred ? nullptr : &chains;
 }
 
 CUresult Launches::launch(const Launch& l, CUstream stream) {
     const trace::Slice slice("cuLaunchKernel");
-    const Driver& driver = session_.driver();
     const ext::Shape& s = l.shape;
     Packed packed(l.parameters, l.bytes);
     if (!s.cooperative && !s.clustered())
-        return driver.cuLaunchKernel(l.function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
-                                     s.shared_bytes, stream, nullptr, packed.extra);
+        return driver_.cuLaunchKernel(l.function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+                                      s.shared_bytes, stream, nullptr, packed.extra);
     const LaunchConfig config(s, stream);
-    return driver.cuLaunchKernelEx ? driver.cuLaunchKernelEx(&config.config, l.function, nullptr, packed.extra)
-                                   : CUDA_ERROR_NOT_SUPPORTED;
+    return driver_.cuLaunchKernelEx ? driver_.cuLaunchKernelEx(&config.config, l.function, nullptr, packed.extra)
+                                    : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void Launches::give_alone(const Launch& l, CUstream stream) {
     CUresult r = launch(l, stream);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && session_.tidy(true)) r = launch(l, stream);
-    if (r != CUDA_SUCCESS) session_.posted_failure(static_cast<std::uint32_t>(Op::launch), r);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && make_room_()) r = launch(l, stream);
+    if (r != CUDA_SUCCESS) fences_.post_failure(static_cast<std::uint32_t>(Op::launch), r);
 }
 
 // False: nothing has been launched. Why, the launches tell when they go alone.
@@ -90,11 +91,11 @@ bool Launches::give_chain(Chains& chains, const Launch* launches, unsigned count
         const Launch& l = launches[i];
         Packed packed(l.parameters, l.bytes);
         const CUDA_KERNEL_NODE_PARAMS node = node_of(l.function, l.shape, packed);
-        if (session_.driver().cuGraphExecKernelNodeSetParams_v2(chain->exec, chain->nodes[i], &node) != CUDA_SUCCESS)
+        if (driver_.cuGraphExecKernelNodeSetParams_v2(chain->exec, chain->nodes[i], &node) != CUDA_SUCCESS)
             return false;
         chain->functions[i] = l.function;
     }
-    return session_.driver().cuGraphLaunch(chain->exec, stream) == CUDA_SUCCESS;
+    return driver_.cuGraphLaunch(chain->exec, stream) == CUDA_SUCCESS;
 }
 
 // One whose nodes have these functions already, a new one if that is worth it, or the one that was not used for
@@ -115,26 +116,25 @@ Launches::Chain* Launches::pick(Chains& chains, const Launch* launches, unsigned
 
 Launches::Chain* Launches::make(Chains& chains, const Launch* launches, unsigned count) {
     const trace::Slice slice("making a chain");
-    const Driver& driver = session_.driver();
     Chain chain{};
     chains.launched = 0;
     chains.barred = true;  // unless it works out
-    if (driver.cuGraphCreate(&chain.graph, 0) != CUDA_SUCCESS) return nullptr;
+    if (driver_.cuGraphCreate(&chain.graph, 0) != CUDA_SUCCESS) return nullptr;
     for (unsigned i = 0; i < count; ++i) {
         Packed packed(launches[i].parameters, launches[i].bytes);
         const CUDA_KERNEL_NODE_PARAMS node = node_of(launches[i].function, launches[i].shape, packed);
         const CUgraphNode* after = i ? &chain.nodes.back() : nullptr;
         CUgraphNode made = nullptr;
-        if (driver.cuGraphAddKernelNode_v2(&made, chain.graph, after, i ? 1 : 0, &node) != CUDA_SUCCESS) {
+        if (driver_.cuGraphAddKernelNode_v2(&made, chain.graph, after, i ? 1 : 0, &node) != CUDA_SUCCESS) {
             // A launch that cannot be: no reason to do without chains.
             chains.barred = false;
-            return driver.cuGraphDestroy(chain.graph), nullptr;
+            return driver_.cuGraphDestroy(chain.graph), nullptr;
         }
         chain.nodes.push_back(made);
         chain.functions.push_back(launches[i].function);
     }
-    if (driver.cuGraphInstantiateWithFlags(&chain.exec, chain.graph, 0) != CUDA_SUCCESS)
-        return driver.cuGraphDestroy(chain.graph), nullptr;
+    if (driver_.cuGraphInstantiateWithFlags(&chain.exec, chain.graph, 0) != CUDA_SUCCESS)
+        return driver_.cuGraphDestroy(chain.graph), nullptr;
     chains.barred = false;
     return &chains.all.emplace_back(std::move(chain));
 }
@@ -145,7 +145,7 @@ Launches::Chains& Launches::chains_of(const Place& place) {
     // What a stream lends each of its launches, the nodes of a graph do not get.
     const auto value = [&](CUstreamAttrID id) {
         CUstreamAttrValue v{};
-        return session_.driver().cuStreamGetAttribute(place.stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};
+        return driver_.cuStreamGetAttribute(place.stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};
     };
     at->second.barred = value(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW).accessPolicyWindow.num_bytes != 0 ||
                         value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
@@ -155,8 +155,8 @@ Launches::Chains& Launches::chains_of(const Place& place) {
 
 void Launches::destroy(const Chains& chains) {  // what is under way ends all the same
     for (const Chain& c : chains.all) {
-        session_.driver().cuGraphExecDestroy(c.exec);
-        session_.driver().cuGraphDestroy(c.graph);
+        driver_.cuGraphExecDestroy(c.exec);
+        driver_.cuGraphDestroy(c.graph);
     }
 }
 void Launches::forget() {

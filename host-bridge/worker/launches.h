@@ -10,19 +10,21 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "host-bridge/worker/fences.h"
 #include "shm-device/rows/launch.h"
 
 namespace barcuda {
 
-class Session;
-
 class Launches {
   public:
-    explicit Launches(Session& session);
+    // `make_room`: releases what has been put off; false: there was nothing.
+    Launches(const Driver& driver, const Contexts& contexts, const Streams& streams, Fences& fences,
+             std::function<bool()> make_room);
 
     struct Launch {
         CUfunction function;
@@ -44,7 +46,7 @@ class Launches {
 
   private:
     static constexpr unsigned longest = 16, shortest = 4;  // a chain
-    static constexpr unsigned streams = 4;                 // for which launches are held at once
+    static constexpr unsigned most_streams = 4;            // for which launches are held at once
     static constexpr std::size_t most_bytes = 4096;        // of parameters; launches with more go alone
     static constexpr unsigned most_chains = 8;             // of a length, for a stream
     // A chain takes 30 to 300 us to make, and saves 2 us for each of its kernels.
@@ -83,8 +85,12 @@ class Launches {
     Chains& chains_of(const Place& place);
     void destroy(const Chains& chains);
 
-    Session& session_;
-    std::array<Run, streams> runs_;
+    const Driver& driver_;
+    const Contexts& contexts_;
+    const Streams& streams_;
+    Fences& fences_;
+    const std::function<bool()> make_room_;
+    std::array<Run, most_streams> runs_;
     unsigned held_ = 0;  // runs
     std::map<Place, Chains> chains_;
     std::uint64_t clock_ = 0;

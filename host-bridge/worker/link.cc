@@ -16,7 +16,7 @@ CUresult link_create(CUlinkState* state, Logs wanted) {
     auto log = CompilerLog::wanted(wanted);
     const CUresult r = log ? driver().cuLinkCreate_v2(CompilerLog::count, log->options(), log->values(), state)
                            : driver().cuLinkCreate_v2(0, nullptr, nullptr, state);
-    if (r == CUDA_SUCCESS) session().links()[*state].log = std::move(log);
+    if (r == CUDA_SUCCESS) session().code().link(*state).log = std::move(log);
     return r;
 }
 CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name) {
@@ -26,17 +26,19 @@ CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std
 CUresult link_complete(CUlinkState state, std::size_t* bytes) {
     void* image = nullptr;
     const CUresult r = driver().cuLinkComplete(state, &image, bytes);
-    if (r == CUDA_SUCCESS) session().links()[state].image = image, session().links()[state].bytes = *bytes;
+    if (r != CUDA_SUCCESS) return r;
+    Code::Link& link = session().code().link(state);
+    link.image = image, link.bytes = *bytes;
     return r;
 }
 CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes) {
-    const Session::Link& link = session().links()[state];
+    const Code::Link& link = session().code().link(state);
     if (!link.image || link.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
     std::memcpy(to, link.image, bytes);
     return CUDA_SUCCESS;
 }
 CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
-    return CompilerLog::tell(session().links()[state].log.get(), errors, text, room, used);
+    return CompilerLog::tell(session().code().link(state).log.get(), errors, text, room, used);
 }
 
 }  // namespace barcuda::ext

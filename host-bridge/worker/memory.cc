@@ -1,4 +1,4 @@
-// memory.cc: device memory. What waits for the GPU natively is put off until it is idle (idle.cc). (The guest's half:
+// memory.cc: device memory. What waits for the GPU natively is put off until it is idle (deferred.h). (The guest's half:
 // guest-allocator/driver/memory.cc.)
 #include "host-bridge/worker/body.h"
 
@@ -36,8 +36,8 @@ const Driver& driver() { return session().driver(); }
 
 }  // namespace
 
-BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().allocate(*address, bytes); }
-BODY(cuMemFree_v2)(CUdeviceptr address) { return session().free_when_idle(address); }
+BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
+BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 
 BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
     CUdevice device = 0;
@@ -48,7 +48,7 @@ BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
         if (pool == always) return CUDA_ERROR_INVALID_VALUE;
         if (pool == used) driver().cuDeviceSetMemPool(device, always);  // as when the driver destroys it
     }
-    return session().destroy_when_idle(pool);
+    return session().deferred().destroy(pool);
 }
 
 }  // namespace barcuda::body

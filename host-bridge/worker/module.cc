@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string>
 
-#include "host-bridge/fatbin.h"
 #include "host-bridge/worker/body.h"
 
 namespace barcuda::ext {
@@ -12,30 +11,17 @@ namespace {
 
 const Driver& driver() { return session().driver(); }
 
-// Whether kernels of this image may print: they then name the function that does it. nvcc packs what it writes. Bytes
-// that cannot be unpacked are the driver's to judge.
-bool may_print(const std::string& image) {
-    constexpr std::string_view name = "vprintf";
-    if (image.find(name) != image.npos) return true;
-    try {
-        for (const fatbin::Entry& entry : fatbin::entries(std::as_bytes(std::span(image))))
-            if (fatbin::bytes_of(entry).find(name) != std::string::npos) return true;
-    } catch (const std::exception&) {
-    } catch (const fatbin::Error&) {}
-    return false;
-}
-
 // `load` gets the options as well.
 template <class Handle, class Load>
 CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted, Load load) {
     // The guest could change the image while the driver parses it: the driver gets a private copy, ended by a NUL for
     // PTX text.
     const std::string copy(static_cast<const char*>(image), bytes);
-    if (!session().prints()) session().prints() = may_print(copy);
+    session().code().note_image(copy);
     auto log = CompilerLog::wanted(wanted);
     if (!log) return load(handle, copy.c_str(), 0, nullptr, nullptr);
     const CUresult r = load(handle, copy.c_str(), CompilerLog::count, log->options(), log->values());
-    session().load_log() = std::move(log);
+    session().code().keep_log(std::move(log));
     return r;
 }
 
@@ -51,7 +37,7 @@ template <class Handle, class Info> CUresult describe(Handle handle, FunctionInf
         info->parameter_count = static_cast<std::uint32_t>(i + 1);
         info->parameter_bytes = static_cast<std::uint32_t>(offset + size);
     }
-    info->prints = session().prints();
+    info->prints = session().code().prints();
     return CUDA_SUCCESS;
 }
 
@@ -66,7 +52,7 @@ template <class Handle, class Ask> CUresult name_of(Handle handle, char* name, s
 }  // namespace
 
 CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
-    return session().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return session().code().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes, Logs wanted) {
@@ -81,7 +67,7 @@ CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes, 
 }
 
 CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
-    return CompilerLog::tell(session().load_log().get(), errors, text, room, used);
+    return CompilerLog::tell(session().code().log(), errors, text, room, used);
 }
 
 CUresult describe_function(CUfunction function, FunctionInfo* info) {
@@ -113,8 +99,8 @@ const Driver& driver() { return session().driver(); }
 
 }  // namespace
 
-BODY(cuModuleUnload)(CUmodule module) { return session().unload_when_idle(module, nullptr); }
-BODY(cuLibraryUnload)(CUlibrary library) { return session().unload_when_idle(nullptr, library); }
+BODY(cuModuleUnload)(CUmodule module) { return session().deferred().unload(module); }
+BODY(cuLibraryUnload)(CUlibrary library) { return session().deferred().unload(library); }
 
 // A driver may write as many as there is room for: no more than there are is asked for.
 BODY(cuModuleEnumerateFunctions)(CUfunction* functions, unsigned room, CUmodule module) {

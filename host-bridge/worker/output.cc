@@ -1,5 +1,5 @@
-// output.cc: what kernels print, and what a driver says of a failed assert, for the client to collect. (The guest's half:
-// guest-allocator/driver/fence.cc.)
+#include "host-bridge/worker/output.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,18 +7,38 @@
 
 #include "host-bridge/worker/session.h"
 
+namespace barcuda {
+
+std::size_t Output::printed(char* text, std::size_t room) {
+    std::fflush(stdout);
+    const ssize_t n = pread(STDOUT_FILENO, text, room, taken_);
+    if (n <= 0) return 0;
+    taken_ += n;
+    // What is taken needs no memory. The file keeps its length: a kernel may be printing meanwhile, behind its end.
+    fallocate(STDOUT_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, taken_);
+    return static_cast<std::size_t>(n);
+}
+
+std::size_t Output::asserted(char* text, std::size_t room) {
+    const ssize_t n = assert_failed_ ? read(pipe_, text, room) : 0;
+    if (n < static_cast<ssize_t>(room)) assert_failed_ = false;  // that was all
+    return n > 0 ? static_cast<std::size_t>(n) : 0;
+}
+
+void Output::pass_on() {
+    char text[4096];
+    if (assert_failed_ || pipe_ < 0) return;
+    for (ssize_t n; (n = read(pipe_, text, sizeof text)) > 0;)
+        if (write(log_, text, static_cast<std::size_t>(n)) < 0) return;
+}
+
+}  // namespace barcuda
+
 namespace barcuda::ext {
 
-// Device printf goes to the worker's standard output, which is a file in memory (worker.cc), and the text of a failed
-// assert to its standard error (errors.h): the client collects them here.
 CUresult take_output(unsigned errors, char* text, std::size_t room, std::uint64_t* used) {
-    if (errors) return *used = session().errors().take(text, room), CUDA_SUCCESS;
-    std::fflush(stdout);
-    const ssize_t n = pread(STDOUT_FILENO, text, room, session().output_taken());
-    *used = n > 0 ? static_cast<std::uint64_t>(n) : 0;
-    session().output_taken() += static_cast<off_t>(*used);
-    // What is taken needs no memory. The file keeps its length: a kernel may be printing meanwhile, behind its end.
-    if (n > 0) fallocate(STDOUT_FILENO, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, session().output_taken());
+    Output& output = session().output();
+    *used = errors ? output.asserted(text, room) : output.printed(text, room);
     return CUDA_SUCCESS;
 }
 

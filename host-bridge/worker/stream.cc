@@ -14,11 +14,11 @@ const Driver& driver() { return session().driver(); }
 }  // namespace
 
 // What they have promised, their kind (`fence`) has told the session.
-CUresult write_fence(CUstream stream, Fence) { return session().write_fence(stream); }
+CUresult write_fence(CUstream stream, Fence) { return session().fences().write(stream); }
 
 CUresult record_event(CUevent event, CUstream stream, unsigned flags, Fence) {
     const CUresult r = driver().cuEventRecordWithFlags(event, stream, flags);
-    return r == CUDA_SUCCESS && !session().capturing(stream) ? session().write_fence(stream) : r;
+    return r == CUDA_SUCCESS && !session().streams().capturing(stream) ? session().fences().write(stream) : r;
 }
 
 CUresult launch_host(CUstream stream, std::uint64_t function, unsigned with_status) {
@@ -52,7 +52,7 @@ const Driver& driver() { return session().driver(); }
 // Where there is nothing to wait for (it shows what kernels have printed), or where it is an error (in a capture); else
 // CUDA_ERROR_NOT_READY: the worker waits for no GPU.
 BODY(cuStreamSynchronize)(CUstream stream) {
-    return session().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
+    return session().streams().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
 }
 
 BODY(cuEventSynchronize)(CUevent event) {

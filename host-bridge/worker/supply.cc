@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/granter.h"
 #include "shm-device/futex.h"
 #include "shm-device/sync.h"
 

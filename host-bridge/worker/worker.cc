@@ -110,7 +110,7 @@ Diary& open_diary() {
 struct Kicked : Os {
     ChannelReader* reader;
     Session* session;
-    void sleep(std::uint64_t nanoseconds) const { session->errors().pass_on(), reader->sleep(nanoseconds); }
+    void sleep(std::uint64_t nanoseconds) const { session->output().pass_on(), reader->sleep(nanoseconds); }
 };
 
 struct Entry {  // while a command is done
@@ -126,7 +126,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
     for (std::optional<Waiter<Kicked>> waiter;;) {
         const auto command = reader.next();
         if (command && ++taken % 64 == 0)
-            session.collect_fences();  // one thread may sleep for a fence while others post
+            session.fences().collect();  // one thread may sleep for a fence while others post
 
         if (!command) {
             session.launches().give();
@@ -138,15 +138,15 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
                 return 1;
             }
             if (supply.asked()) {  // behind all that was released before
-                session.tidy();
+                session.deferred().reap();
                 supply.serve();
                 waiter.reset();
                 continue;
             }
-            const bool gpu_works = session.collect_fences() || session.untidy();
+            const bool gpu_works = session.fences().collect() || session.deferred().pending();
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
             gpu_worked = gpu_works;
-            if (gpu_works && waiter->should_ask()) session.watch_fences(), session.tidy();
+            if (gpu_works && waiter->should_ask()) session.fences().watch(), session.deferred().reap();
             waiter->turn();
             continue;
         }
@@ -164,7 +164,8 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         const Entry entry(diary, op);
         Writer reply(reader.reply_room(*command));
         if (supply.adopt()) [[unlikely]]  // this command may name the new extent
-            if (CUresult r = session.register_extents(); r != CUDA_SUCCESS) session.posted_failure(op, r);
+            if (CUresult r = session.contexts().register_extents(); r != CUDA_SUCCESS)
+                session.fences().post_failure(op, r);
         const Verdict verdict = perform(session, command->head, command->body, command->wants_reply(), reply);
         if (verdict.lie) {
             const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
@@ -213,8 +214,8 @@ int run_worker(const std::string& library, bool warm) {
     BridgeGranter granter;
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
-    session.set_home(context);
-    session.errors() = Errors(errors_fd, log_fd);
+    session.contexts().set_home(context);
+    session.output().take_errors_from(errors_fd, log_fd);
     SessionScope scope(session);
     Supply supply(channel.supply(), bell, granter, extents, prepared);
     supply.begin();

@@ -1,4 +1,4 @@
-// idle_test: what a session puts off until the GPU is idle, and whose freed memory is had again.
+// idle_test: what a session puts off until the GPU is idle, and whose freed memory is recycled.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -68,54 +68,63 @@ struct IdleTest : testing::Test {
     static constexpr std::size_t MiB = 1 << 20;
 
     IdleTest() {
-        session.context_ready(two);
-        session.context_ready(one);
+        session.contexts().ready(two);
+        session.contexts().ready(one);
     }
     CUdeviceptr allocate(std::size_t bytes) {
         CUdeviceptr p = 0;
-        EXPECT_EQ(session.allocate(p, bytes), CUDA_SUCCESS);
+        EXPECT_EQ(session.deferred().allocate(p, bytes), CUDA_SUCCESS);
         return p;
     }
     void busy(CUcontext context = nullptr) { all.busy = true, all.busy_in = context, session.note_work(); }
     const unsigned long long* fence(CUcontext context, std::uint64_t offset) {  // asked to become 1
-        session.context_ready(context);
+        session.contexts().ready(context);
         EXPECT_TRUE(session.promise({offset, 1}).ok());
-        EXPECT_EQ(session.write_fence(nullptr), CUDA_SUCCESS);
+        EXPECT_EQ(session.fences().write(nullptr), CUDA_SUCCESS);
         return reinterpret_cast<const unsigned long long*>(fake::ground_base + offset);
+    }
+    CUresult retain(CUcontext& context, CUdevice device) { return session.contexts().retain(context, device); }
+    CUresult reset(CUdevice device) {
+        const SessionScope scope(session);
+        return body::cuDevicePrimaryCtxReset_v2(device);
+    }
+    CUresult destroy(CUcontext context) {
+        const SessionScope scope(session);
+        return body::cuCtxDestroy_v2(context);
     }
 };
 
 TEST_F(IdleTest, WhatIsFreedIsHadAgainOnce) {
     const CUdeviceptr p = allocate(4096);
-    session.free_when_idle(p);
+    session.deferred().free(p);
     EXPECT_EQ(allocate(4096), p);
     EXPECT_NE(allocate(4096), p);
     EXPECT_TRUE(all.freed.empty());
 }
 TEST_F(IdleTest, OfAnotherSizeItIsNot) {
     const CUdeviceptr p = allocate(4096);
-    session.free_when_idle(p);
+    session.deferred().free(p);
     EXPECT_NE(allocate(4095), p);
 }
 TEST_F(IdleTest, NorByAnotherContext) {
     const CUdeviceptr p = allocate(4096);
-    session.free_when_idle(p);
-    session.context_ready(two);
+    session.deferred().free(p);
+    session.contexts().ready(two);
     EXPECT_NE(allocate(4096), p);
 }
 TEST_F(IdleTest, MemoryOfOneContextIsNotHadInAnother) {
     const CUdeviceptr p = allocate(4096);
-    session.context_ready(two);
-    session.free_when_idle(p);  // as CUDA allows
+    session.contexts().ready(two);
+    session.deferred().free(p);  // as CUDA allows
     EXPECT_NE(allocate(4096), p);
     EXPECT_EQ(all.freed, std::vector{p});
 }
 TEST_F(IdleTest, NorIsItInItsOwnAfterThat) {  // the guest has waited for the other context's work
     busy();
     const CUdeviceptr p = allocate(4096);
-    session.context_ready(two);
-    session.free_when_idle(p);
-    session.context_ready(one);
+    session.contexts().ready(two);
+    session.deferred().free(p);
+    session.contexts().ready(one);
     EXPECT_NE(allocate(4096), p);
 }
 TEST_F(IdleTest, NorIsMemoryThatWasShownToOthers) {
@@ -123,7 +132,7 @@ TEST_F(IdleTest, NorIsMemoryThatWasShownToOthers) {
     const CUdeviceptr p = allocate(4096);
     CUipcMemHandle token;
     ASSERT_EQ(body::cuIpcGetMemHandle(&token, p + 256), CUDA_SUCCESS);
-    session.free_when_idle(p);
+    session.deferred().free(p);
     EXPECT_EQ(all.freed, std::vector{p});
 }
 
@@ -141,47 +150,47 @@ TEST_F(IdleTest, WhatGoesToOthersIsATokenAndNotTheDriversHandle) {
 }
 
 TEST_F(IdleTest, OthersMemoryIsClosedWhenTheGpuIsIdleAsOftenAsItWasOpened) {
-    session.note_opened(0x9000), session.note_opened(0x9000);
+    session.addresses().note_opened(0x9000), session.addresses().note_opened(0x9000);
     busy();
-    EXPECT_EQ(session.close_when_idle(0x9000), CUDA_SUCCESS);
-    EXPECT_EQ(session.close_when_idle(0x9000), CUDA_SUCCESS);
-    EXPECT_EQ(session.close_when_idle(0x9000), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(session.deferred().close(0x9000), CUDA_SUCCESS);
+    EXPECT_EQ(session.deferred().close(0x9000), CUDA_SUCCESS);
+    EXPECT_EQ(session.deferred().close(0x9000), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(all.closed.size(), 0u);
     all.busy = false;
-    session.tidy();
+    session.deferred().reap();
     EXPECT_EQ(all.closed, (std::vector<CUdeviceptr>{0x9000, 0x9000}));
     EXPECT_EQ(all.freed.size(), 0u);
 }
 
 TEST_F(IdleTest, MuchMemoryGoesAtOnce) {
     const CUdeviceptr small = allocate(MiB), large = allocate(256 * MiB);
-    session.free_when_idle(small);
-    session.free_when_idle(large);
+    session.deferred().free(small);
+    session.deferred().free(large);
     EXPECT_EQ(all.freed, (std::vector{small, large}));
-    EXPECT_FALSE(session.untidy());
+    EXPECT_FALSE(session.deferred().pending());
 }
 TEST_F(IdleTest, FreedMemoryKeepsNothingElseWaiting) {
-    session.free_when_idle(allocate(4096));
-    EXPECT_EQ(session.release_when_idle(0, fake::Ground::granted), CUDA_SUCCESS);
-    EXPECT_FALSE(session.untidy());
+    session.deferred().free(allocate(4096));
+    EXPECT_EQ(session.deferred().release(0, fake::Ground::granted), CUDA_SUCCESS);
+    EXPECT_FALSE(session.deferred().pending());
 }
 TEST_F(IdleTest, TidyingLeavesTheContextAsItWas) {
-    session.free_when_idle(allocate(4096));
-    session.context_ready(two);
-    session.tidy(true);
-    EXPECT_EQ(session.current(), two);
+    session.deferred().free(allocate(4096));
+    session.contexts().ready(two);
+    session.deferred().reap(true);
+    EXPECT_EQ(session.contexts().current(), two);
     EXPECT_EQ(all.current, two);
 }
 TEST_F(IdleTest, NobodyFillsTheWorkersMemoryWithWhatIsPutOff) {
     busy();
     CUresult r = CUDA_SUCCESS;
     for (CUdeviceptr p = 1; p < 200'000 && r == CUDA_SUCCESS; ++p)
-        r = session.unload_when_idle(reinterpret_cast<CUmodule>(p), nullptr);
+        r = session.deferred().unload(reinterpret_cast<CUmodule>(p));
     EXPECT_EQ(r, CUDA_ERROR_OUT_OF_MEMORY);
 }
 TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
     const CUdeviceptr p = allocate(4096);
-    session.free_when_idle(p);
+    session.deferred().free(p);
     session.begin_command(static_cast<std::uint32_t>(Op::pointer_attribute));
     EXPECT_EQ(all.freed, std::vector{p});
 }
@@ -198,93 +207,93 @@ TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
 // ---- several contexts -----------------------------------------------------------------------------------------------
 TEST_F(IdleTest, WorkInAnyContextIsWork) {
     for (CUcontext context : {one, two}) {
-        session.context_ready(one);
-        session.note_opened(0x9000);
+        session.contexts().ready(one);
+        session.addresses().note_opened(0x9000);
         busy(context);
-        EXPECT_EQ(session.close_when_idle(0x9000), CUDA_SUCCESS);
-        EXPECT_TRUE(session.untidy());
+        EXPECT_EQ(session.deferred().close(0x9000), CUDA_SUCCESS);
+        EXPECT_TRUE(session.deferred().pending());
         all.busy = false;
-        session.tidy();
-        EXPECT_FALSE(session.untidy());
+        session.deferred().reap();
+        EXPECT_FALSE(session.deferred().pending());
     }
 }
 TEST_F(IdleTest, AContextsEndTakesItsOwnMemoryAlone) {
     const CUdeviceptr gone = allocate(4096);
-    session.free_when_idle(gone);
-    session.context_ready(two);
+    session.deferred().free(gone);
+    session.contexts().ready(two);
     const CUdeviceptr p = allocate(4096);
-    EXPECT_EQ(session.destroy(one), CUDA_SUCCESS);
-    session.free_when_idle(p);
+    EXPECT_EQ(destroy(one), CUDA_SUCCESS);
+    session.deferred().free(p);
     EXPECT_EQ(allocate(4096), p);
     EXPECT_TRUE(all.freed.empty());
 }
 TEST_F(IdleTest, TheExtentsStayWhereTheyAreWhenAnotherContextEnds) {
     busy();
     EXPECT_EQ(all.registered, std::vector{two});
-    EXPECT_EQ(session.destroy(one), CUDA_SUCCESS);
+    EXPECT_EQ(destroy(one), CUDA_SUCCESS);
     EXPECT_EQ(all.registered, std::vector{two});
 }
 TEST_F(IdleTest, TheyGoToAnotherOneWhenItsWorkIsDone) {
     busy(one);
-    EXPECT_EQ(session.destroy(two), CUDA_SUCCESS);
-    session.tidy();
+    EXPECT_EQ(destroy(two), CUDA_SUCCESS);
+    session.deferred().reap();
     EXPECT_EQ(all.registered, std::vector{two});
     EXPECT_EQ(all.destroyed, 0u);
     all.busy = false;
-    session.tidy();
+    session.deferred().reap();
     EXPECT_EQ(all.registered, (std::vector<CUcontext>{two, nullptr, one}));
     EXPECT_EQ(all.destroyed, 1u);
-    EXPECT_FALSE(session.untidy());
-    EXPECT_EQ(session.current(), one);
+    EXPECT_FALSE(session.deferred().pending());
+    EXPECT_EQ(session.contexts().current(), one);
 }
 TEST_F(IdleTest, WhoWantsThePrimaryContextMeanwhileGetsAnother) {
     CUcontext first = nullptr, second = nullptr, again = nullptr;
-    EXPECT_EQ(session.retain(first, 1), CUDA_SUCCESS);
-    EXPECT_EQ(session.destroy(two), CUDA_SUCCESS);
+    EXPECT_EQ(retain(first, 1), CUDA_SUCCESS);
+    EXPECT_EQ(destroy(two), CUDA_SUCCESS);
     EXPECT_EQ(all.registered, (std::vector<CUcontext>{two, nullptr, first}));
     busy(one);
-    EXPECT_EQ(session.reset(1), CUDA_SUCCESS);
-    EXPECT_EQ(session.retain(second, 1), CUDA_SUCCESS);
-    EXPECT_EQ(session.retain(again, 1), CUDA_SUCCESS);
+    EXPECT_EQ(reset(1), CUDA_SUCCESS);
+    EXPECT_EQ(retain(second, 1), CUDA_SUCCESS);
+    EXPECT_EQ(retain(again, 1), CUDA_SUCCESS);
     EXPECT_NE(first, second);
     EXPECT_EQ(second, again);
     EXPECT_EQ(all.reset, 0u);
     all.busy = false;
-    session.tidy();
+    session.deferred().reap();
     EXPECT_EQ(all.reset, 1u);
     EXPECT_EQ(all.registered.back(), second);
-    EXPECT_EQ(session.reset(1), CUDA_SUCCESS);  // that one was made
+    EXPECT_EQ(reset(1), CUDA_SUCCESS);  // that one was made
     EXPECT_EQ(all.reset, 1u);
     EXPECT_EQ(all.destroyed, 2u);
     EXPECT_EQ(all.registered.back(), one);
 }
 TEST_F(IdleTest, AResetIsOfOneDevice) {
     CUcontext primary = nullptr;
-    EXPECT_EQ(session.retain(primary, 1), CUDA_SUCCESS);
-    session.context_ready(one);
+    EXPECT_EQ(retain(primary, 1), CUDA_SUCCESS);
+    session.contexts().ready(one);
     const CUdeviceptr p = allocate(4096);
-    EXPECT_EQ(session.reset(0), CUDA_SUCCESS);  // of which the client has nothing
+    EXPECT_EQ(reset(0), CUDA_SUCCESS);  // of which the client has nothing
     EXPECT_EQ(all.reset, 0u);
-    EXPECT_EQ(session.reset(1), CUDA_SUCCESS);
+    EXPECT_EQ(reset(1), CUDA_SUCCESS);
     EXPECT_EQ(all.reset, 1u);
-    EXPECT_EQ(session.current(), one);
+    EXPECT_EQ(session.contexts().current(), one);
     EXPECT_EQ(all.registered, std::vector{two});
-    session.free_when_idle(p);
+    session.deferred().free(p);
     EXPECT_EQ(allocate(4096), p);
 }
 TEST_F(IdleTest, WhoWaitsForAContextThatEndsIsLetGo) {
     const auto *its = fence(one, 0x1000), *others = fence(two, 0x1008);
-    EXPECT_EQ(session.destroy(one), CUDA_SUCCESS);
+    EXPECT_EQ(destroy(one), CUDA_SUCCESS);
     EXPECT_EQ(*its, 1u);
     EXPECT_EQ(*others, 0u);
 }
 TEST_F(IdleTest, AFaultIsSeenWhileAnotherContextsWorkIsHeldUp) {
     const auto *held = fence(one, 0x1000), *lost = fence(two, 0x1008);
     busy(one);
-    session.watch_fences();
+    session.fences().watch();
     EXPECT_EQ(*lost, 0u);
     all.faulty = two;
-    session.watch_fences();
+    session.fences().watch();
     EXPECT_EQ(*lost, 1u);
     EXPECT_EQ(*held, 1u);  // a fault is the whole client's
     EXPECT_EQ(ground.status.context_error, CUDA_ERROR_ILLEGAL_ADDRESS);

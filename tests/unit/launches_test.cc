@@ -175,10 +175,10 @@ TEST_F(LaunchesTest, AStreamWithADomainOfItsOwnKeepsItsLaunchesToItself) {
     EXPECT_EQ(taken(std::string(500, 'a')), std::string(500, 'a'));
 }
 TEST_F(LaunchesTest, OneThatFindsNoMemoryMayTakeTheChainsWithIt) {
-    ground.session.context_ready(reinterpret_cast<CUcontext>(0x300));
-    ground.session.note_work();
+    ground.session.contexts().ready(reinterpret_cast<CUcontext>(0x300));
+    ground.session.deferred().note_work();
     make_chains();
-    ground.session.unload_when_idle(reinterpret_cast<CUmodule>(0x400), nullptr);
+    ground.session.deferred().unload(reinterpret_cast<CUmodule>(0x400));
     all.refused = 'x', all.full = 1;
     EXPECT_EQ(taken("aaxaaaaaaa"), "aaaaaaaaa");  // the first alone, because of its neighbour; it makes room
     EXPECT_EQ(all.destroyed, all.made);

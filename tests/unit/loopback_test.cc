@@ -96,7 +96,7 @@ TEST_F(Loopback, ACopyFromTheClientsExtentsReachesTheDriver) {
 }
 TEST_F(Loopback, MemoryIsNotFreedTwice) {
     CUdeviceptr p = 0;
-    EXPECT_EQ(ground.session.allocate(p = world.memory, 4096), CUDA_SUCCESS);
+    EXPECT_EQ(ground.session.deferred().allocate(p = world.memory, 4096), CUDA_SUCCESS);
     EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_SUCCESS);
     EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_ERROR_INVALID_VALUE);
 }

@@ -117,7 +117,7 @@ TEST_F(Waiters, FindThatItIsLostWhenALaunchThatWasHeldHearsIt) {
 TEST_F(Waiters, FindThatItIsLostWhenTheWorkerLooksAfterThem) {
     EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
     gpu->query = CUDA_ERROR_LAUNCH_FAILED;
-    ground.session.watch_fences();
+    ground.session.fences().watch();
     EXPECT_EQ(seen, (std::vector<Seen>{{1, 0, 0, CUDA_ERROR_LAUNCH_FAILED}}));
 }
 TEST_F(Waiters, OfAnEventWhoseRecordFailedFindTheFailure) {
@@ -138,7 +138,7 @@ TEST_F(Waiters, OfAContextThatIsGoneAreWoken) {
 }
 TEST_F(Waiters, AreNotWokenByAnAttemptThatIsMadeAgain) {
     CUdeviceptr p = world.memory;
-    ground.session.allocate(p, 4096);
+    ground.session.deferred().allocate(p, 4096);
     EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_SUCCESS);  // kept, so that it can be given back now
     gpu->full = 1;
     EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
@@ -152,7 +152,7 @@ TEST_F(Waiters, OfAnEarlierValueAreNotWokenByARefusedOneNorDoesItsValueComeOverI
     EXPECT_EQ(fence(one, 2), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(word(one), 0u);
     gpu->go();
-    EXPECT_FALSE(ground.session.collect_fences());
+    EXPECT_FALSE(ground.session.fences().collect());
     EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_VALUE, 0}, {2, 1, CUDA_ERROR_INVALID_VALUE, 0}}));
 }
 TEST_F(Waiters, AreAllWokenWhateverFails) {
@@ -171,10 +171,10 @@ TEST_F(Waiters, AreAllWokenWhateverFails) {
         failures += r != CUDA_SUCCESS;
         ASSERT_EQ(ground.status.posted_count, failures);
         for (const Seen& now : seen) ASSERT_EQ(now.failures, failures) << now;
-        if (random() % 4 == 0) gpu->go(), ground.session.collect_fences();
+        if (random() % 4 == 0) gpu->go(), ground.session.fences().collect();
     }
     gpu->go();
-    EXPECT_FALSE(ground.session.collect_fences());
+    EXPECT_FALSE(ground.session.fences().collect());
     for (unsigned w = 0; w < 64; ++w) EXPECT_EQ(word(page + w * 8), asked[w]) << w;
 }
 TEST_F(Waiters, AreNowhereButInTheClientsOwnMemory) {

@@ -1,0 +1,49 @@
+#include "host-bridge/worker/addresses.h"
+
+#include <spdlog/spdlog.h>
+
+namespace barcuda {
+
+Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
+    if (bytes == 0 || extents_.contains(address, bytes)) return fine;
+    const auto covers = [&](CUdeviceptr start, std::uint64_t size) {
+        return address >= start && address - start < size && bytes <= size - (address - start);
+    };
+    auto known = reachable_.upper_bound(address);
+    if (known != reachable_.begin() && (--known, covers(known->first, known->second))) return fine;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    unsigned type = 0;
+    CUdeviceptr start = 0;
+    std::size_t size = 0;
+    void* values[] = {&type, &start, &size};
+    const CUresult known_to_driver = driver_.cuPointerGetAttributes(3, names, values, address);
+    if (known_to_driver != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || !covers(start, size)) {
+        spdlog::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address,
+                      bytes, driver_.error_name(known_to_driver), type, start, size);
+        return bad_value;
+    }
+    if (is_retired(start)) return bad_value;
+    reachable_[start] = size;
+    return fine;
+}
+
+Verdict Addresses::reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height) {
+    if (width == 0 || height == 0) return fine;
+    if (height > 1 && (pitch > ~std::uint64_t{0} / height || pitch < width)) return bad_value;
+    return reachable(address, pitch * (height - 1) + width);
+}
+
+void Addresses::note_shared(CUdeviceptr address) {
+    CUdeviceptr base = 0;
+    if (driver_.cuMemGetAddressRange_v2(&base, nullptr, address) == CUDA_SUCCESS) allocations_.erase(base);
+}
+
+bool Addresses::close(CUdeviceptr address) {
+    const auto known = opened_.find(address);
+    if (known == opened_.end()) return false;
+    if (--known->second == 0) opened_.erase(known);
+    return true;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,50 @@
+// code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts, since
+// the region had no room for the whole; what the driver's compiler said of the last one, for the client to ask; and of
+// each link its log and its finished image, which the driver keeps until the link is destroyed. And whether any of the
+// code may print: a client whose code does not never asks for output. (module.cc and link.cc do the loading and the
+// linking. The guest's half: guest-allocator/driver/module.cc and link.cc.)
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "host-bridge/worker/compiler_log.h"
+
+namespace barcuda {
+
+class Code {
+  public:
+    // One part, at its place. False: it is not the next, or more than there may be.
+    bool add_part(std::uint64_t place, const void* bytes, std::size_t size);
+    // The image of so many bytes; null: its parts are not all there.
+    const void* parts(std::uint64_t bytes) const { return bytes && bytes == parts_.size() ? parts_.data() : nullptr; }
+
+    // An image is about to be loaded.
+    void note_image(const std::string& image) { prints_ = prints_ || may_print(image); }
+    bool prints() const { return prints_; }
+
+    void keep_log(std::unique_ptr<CompilerLog> log) { log_ = std::move(log); }  // of the last load
+    const CompilerLog* log() const { return log_.get(); }
+
+    struct Link {
+        std::unique_ptr<CompilerLog> log;
+        void* image = nullptr;  // the driver's
+        std::size_t bytes = 0;
+    };
+    Link& link(CUlinkState state) { return links_[state]; }
+    void link_gone(CUlinkState state) { links_.erase(state); }
+
+  private:
+    static bool may_print(const std::string& image);
+
+    std::string parts_;
+    std::unique_ptr<CompilerLog> log_;
+    std::map<CUlinkState, Link> links_;
+    bool prints_ = false;
+};
+
+}  // namespace barcuda

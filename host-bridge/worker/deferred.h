@@ -1,0 +1,86 @@
+// deferred.h: what a session puts off until the GPU is idle. To release memory or code (cuMemFree, cuMemHostUnregister,
+// cuModuleUnload) a driver waits for all that its GPU was given. If the worker waited with it, no command of any thread
+// would be taken meanwhile: a thread that asks for memory of the region, in a malloc, would stand still, and the GPU
+// might wait for that thread. One thread gives the GPU its work, this one: while it sees all streams done, they stay
+// so. (A pool that is destroyed while some of its memory is still to be freed is another matter: NVIDIA's driver may
+// crash, 580.159 within some hundred pools, with nothing of ours in the process.)
+//
+// Freed memory is recycled besides. Allocating and freeing cost a driver 50 us and more; programs do it in loops. So
+// memory that has been freed (the guest has waited for the GPU then, as CUDA does) stays until the worker has nothing
+// else to do, or somebody asks what memory there is: who asks for as much meanwhile gets it again. That is for a few
+// blocks, in the context that they were allocated in: for any other the guest has not waited; and other clients of the
+// GPU need memory too.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host-bridge/worker/addresses.h"
+#include "host-bridge/worker/contexts.h"
+#include "host-bridge/worker/fences.h"
+#include "host-bridge/worker/granter.h"
+#include "host-bridge/worker/launches.h"
+#include "host-bridge/worker/streams.h"
+
+namespace barcuda {
+
+class Deferred {
+  public:
+    Deferred(const Driver& driver, Extents& extents, Granter& granter, Handles& handles, Contexts& contexts,
+             const Streams& streams, Fences& fences, Addresses& addresses, Launches& launches)
+        : driver_(driver),
+          extents_(extents),
+          granter_(granter),
+          handles_(handles),
+          contexts_(contexts),
+          streams_(streams),
+          fences_(fences),
+          addresses_(addresses),
+          launches_(launches) {}
+
+    CUresult allocate(CUdeviceptr& address, std::size_t bytes);
+    CUresult free(CUdeviceptr address);
+    CUresult close(CUdeviceptr opened);                           // memory of another process
+    CUresult release(std::uint64_t offset, std::uint64_t bytes);  // an extent
+    CUresult unload(CUmodule module) { return defer({What::module, raw(module), 0, contexts_.current()}); }
+    CUresult unload(CUlibrary library) { return defer({What::library, raw(library), 0, contexts_.current()}); }
+    CUresult destroy(CUmemoryPool pool) { return defer({What::pool, raw(pool), 0, contexts_.current()}); }
+
+    bool pending() const { return !entries_.empty() || contexts_.ending(); }
+    // Releases what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if that
+    // was anything.
+    bool reap(bool wait = false);
+
+    void note_work() { worked_ = true; }   // the GPU has been given something
+    bool idle();                           // and has done it
+    void context_gone(CUcontext context);  // and its memory and modules with it
+
+  private:
+    enum class What { memory, opened, extent, module, library, pool };
+    struct Entry {
+        What what;
+        std::uint64_t name;   // an address, an offset in the region, or the driver's handle
+        std::uint64_t bytes;  // of an extent; of memory that may be recycled, as it was asked for
+        CUcontext context;    // null: no context's
+        bool is_address() const { return what == What::memory || what == What::opened; }
+    };
+    template <class T> static std::uint64_t raw(T* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+    CUresult defer(const Entry& entry);
+    void keep(const Entry& entry);
+    CUresult release(const Entry& entry);
+
+    const Driver& driver_;
+    Extents& extents_;
+    Granter& granter_;
+    Handles& handles_;
+    Contexts& contexts_;
+    const Streams& streams_;
+    Fences& fences_;
+    Addresses& addresses_;
+    Launches& launches_;
+    std::vector<Entry> entries_;  // in the order in which the client let go of them
+    bool worked_ = false;         // since the GPU was last seen idle
+};
+
+}  // namespace barcuda

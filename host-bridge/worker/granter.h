@@ -1,0 +1,21 @@
+// granter.h: who grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in
+// memory.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "host-bridge/bridge/shared.h"
+
+namespace barcuda {
+
+struct Granter {
+    virtual ~Granter() = default;
+    virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
+    virtual void give_back(std::uint64_t offset, std::uint64_t bytes) = 0;
+    // A token for a driver's handle, and the way back.
+    virtual CUresult share(Shared::Kind kind, Shared::Handle& handle) = 0;
+    virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) = 0;
+};
+
+}  // namespace barcuda

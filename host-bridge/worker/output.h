@@ -1,0 +1,34 @@
+// output.h: what the driver writes to the worker's standard output and standard error. Device printf goes to the
+// output, which is a file in memory (worker.cc): the client collects it. The error is a pipe (bridge.cc): full (64 KiB),
+// it takes no more, since nobody may wait for that. The text of a failed assert of a kernel is for the client's standard
+// error, where CUDA shows it: the client takes it when it learns of that error. All else is the host's business, and
+// goes on to the log when the worker has nothing else to do. What is left when the worker ends, because its client is
+// gone or because it was killed, the bridge writes to its own standard error. (The guest's half:
+// guest-allocator/driver/fence.cc.)
+#pragma once
+#include <cuda.h>
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace barcuda {
+
+class Output {
+  public:
+    // Without this the standard error is nobody's but the process's own.
+    void take_errors_from(int pipe, int log) { pipe_ = pipe, log_ = log; }
+
+    void note(CUresult result) { assert_failed_ |= result == CUDA_ERROR_ASSERT; }
+    // As many bytes as there are and have room.
+    std::size_t printed(char* text, std::size_t room);
+    std::size_t asserted(char* text, std::size_t room);
+    // While the worker has nothing else to do.
+    void pass_on();
+
+  private:
+    off_t taken_ = 0;  // bytes of device output that the client has collected
+    int pipe_ = -1, log_ = -1;
+    bool assert_failed_ = false;  // and the client has not taken the text
+};
+
+}  // namespace barcuda
