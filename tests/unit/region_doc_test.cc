@@ -88,6 +88,11 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
       {FIELD(barcuda_calls, asked), FIELD(barcuda_calls, function), FIELD(barcuda_calls, status),
        FIELD(barcuda_calls, reserved0), FIELD(barcuda_calls, reserved1), FIELD(barcuda_calls, done),
        FIELD(barcuda_calls, reserved2)}}},
+    {"barcuda_supply",
+     {sizeof(barcuda_supply),
+      {FIELD(barcuda_supply, asked), FIELD(barcuda_supply, bytes), FIELD(barcuda_supply, reserved0),
+       FIELD(barcuda_supply, answered), FIELD(barcuda_supply, offset), FIELD(barcuda_supply, granted),
+       FIELD(barcuda_supply, error), FIELD(barcuda_supply, reserved1), FIELD(barcuda_supply, reserved2)}}},
     {"pvirtq_desc",
      {sizeof(virtqueue::Descriptor<>),
       {{"addr", {offsetof(virtqueue::Descriptor<>, addr), 8}},
@@ -174,6 +179,7 @@ TEST(RegionDoc, PartsLieWhereTheTablesSay) {
         {"wakes", {BARCUDA_WAKES_OFFSET, 4}},
         {"device event suppression", {BARCUDA_DEVICE_EVENT_OFFSET, 4}},
         {"calls", {BARCUDA_CALLS_OFFSET, sizeof(barcuda_calls)}},
+        {"supply", {BARCUDA_SUPPLY_OFFSET, sizeof(barcuda_supply)}},
         {"commands", {BARCUDA_COMMANDS_OFFSET, BARCUDA_COMMANDS_SIZE}},
     };
     std::set<std::string> seen;
