@@ -28,15 +28,20 @@ Supply::Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents
             prepared_.push_back({extent.offset, extent.bytes, extents.holds(extent.offset, extent.bytes)});
 }
 
+Supply::~Supply() {
+    clerk_ = {};
+    adopt();  // what nobody will use is still unmapped with the rest
+}
+
 void Supply::begin() {
     clerk_ = std::jthread([this](const std::stop_token& stop) { attend(stop); });
 }
 
 void Supply::attend(const std::stop_token& stop) {
-    auto& word = reinterpret_cast<std::uint32_t&>(page_.asked);  // its low half
+    auto& word = *static_cast<std::uint32_t*>(static_cast<void*>(&page_.asked));  // its low half, for the kernel
     const std::stop_callback wake(stop, [&] { futex_wake(word, Among::processes); });
     while (!stop.stop_requested()) {
-        const std::uint32_t seen = observe(word);
+        const auto seen = static_cast<std::uint32_t>(observe(page_.asked));
         if (!asked()) {
             futex_wait(word, seen, bell_.kicked() ? kicked_ns : unkicked_ns, Among::processes);
         } else if (!answer(false)) {

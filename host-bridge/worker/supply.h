@@ -22,6 +22,7 @@ class Supply {
   public:
     // `prepared`: extents that are mapped and registered already.
     Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const Preparation& prepared);
+    ~Supply();
 
     // ---- for the worker's thread
     bool asked() const { return observe(page_.asked) != answered_.load(std::memory_order_relaxed); }

@@ -144,7 +144,7 @@ struct OwnRegion : RegionTest {
     }
     Error create(const std::string& name) {
         Region r;
-        return r.create(name.c_str(), {.size = kSize, .base = kBase, .overwrite = true}, kMine);
+        return r.create(name.c_str(), {.size = kSize, .base = kBase, .overwrite = true, .rows = kRows});
     }
     bool touched() {  // whoever formats a file writes to it
         struct stat st {};
