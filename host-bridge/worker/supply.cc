@@ -38,7 +38,8 @@ void Supply::begin() {
 }
 
 void Supply::attend(const std::stop_token& stop) {
-    auto& word = *static_cast<std::uint32_t*>(static_cast<void*>(&page_.asked));  // its low half, for the kernel
+    void* const low = &page_.asked;
+    auto& word = *static_cast<std::uint32_t*>(low);  // its low half, for the kernel
     const std::stop_callback wake(stop, [&] { futex_wake(word, Among::processes); });
     while (!stop.stop_requested()) {
         const auto seen = static_cast<std::uint32_t>(observe(page_.asked));
