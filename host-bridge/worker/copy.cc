@@ -7,8 +7,6 @@
 namespace barcuda::ext {
 namespace {
 
-const Driver& driver() { return session().driver(); }
-
 bool packed(const CUDA_MEMCPY3D& c, std::size_t size) {
     if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0 || c.WidthInBytes > size) return false;
     if (c.Height > size / c.WidthInBytes || c.Depth > size / c.WidthInBytes / c.Height) return false;

@@ -7,12 +7,6 @@
 #include "host-bridge/worker/launch.h"
 
 namespace barcuda::ext {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 CUresult add_kernel_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
                          CUfunction function, Shape shape, const void* parameters, std::size_t bytes) {
     Packed packed(parameters, bytes);
@@ -87,12 +81,6 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 BODY(cuGraphKernelNodeGetAttribute)(CUgraphNode node, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
     if (CUresult r = admitted(id, nullptr); r != CUDA_SUCCESS) return r;
     return driver().cuGraphKernelNodeGetAttribute(node, id, value);

@@ -7,8 +7,6 @@
 namespace barcuda::body {
 namespace {
 
-const Driver& driver() { return session().driver(); }
-
 // A driver's handle for the bridge's token, or the other way round.
 template <class Outer> CUresult exchange(Outer& outer, CUresult (Granter::*how)(Shared::Kind, Shared::Handle&)) {
     constexpr auto kind = std::is_same_v<Outer, CUipcMemHandle> ? Shared::Kind::memory : Shared::Kind::event;

@@ -5,12 +5,6 @@
 #include "host-bridge/worker/session.h"
 
 namespace barcuda::ext {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 CUresult active_clusters(int* clusters, CUfunction function, Shape shape) {
     if (!driver().cuOccupancyMaxActiveClusters) return CUDA_ERROR_NOT_SUPPORTED;
     const LaunchConfig config(shape, nullptr);

@@ -6,12 +6,6 @@
 #include "host-bridge/worker/session.h"
 
 namespace barcuda::ext {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 CUresult link_create(CUlinkState* state, Logs wanted) {
     auto log = CompilerLog::wanted(wanted);
     const CUresult r = log ? driver().cuLinkCreate_v2(CompilerLog::count, log->options(), log->values(), state)

@@ -3,12 +3,6 @@
 #include "host-bridge/worker/body.h"
 
 namespace barcuda::ext {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address) {
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -30,12 +24,6 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 

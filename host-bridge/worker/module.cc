@@ -9,8 +9,6 @@
 namespace barcuda::ext {
 namespace {
 
-const Driver& driver() { return session().driver(); }
-
 // `load` gets the options as well.
 template <class Handle, class Load>
 CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted, Load load) {
@@ -93,12 +91,6 @@ CUresult kernel_name(CUkernel k, char* name, std::size_t room) {
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 BODY(cuModuleUnload)(CUmodule module) { return session().deferred().unload(module); }
 BODY(cuLibraryUnload)(CUlibrary library) { return session().deferred().unload(library); }
 

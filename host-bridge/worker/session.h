@@ -125,6 +125,7 @@ class Session {
 };
 
 Session& session();  // the one that the running command belongs to
+inline const Driver& driver() { return session().driver(); }
 struct SessionScope {
     explicit SessionScope(Session& s);
     ~SessionScope();

@@ -7,12 +7,6 @@
 #include "host-bridge/worker/body.h"
 
 namespace barcuda::ext {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 // What they have promised, their kind (`fence`) has told the session.
 CUresult write_fence(CUstream stream, Fence) { return session().fences().write(stream); }
 
@@ -43,12 +37,6 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
-namespace {
-
-const Driver& driver() { return session().driver(); }
-
-}  // namespace
-
 // Where there is nothing to wait for (it shows what kernels have printed), or where it is an error (in a capture); else
 // CUDA_ERROR_NOT_READY: the worker waits for no GPU.
 BODY(cuStreamSynchronize)(CUstream stream) {
