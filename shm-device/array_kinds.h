@@ -41,7 +41,9 @@ template <std::size_t N, std::size_t Whole> struct several {
         T pass() { return value; }
         template <class Params> using Count = decltype(std::get<N>(std::declval<Params>()).value);
         // (What the host sees: a value that it passes by its address is one that the driver changes.)
-        static constexpr bool by_number(auto& params) { return !std::is_pointer_v<decltype(std::get<N>(params).pass())>; }
+        static constexpr bool by_number(auto& params) {
+            return !std::is_pointer_v<decltype(std::get<N>(params).pass())>;
+        }
         void publish(Writer& w, auto& params, auto& host) {
             const std::uint64_t said = std::get<N>(params).value;
             std::uint64_t used = said < capacity ? said : capacity;

@@ -44,7 +44,8 @@ Error Region::prepare(const char* path, const Format& format, barcuda_header& h,
                          "its clients, then remove it, or allow it to be overwritten (--overwrite)",
                          path, old.layout, BARCUDA_LAYOUT);
         return error(Error::exists, 0,
-                     "%s: exists and is not a usable region; remove it, or allow it to be overwritten (--overwrite)", path);
+                     "%s: exists and is not a usable region; remove it, or allow it to be overwritten (--overwrite)",
+                     path);
     }
     if (wants_change && file_size_ != 0 && !format.overwrite)
         return error(Error::bad_size, 0, "%s: exists with %llu MiB, not %llu MiB; remove it, or leave out --size", path,

@@ -7,10 +7,10 @@
 namespace barcuda {
 
 struct MathLibrary {
-    std::string_view prefix;   // of its functions
-    const char* title;         // for people
-    const char* sonames[2];    // on the host: the first that is there; null: no other
-    const char* software;      // what the software GPU's needs beside itself; null: nothing
+    std::string_view prefix;  // of its functions
+    const char* title;        // for people
+    const char* sonames[2];   // on the host: the first that is there; null: no other
+    const char* software;     // what the software GPU's needs beside itself; null: nothing
 };
 inline constexpr MathLibrary math_libraries[] = {
     {"cublas", "cuBLAS", {"libcublas.so.13", "libcublas.so.12"}, nullptr},

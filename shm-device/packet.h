@@ -17,8 +17,7 @@ class Writer {
   public:
     explicit Writer(std::span<std::byte> to) : to_(to) {}
 
-    template <class T>
-    void put(const T& value) {
+    template <class T> void put(const T& value) {
         static_assert(std::is_trivially_copyable_v<T>, "only plain values cross the region");
         put_bytes(&value, sizeof value);
     }
@@ -47,8 +46,7 @@ class Reader {
   public:
     explicit Reader(std::span<const std::byte> from) : from_(from) {}
 
-    template <class T>
-    bool get(T& value) {
+    template <class T> bool get(T& value) {
         static_assert(std::is_trivially_copyable_v<T>, "only plain values cross the region");
         const std::byte* at = skip(sizeof value);
         if (at) std::memcpy(&value, at, sizeof value);

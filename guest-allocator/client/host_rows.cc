@@ -11,7 +11,7 @@ namespace {
 
 // Without these there is no context, no memory, and no way to show what kernels print; and the two that write fences
 // must not fail while the session lives, since somebody waits for what they were to write.
-constexpr Op needed[] = {Op::cuDevicePrimaryCtxRetain, Op::release,     Op::write_fence, Op::record_event,
+constexpr Op needed[] = {Op::cuDevicePrimaryCtxRetain, Op::release,    Op::write_fence, Op::record_event,
                          Op::cuStreamSynchronize,      Op::take_output};
 
 const char* name_of(Op op) { return op_names[static_cast<std::size_t>(op)].data(); }  // literals: they end in a NUL

@@ -124,8 +124,7 @@ Extent grow(Use use, std::size_t bytes) noexcept {
     std::size_t wish = round_up(held() / 4, granule);
     wish = wish < least_growth ? least_growth : wish > most_growth ? most_growth : wish;
     Extent extent;
-    const bool granted =
-        (wish > need && ask(wish, extent)) || ask(need, extent) || (shrink(0) && ask(need, extent));
+    const bool granted = (wish > need && ask(wish, extent)) || ask(need, extent) || (shrink(0) && ask(need, extent));
     if (!granted) {
         full_at.store(now(), std::memory_order_relaxed);
         full_for.store(bytes, std::memory_order_relaxed);

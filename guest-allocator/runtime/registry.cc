@@ -161,7 +161,8 @@ ABI(void**) __cudaRegisterFatBinary(void* wrapper) {
         return nullptr;
     }
     binary->wrapper = its;
-    if (barcuda::heap::expect) barcuda::heap::expect();  // this program will copy: its large buffers are worth having in the region
+    if (barcuda::heap::expect)
+        barcuda::heap::expect();  // this program will copy: its large buffers are worth having in the region
     return reinterpret_cast<void**>(binary);
 }
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/runtime/find_runtime.h"
 #include "guest-allocator/heap/sanitized.h"
+#include "guest-allocator/runtime/find_runtime.h"
 
 using namespace barcuda::runtime;
 

@@ -17,9 +17,9 @@
 #include <csignal>
 #include <cstring>
 
+#include "host-bridge/bridge/probe.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
-#include "host-bridge/bridge/probe.h"
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"

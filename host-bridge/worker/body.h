@@ -10,6 +10,6 @@ BARCUDA_DRIVER_ROWS(X)
 #undef X
 }  // namespace barcuda::body
 
-#define BODY(name)                                                                  \
+#define BODY(name)                                                                     \
     static_assert(has(Op::name, trait::hosted), "the row of " #name " is not hosted"); \
     CUresult name

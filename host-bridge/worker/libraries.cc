@@ -27,7 +27,8 @@ void Libraries::open(const MathLibrary& library) {
         return spdlog::warn("a client asks for {}: there is no {} for this device", library.title, library.sonames[0]);
     state(library).there = true;
     const auto load = [&](Op op, auto& function, const char* name) {
-        if (library_of(op) == &library) function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+        if (library_of(op) == &library)
+            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
     };
 #define X(name, ...) load(Op::name, name, #name);
     BARCUDA_LIBRARY_ROWS(X)

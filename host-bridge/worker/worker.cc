@@ -12,10 +12,10 @@
 #include <mutex>
 #include <optional>
 
+#include "host-bridge/link.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
 #include "host-bridge/worker/supply.h"
-#include "host-bridge/link.h"
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"

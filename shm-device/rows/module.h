@@ -7,8 +7,9 @@
 
 namespace barcuda::ext {
 
-constexpr unsigned max_parameters = 1024;  // more than 32,764 bytes of parameters hold in practice; checked, not assumed
-struct FunctionInfo {                      // what the guest needs to pack a launch and to refuse a bad one
+constexpr unsigned max_parameters =
+    1024;              // more than 32,764 bytes of parameters hold in practice; checked, not assumed
+struct FunctionInfo {  // what the guest needs to pack a launch and to refuse a bad one
     std::uint32_t parameter_count;
     std::uint32_t parameter_bytes;  // offset + size of the last one
     std::int32_t max_threads_per_block;

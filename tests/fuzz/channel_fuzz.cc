@@ -36,7 +36,8 @@ class Input {
 
 // Commands of the process's own business: its output, the device's reset.
 bool own_business(std::uint32_t op) {
-    return op == static_cast<std::uint32_t>(Op::take_output) || op == static_cast<std::uint32_t>(Op::cuDevicePrimaryCtxReset_v2);
+    return op == static_cast<std::uint32_t>(Op::take_output) ||
+           op == static_cast<std::uint32_t>(Op::cuDevicePrimaryCtxReset_v2);
 }
 
 // All commands there are, and some beyond. (A power of two: a corpus keeps its meaning when rows are added.)

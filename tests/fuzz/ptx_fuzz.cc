@@ -12,8 +12,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         const auto program = Program::load({reinterpret_cast<const char*>(data), size}, limits, space);
         for (const auto& name : program->kernel_names()) program->kernel(name);
-    } catch (const Error&) {
-        return 0;
-    }
+    } catch (const Error&) { return 0; }
     return 0;
 }

@@ -13,12 +13,12 @@
         }                                                                                                  \
     } while (0)
 
-#define REQUIRE(what)                                                                  \
-    do {                                                                               \
-        if (!(what)) {                                                                 \
-            printf("FAILED: %s:%d: %s does not hold\n", __FILE__, __LINE__, #what);    \
-            exit(1);                                                                   \
-        }                                                                              \
+#define REQUIRE(what)                                                               \
+    do {                                                                            \
+        if (!(what)) {                                                              \
+            printf("FAILED: %s:%d: %s does not hold\n", __FILE__, __LINE__, #what); \
+            exit(1);                                                                \
+        }                                                                           \
     } while (0)
 
 static inline int verdict(long wrong) {

@@ -239,7 +239,7 @@ TEST_F(Malloc, ALibraryThatIsClosedLeavesItsBlocksInOrder) {
 }
 
 TEST_F(Malloc, FreeOfAnAddressInsideABlockEndsTheProgramWithAMessage) {
-    testing::FLAGS_gtest_death_test_style = "threadsafe";  // a forked child only forgets its parent's blocks
+    testing::FLAGS_gtest_death_test_style = "threadsafe";    // a forked child only forgets its parent's blocks
     char* volatile p = static_cast<char*>(malloc(1 * MiB));  // volatile: or a compiler sees that it is of no use
     EXPECT_DEATH(free(p + runtime(4096)), "free\\(\\) of an address that malloc did not return");
     free(p);

@@ -367,7 +367,8 @@ TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts a
     };
     for (int i = 0; i < 20000; ++i) {
         const auto op = static_cast<Op>(random() % std::size(requests));
-        if (op == Op::cuDevicePrimaryCtxReset_v2 || op == Op::take_output) continue;  // the process's own: its context, its output
+        if (op == Op::cuDevicePrimaryCtxReset_v2 || op == Op::take_output)
+            continue;  // the process's own: its context, its output
         arguments->handle = random() % 4 ? 0x40 + random() % 8 : wire::given + random() % 8;
         auto bytes = requests[static_cast<unsigned>(op)](guest, *arguments);
         for (unsigned change = random() % 3; change && !bytes.empty(); --change)

@@ -30,7 +30,7 @@ struct Physical {
     int file = -1;
     std::size_t size = 0;
     CUmemAllocationProp properties{};  // the device among them
-    std::atomic<int> holders{1};  // handles given out
+    std::atomic<int> holders{1};       // handles given out
     class Memory* counted = nullptr;
 };
 
@@ -57,14 +57,16 @@ struct Allocation {
     bool accessible = true;  // mapped memory: cuMemSetAccess has been called
     bool writable = true;
     bool sync_memops = false;
-    std::shared_ptr<Pool> pool{};          // of cuMemAllocAsync
-    std::weak_ptr<GraphMemory> graph{};    // of a graph's allocation node
-    std::shared_ptr<Physical> physical{};  // of mapped memory
-    std::size_t offset = 0;                // in it
+    std::shared_ptr<Pool> pool{};                          // of cuMemAllocAsync
+    std::weak_ptr<GraphMemory> graph{};                    // of a graph's allocation node
+    std::shared_ptr<Physical> physical{};                  // of mapped memory
+    std::size_t offset = 0;                                // in it
     std::array<CUmemAccess_flags, most_devices> access{};  // to mapped memory, of each device
     std::shared_ptr<Opened> opened{};
 
-    bool on_device() const { return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened; }
+    bool on_device() const {
+        return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened;
+    }
     bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
     bool legacy_ipc() const { return kind == Kind::device && !pool && graph.expired(); }  // cuIpcGetMemHandle takes it
     bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
