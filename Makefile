@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Barcuda: the front door. `make help` lists what it does.
 #
 # One non-recursive Makefile. Every folder is a static archive of its own sources; libraries and programs are made of

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS and cuRAND, what Barcuda does with it, and its test.
 
 `make docs` runs it; tests/e2e/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of

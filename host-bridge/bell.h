@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bell.h: how a worker is kicked by its client, and wakes it. What the client says of itself (that it will kick, that
 // it sleeps) is read once each time, and believed only as far as it costs this worker time alone. (The other end, and
 // the table of ways: guest-allocator/client/bell.h.)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // driver.h: the host's CUDA driver, opened at run time: NVIDIA's libcuda.so.1, or the software GPU's. One member for
 // each of CUDA's functions that has a row; a driver that lacks one leaves it null.
 #pragma once

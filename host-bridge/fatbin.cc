@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fatbin.cc: reads the container. Everything in it is somebody else's bytes: each length is checked against what is
 // left before it is used, and a decompressed text grows only as fast as the decoder really produces it.
 #include "host-bridge/fatbin.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fatbin.h: what nvcc 11 to 13 packs code into: a container of entries, PTX (plain, LZ4 or zstd) and machine code, each
 // for one architecture. The worker looks whether a kernel may print; the software GPU takes its PTX from here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // link.h: what bridge and worker say to each other, over a SOCK_SEQPACKET pair. Both are the host's own; the worker is
 // still trusted with less: it asks, the bridge decides.
 #pragma once

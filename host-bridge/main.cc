@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // barcuda-bridge: lends this host's GPU to the guests of one region.
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api.h: the functions of CUDA's driver API as CUDA names them, once. The guest library and the software GPU derive
 // from this table what programs find under which name: cuGetProcAddress, the twins for per-thread default streams, the
 // names without a version. The table is about CUDA and not about Barcuda: what either library has stands elsewhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array_kinds.h: the kinds (kinds.h) of parameters that are arrays: those that the driver fills, and those that it
 // reads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // commands.h: every function that a program may call and every command that a guest may send, once. Guest stub, exported
 // function, host handler, dispatch table, the driver's function pointers, the support page and the identities by which builds
 // recognize each other's rows (identity.h) derive from it. What is not in the table cannot be asked for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // create.cc: the host makes a region, or takes over one that an earlier bridge has left. Until announce() stores the
 // magic no guest can open it, so that a half-formatted region is never seen.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // error.cc: sentences made without malloc.
 #include "shm-device/error.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // error.h: what went wrong with a region, for a program (kind) and for a person (text). Allocates nothing: it is made
 // inside malloc of programs that we have never seen.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // identity.h: by what two builds know a row of the command table as the same one. Guests and hosts are upgraded on
 // different days, so the number of a row (its place in the table) means nothing to another build. A row's identity
 // does: a hash of its name, of how it travels, of its kinds, and of the sizes of its parameters and of what they point

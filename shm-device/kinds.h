@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kinds.h: how one parameter travels. A kind tells the whole life of a parameter, in the order in which it happens:
 //
 //   guest   valid -> room, send     is the argument usable at all; how many bytes it takes; write it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // library_kinds.h: the kinds (kinds.h) of what NVIDIA's math libraries take: handles, scalars, vectors, matrices,
 // results.
 //

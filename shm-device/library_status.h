@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // library_status.h: what a function answers, as it travels. A reply has room for a CUresult, and so has the status page
 // for the failure of a posted command: a status of cuBLAS or cuRAND crosses as the CUresult that says the same.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // other_names.h: how a library exports a function under another name of the driver API's: api.h says which names there
 // are. A name is an ifunc, so that its prototype is the function's own and a call costs what the function costs. The
 // caller has included <cuda.h> with __CUDA_API_VERSION_INTERNAL, which declares every name.

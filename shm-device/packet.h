@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // packet.h: how values lie in a command. A packet is a run of values in parameter order, each at a multiple of 8 bytes;
 // the layout follows from the types alone, whatever the compiler. Writer fills one, Reader takes it apart and refuses,
 // for good, at the first value that is not wholly there: every truncated prefix of a packet is refused, and so are

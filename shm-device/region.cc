@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region.cc: opening a region and mapping its parts; the same steps for a file, a UIO device, a BAR and a DAX device.
 // (What a header must say: validate.cc. How the host makes a region: create.cc. Who holds which slot: slots.cc.)
 #include "shm-device/region.h"

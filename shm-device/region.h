@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region.h: the shared region as a process sees it: opened, checked, mapped. The one place that turns offsets into
 // pointers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // results.h: the name and the text of every CUresult of CUDA 13, once: cuGetErrorName and cuGetErrorString answer from here, in
 // the guest and in the software GPU alike, and so does cudaGetErrorString where the runtime's error has the same words.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // slots.cc: who holds which channel where no guest module watches over them (the flat transport, and a BAR mapped
 // whole).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // status.h: how a channel's client is told that its session is over, by whoever notices: why first, and last the word
 // that ends its waits. (What a session that goes on tells it: Fences::end_command in host-bridge/worker/fences.cc.)
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // structs.h: how CUDA's structs cross, both halves of each in one place. Most hold plain values and cross as they are.
 // One that names memory, or an object, or holds what has no meaning on the other side, says here
 //

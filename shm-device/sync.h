@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sync.h: every memory ordering of the project, by name.
 //
 // Two programs that never share a lock meet in the region. Whatever one says to the other crosses at one of the points

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "shm-device/trace.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // trace.h: BARCUDA_TRACE=FILE: where the time of a run went, as a file that Perfetto (ui.perfetto.dev) opens. Guest and
 // worker take a slice for each command; on the flat transport both write to the same file and read the same clock, so
 // that their lanes stand one under the other. In a VM each side writes a file of its own, with a clock of its own.

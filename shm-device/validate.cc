@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // validate.cc: can this header be trusted with our addresses? A region's parts are a table of ranges, checked by four
 // loops: valid, within, aligned, disjoint. docs/region.md says the same in numbered sentences.
 #include <bit>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verdict.h: what a check on the host says of a request.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // virtqueue.h: the control queue, a VIRTIO 1.2 packed virtqueue (section 2.8) with VIRTIO_F_IN_ORDER (2.8.8).
 //
 // A command is a chain of one or two descriptors: a request that the device reads and, where an answer is wanted, a

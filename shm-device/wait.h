@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // wait.h: the one place that knows how to wait for a word in the region.
 //
 // Nobody sends us an interrupt over plain ivshmem, and a GPU that writes a fence never does. So a waiter looks again

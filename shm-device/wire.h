@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // wire.h: numbers that both ends of a channel count on, and that neither a row nor a struct shows. Whoever changes one
 // changes what commands mean: BARCUDA_PACKETS grows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bell.h: how this process wakes its worker, and is woken. A worker that has had nothing to do for a while sleeps, and
 // so do threads of ours that wait long; both say so first (the queue's event words, virtqueue.h). (The other end:
 // host-bridge/bell.h.)

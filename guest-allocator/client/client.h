@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // client.h: this process as a client of the bridge: one region, one channel, opened at the first need. The heap gets
 // its extents here, commands leave here (queue.h), and whatever ends the session is noticed here.
 #pragma once

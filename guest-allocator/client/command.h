@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // command.h: a row of the command table as a call: the arguments are packed, the command leaves, and, unless it is
 // posted, its reply is unpacked. One template for every command.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device_window.h: the addresses of the GPU's own memory. They must never be those of something else in this process:
 // an address alone says what it is (is_device() in driver/copy.h). So what is free of the window is reserved when the
 // connection is made; and what the program had there by then (mimalloc, V8, Go and Java choose such addresses for their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // host_rows.h: our rows of the command table as the bridge numbers them. The bridge may be older or newer than this
 // library: what it lacks is never sent, and answers CUDA_ERROR_NOT_SUPPORTED by name.
 #pragma once

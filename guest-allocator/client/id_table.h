@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // id_table.h: what the guest remembers about an object, found by its id in two loads, without a lock. Entries are made
 // at first use, zero-filled, in chunks that are never moved or freed.
 #pragma once

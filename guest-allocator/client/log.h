@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // log.h: what the guest library says on standard error about the reasons of failures. BARCUDA_LOG=debug asks for it, in
 // a guest as for the bridge: which commands and functions of the runtime failed, which functions of the driver are
 // asked for in vain, and which of its private tables. None of it is on a hot path: a line is made where something has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // observer.h: what the channel needs from the layer above it, which defines these (guest-allocator/driver): a command is given
 // handles and addresses as programs know them, and says which context it is for.
 #pragma once

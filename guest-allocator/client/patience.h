@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // patience.h: how the guest waits for its host: shm-device/wait.h's way, at this machine's pace, and with a look now
 // and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
 // (bell.h).

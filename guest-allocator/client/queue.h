@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // queue.h: the guest's end of the channel: commands leave in order, replies are waited for. All threads of the process
 // share it under one short lock, so that CUDA's order between threads is the queue's order.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // box.cc: copies of rows and boxes, and to and from arrays. Every form of the API becomes one description,
 // CUDA_MEMCPY3D, and crosses as one command. Host memory in the region is named in place (zero-copy); host memory
 // elsewhere is packed into, or unpacked from, a buffer in the region or a command, piece by piece.

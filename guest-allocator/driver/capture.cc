@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // capture.cc: stream capture. The driver on the host captures; the guest only has to know while one is open, because
 // fences, staging and waits have no place in a graph.
 #include "guest-allocator/driver/capture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // capture.h: whether work on a stream is run or noted down for a graph. While no capture is open, which is nearly
 // always, the answer is one load.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.cc: contexts. The stack of each thread is kept here; a command carries the id of the context at its top, and
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
 #include "guest-allocator/driver/context.h"

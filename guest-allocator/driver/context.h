@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.h: which context is current in the calling thread: a stack, kept here; the worker is told with each command.
 // And which contexts there are.
 #pragma once

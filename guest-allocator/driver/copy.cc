@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.cc: one-dimensional copies. Where the host side lies decides how it travels:
 //
 //   in the region       an offset in the command; the GPU reads or writes the program's own buffer (zero-copy); so it

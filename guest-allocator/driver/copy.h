@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.h: what kind of memory an address is, and one-dimensional copies between any two kinds.
 #pragma once
 #include <cuda.h>

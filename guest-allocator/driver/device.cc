@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device.cc: devices, answered from the region's table: no question about a device leaves the guest.
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // entry.cc: how programs find driver functions (cuGetProcAddress), and the names of errors.
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // event.cc: events, and those that processes share. A record is posted as the driver's own record (for its time) and a
 // fence that the GPU writes behind it: query and synchronize look at the fence. An event that is recorded again in
 // another queue takes another fence: on two streams the later record can be done first, and the older one's value must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // export.h: how a driver function of the guest is spelled. Everything else in the library is hidden.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // export_tables.cc: the private tables through which NVIDIA's libraries ask their driver for functions
 // (cuGetExportTable). A table is found by a 16-byte id; its first word is its size in bytes, all others are functions.
 // Nearly all that is asked there is a public function by another name. What stands here is known from public projects

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fence.h: a wait in the guest is a look at memory that the GPU writes. Each waiting thread has a fence of its own in
 // the channel's fence page: it asks for its next value to be written when the stream has got that far, and looks until
 // it is.

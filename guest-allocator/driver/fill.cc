@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fill.cc: the synchronous fills. Of the GPU's own memory they are posted, as natively; of memory that the CPU sees they
 // wait until it may look, as CUDA documents it for pinned memory.
 #include "guest-allocator/client/command.h"

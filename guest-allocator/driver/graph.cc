@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph.cc: graphs as wholes: what they consist of, instantiation, update, launch. What is inside nodes: graph_node.cc.
 #include "guest-allocator/driver/graph.h"
 #include "guest-allocator/driver/managed.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph.h: copies to and from memory that the GPU cannot reach, in a graph: the copy's node goes by way of a buffer in
 // the region, and a hidden host node before it (or behind it) fills (or empties) the buffer. The program sees one node.
 #pragma once

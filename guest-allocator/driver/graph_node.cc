@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_node.cc: what is inside nodes. Kernels' parameters travel packed, functions of the program stay here under a
 // number, and copies of memory that the GPU cannot reach get a hidden neighbour (graph.h).
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // host_function.cc: cuLaunchHostFunc and its kin. The worker's driver calls the worker in the stream's order, the
 // worker asks here (struct barcuda_calls in the channel) and holds the stream until we have answered. One thread of
 // ours runs the functions, one after another, as a driver's own thread does.

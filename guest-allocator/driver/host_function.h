@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // host_function.h: functions of the program that work of the GPU waits for.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // image.h: how long a module image is. The driver API takes a pointer alone; to send an image one has to know where it
 // ends.
 #pragma once

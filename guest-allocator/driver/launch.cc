@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.cc: launches. The parameters are packed here, as the function's own layout says, and ride in the command. A
 // posted launch could only fail later: one that the driver may refuse is answered.
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.h: a kernel's parameters, packed as the function's own layout says. A launch and a kernel node need it.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // link.cc: linking device code. Inputs cross by way of the region, and so does the finished image, which is kept here
 // until the program ends the link.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/driver/managed.h"
 
 #include <string.h>

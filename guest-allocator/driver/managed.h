@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // managed.h: __managed__ variables. The driver keeps such a variable where the code of kernels names it, in the
 // worker's process, out of the guest's reach. The program gets a mirror of it in the region instead. Before a stream
 // gets kernels to run, the words of the mirror that the CPU has written go to the variable; behind them, in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // managed_range.cc: attributes of managed memory.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.cc: host memory and what pointers are. Pinned memory comes from the heap and never leaves the guest's hands:
 // host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
 // Managed memory is pinned memory under another name.

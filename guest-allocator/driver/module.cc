@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.cc: modules, libraries, functions, kernels. An image is copied into the region and loaded by the worker; what
 // a launch needs to know about a function (its parameters' offsets and sizes, its limits) is asked once and kept.
 #include "guest-allocator/driver/module.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.h: what a launch needs to know about a function, and how an image reaches the worker.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // names.cc: the other names of the driver's functions, all from the table of CUDA's names. Twins: what programs call
 // that were compiled for per-thread default streams (CUDA_API_PER_THREAD_DEFAULT_STREAM). Plain names: what programs
 // ask for that look functions up by themselves (dlsym), where the first version took the same parameters as a later

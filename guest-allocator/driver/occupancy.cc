@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // occupancy.cc: the block size that keeps the GPU busiest: a search over the driver's own answers, made here because
 // the program's callback says how much shared memory a block of each size needs.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // older.cc: driver functions as programs of CUDA 12 and older know them, under the names that they link to. cuda.h
 // declares the newest form of each; the older prototypes are in cudaTypedefs.h (PFN_cuMemAdvise_v8000, ...). Those that
 // differ in their name alone, and the twins of those here, are made in names.cc.

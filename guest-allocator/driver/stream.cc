@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream.cc: streams. Work is posted; a wait is a look at a fence. The guest keeps a list of each context's streams, so
 // that cuCtxSynchronize can wait for all of them, and gives each thread a default stream of its own where a program
 // asks for that.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // streams.h: which streams a context has: to wait for all of a context's work is to wait for each of them, in the
 // guest, without holding up the worker for other threads.
 #pragma once

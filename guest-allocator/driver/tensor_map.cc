@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tensor_map.cc: descriptions of tensors for the copy units of GPUs from Hopper on ("Tensor Map Object Management").
 // The host's driver writes them; to the program they are 128 bytes that it hands to a kernel.
 #include <algorithm>

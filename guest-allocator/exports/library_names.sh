@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # library_names.sh UNSUPPORTED_O PREFIX SONAME: assembly of a library that has the names of one of NVIDIA's, under its version, and
 # nothing else: each is a jump to libbarcuda.so's function. libbarcuda.so itself has those names under a version that no program
 # asks for, so that it stands in front of no program that finds NVIDIA's libraries: theirs and ours do not know each other's

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # older_names.sh GUEST_RUNTIME_A UNSUPPORTED_O: assembly that gives every runtime function a second and a third name, under the versions that
 # programs of CUDA 12 and 11 ask for (cudaMalloc@libcudart.so.12). Where runtime/older.cc has barcuda_12_NAME or
 # barcuda_11_NAME, that function is meant. The versions themselves are declared in libbarcuda.map. And a table of all of

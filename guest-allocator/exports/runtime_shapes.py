@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """runtime_shapes.py [ARCHIVE...]: what the public functions of NVIDIA's static runtimes look like.
 
 Writes C++: for each libcudart_static.a of a toolkit, for each function cuda* and __cuda*, where it stands in its object, its

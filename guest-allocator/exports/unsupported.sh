@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # unsupported.sh API_H LIBRARY_H...: C source of a weak definition for every symbol of the driver API, of which the first header is
 # the table, and for every function of the math libraries that the others declare. A function that the guest library has is
 # strong, and wins. (There is none for symbols with 32-bit addresses and sizes: a program that asks for one takes the newer.)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // clock.h: the time as the heap needs it, for what has stood empty and who has just refused: a few nanoseconds a look.
 #pragma once
 #include <time.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // core.h: what the rooms of the heap share, and nobody else includes but the heap's own tests: the state of the
 // connection, the granules, and the entries that malloc.cc calls once it knows that a block is, or should be, in the
 // region.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // extents.h: where the heap's memory comes from. The heap sees the region as a source of extents and knows nothing of
 // files, channels or hosts; the channel (or a test) implements ExtentSource over what it has.
 //

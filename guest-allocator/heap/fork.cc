@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fork.cc: a forked child gets a snapshot of its parent's heap. The region is shared memory: without this, parent and
 // child would write into each other's blocks. A private mapping of the same file is no snapshot (it shows what the
 // parent writes later), and the parent must keep the file's pages, because the device writes to them. So the child

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // heap.cc: the connection to the source, growth and shrinking, and the entries that choose a room for a block: small
 // ones go to mimalloc (small.h), the others and all pinned ones to runs of pages (pages.h).
 #include "guest-allocator/heap/heap.h"

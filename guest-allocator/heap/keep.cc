@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // keep.cc: what the device writes must not show in children that were forked before. Where the kernel module makes
 // their snapshots it sees the owner's writes coming and keeps the page for them first (guest-uio/snapshot.c), but not
 // those of the device. So before the device is asked to write, the owner writes: the same bytes, once after each fork.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lock.h: the heap's mutex, which survives a fork; and what replaces it where the process has no threads: nothing. A
 // program without threads pays for no locked instruction, as it does not in glibc's own malloc.
 #pragma once

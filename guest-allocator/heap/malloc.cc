@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // malloc.cc: the malloc family, interposed for the whole process. Below the limit, and until there is a reason
 // (core.h), a block is the program's own allocator's: the next one behind us in the loader's order, which is libc's, or
 // jemalloc or tcmalloc where the program brought one. `free` asks one range check whose block it is; so memory that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // maps.cc: lines of /proc/self/maps, such as
 // "200000000000-200002000000 rw-s 00000000 00:01 1025      /name".
 #include "guest-allocator/heap/maps.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // maps.h: what is mapped where in this process: the kernel's own list, read line by line. No memory is allocated: it is
 // asked for inside malloc's neighbourhood, in forked children, and while other threads stand still.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pages.cc: runs of pages. See pages.h for the idea; here, `at` is always the number of a run's first page, and every
 // function below the public ones is called with the lock held.
 #include "guest-allocator/heap/pages.h"

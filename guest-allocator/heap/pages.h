@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pages.h: blocks of 64 KiB and more, and all pinned ones: runs of whole pages in extents. A two-level segregated fit:
 // free runs hang in lists by size class, a bitmap says which lists are not empty, neighbours merge when they become
 // free. A block that is given back first rests on its thread's shelf (shelf.h), where the next one of its length finds

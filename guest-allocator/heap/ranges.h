@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ranges.h: a table of address ranges, sorted and disjoint, searched by halves. Its memory is mapped directly, so that
 // nothing depends on which malloc is in force. The caller holds a lock; only the count may be looked at without.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sanitized.h: BARCUDA_SANITIZED is 1 in a build under AddressSanitizer or ThreadSanitizer. The process's malloc is the
 // sanitizer's then, and nothing of ours can run before the sanitizer has begun.
 #pragma once

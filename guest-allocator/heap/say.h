@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // say.h: what the heap has to tell the user. It may be told inside malloc, in a forked child, or by a program that is
 // ending: one write(2) to stderr, no memory and no stdio.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // settings.cc: the heap's constructor. Before it has run, malloc is libc's (malloc.cc): the environment cannot be read
 // while the loader still relocates, and what begins before us must end well without us.
 #include "guest-allocator/heap/settings.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // settings.h: what the user says in the environment.
 //
 //   BARCUDA_HEAP       auto     malloc stays the program's own until the program uses CUDA (default)

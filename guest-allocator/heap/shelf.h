@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // shelf.h: blocks that were given back and rest, whole, for the next one of their length: programs take and give the
 // same sizes in a loop. A slot is one word, taken and filled by compare-and-swap, so that threads that do so at the
 // same time meet neither on the pool's lock nor, with a shelf each, in a cache line. What rests counts as free: the

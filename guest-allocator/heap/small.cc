@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // small.cc: mimalloc over the region. Each extent is an exclusive arena; each thread has a heap of its own in each
 // arena that it has needed, and allocates from the newest first. mimalloc's headers of segments and pages lie in the
 // arena; the arena's own books lie in private memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // small.h: blocks of the region below 64 KiB: mimalloc's, in arenas over extents of their own. They exist only if the
 // threshold is set below 64 KiB; until then libmimalloc is not even loaded.
 #pragma once

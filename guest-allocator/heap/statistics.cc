@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // statistics.cc: counting, and the table at exit. Nothing here allocates: a program may be low on memory, or be ending.
 #include "guest-allocator/heap/statistics.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // statistics.h: what the heap and the copies did, counted where it happens and printed at exit when BARCUDA_STATS is
 // set (to 1: on stderr; to a path: appended there). It answers one question: why was this copy not zero-copy?
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // uncancelled.h: while one lives, pthread_cancel() of this thread waits. malloc, free and fork are no cancellation
 // points, and no function of CUDA says that it is one; but what they do here is: they nap, read and close.
 #pragma once

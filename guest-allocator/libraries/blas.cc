@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // blas.cc: cuBLAS. The functions themselves are rows (shm-device/rows/cublas.h); what the guest knows of a handle
 // is its stream and where its scalars lie. Results that a program wants in host memory are written by the GPU to a
 // place in the region and waited for here, with a fence, as all waits are: the worker never waits for a GPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // blas_copy.cc: cuBLAS's copies between host and device: vectors are rows of one element, matrices rows of one column.
 #include <cublas_api.h>
 

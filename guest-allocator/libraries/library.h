@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // library.h: what cuBLAS and cuRAND have in common in the guest. Their functions are rows of the command table, as the
 // driver's are, on a context that the runtime layer makes current, as under NVIDIA's libraries.
 #pragma once

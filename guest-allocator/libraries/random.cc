@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // random.cc: cuRAND. A generator is the host library's; numbers go where the program wants them: to device memory, or,
 // of a generator on the host, to the region, and from there to memory that the worker does not reach.
 #include "guest-allocator/driver/copy.h"

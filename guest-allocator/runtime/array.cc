@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array.cc: CUDA arrays and mipmapped arrays, and the two ways of saying what their elements are.
 #include "guest-allocator/runtime/array.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array.h: the elements of arrays and textures: the runtime's channel descriptor and the driver's format.
 #pragma once
 #include "guest-allocator/runtime/runtime.h"

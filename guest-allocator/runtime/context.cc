@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.cc: the current device, which the driver knows only as a current context.
 //
 // Nothing happens before the first call: then the driver is initialized and the primary context of the thread's device

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.h: devices and their primary contexts, for the files that manage them (most need only ready() of runtime.h).
 #pragma once
 #include "guest-allocator/client/mutex.h"

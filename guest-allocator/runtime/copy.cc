@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.cc: linear copies and fills, by pointer and by symbol.
 //
 // The direction picks the driver function, which is what says what may be reused when a call returns. With the default

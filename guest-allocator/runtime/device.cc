@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device.cc: the manual's "Device Management" and "Version Management": which device is current, its flags, limits,
 // ids.
 #include <cstdio>

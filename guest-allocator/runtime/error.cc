@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // error.cc: the error that a thread remembers, and what errors are called.
 //
 // CUDA's rules: a failing call returns its error and leaves it for cudaGetLastError, which clears it; a later success

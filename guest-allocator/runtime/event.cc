@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // event.cc: the manual's "Event Management", and IPC, where events and memory meet those of another process.
 #include "guest-allocator/runtime/runtime.h"
 

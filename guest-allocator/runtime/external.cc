@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // external.cc: memory and semaphores of other interfaces (Vulkan, Direct3D, NvSci) by handle. A guest has no host
 // handles to give, so its driver refuses these; with a driver on the same machine they work.
 #include "guest-allocator/runtime/array.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fat_binary.cc: from a fat binary to a CUlibrary. Ordinary code is handed to the driver as it stands in the program.
 //
 // Relocatable code (nvcc -rdc=true) was linked by nvcc for the GPUs that it was built for, and only for those: PTX

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fat_binary.h: what nvcc leaves in a program for each of its device-code images, and how one becomes a library.
 #pragma once
 #include "guest-allocator/runtime/runtime.h"

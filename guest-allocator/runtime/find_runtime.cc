@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/runtime/find_runtime.h"
 
 #include <elf.h>

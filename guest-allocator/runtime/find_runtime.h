@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // find_runtime.h: where the public functions of a CUDA runtime are that was linked into a file. The file's symbol table
 // says so; a stripped file is compared with the archives that such runtimes come from (runtime_shapes.py).
 #pragma once

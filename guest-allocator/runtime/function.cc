@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // function.cc: what is known of a kernel, what can be set for it, how much of it fits: "Execution Control" and
 // "Occupancy".
 #include "guest-allocator/runtime/launch.h"

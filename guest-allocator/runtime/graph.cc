@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph.cc: the manual's "Graph Management", but for what is inside nodes (graph_nodes.cc). Graphs, nodes and
 // executable graphs are the driver's own.
 #include "guest-allocator/runtime/runtime.h"

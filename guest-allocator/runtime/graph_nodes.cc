@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_nodes.cc: what is inside kernel, copy and fill nodes: the runtime names kernels and variables by host
 // addresses, counts copies in elements, and leaves out the context, which is the current one.
 #include <cstring>

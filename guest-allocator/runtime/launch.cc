@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.cc: `kernel<<<grid, block, shared, stream>>>(...)`, in all the forms that compilers have given it.
 //
 // nvcc 13 turns it into: push the configuration, call the stub, which pops it, asks once for the kernel's handle, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.h: what the other launching files (legacy.cc, occupancy.cc) share with launch.cc.
 #pragma once
 #include "guest-allocator/runtime/registry.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // legacy.cc: names that CUDA has removed and old binaries still import: the launch of CUDA 9 and older, cudaThread*.
 //
 // Until CUDA 9 a launch was cudaConfigureCall, cudaSetupArgument for each argument (copied to its offset in one block

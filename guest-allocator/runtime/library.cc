@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // library.cc: code that the program loads itself ("Library Management"), and the driver's functions by name.
 #include <cudaProfiler.h>
 #include <cuda_profiler_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // older.cc: the runtime as programs of CUDA 11 and 12 know it. They ask for cudaMalloc of libcudart.so.12, and the
 // library has each function under those versions as well (older_names.sh): the same one, or, where the parameters or a
 // structure have changed since, the one here. barcuda_12_NAME is what programs of CUDA 12 and 11 get, barcuda_11_NAME

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // per_thread.cc: the twins of programs compiled with `--default-stream per-thread`.
 //
 // nvcc then renames every function with a default stream: NAME_ptsz takes a null stream for the calling thread's own

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pointer_map.h: from an address to what was registered for it; written at start-up, read at every launch.
 //
 // Open addressing with linear probing over a power of two of cells, at most half full. Readers take no lock: they load

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pool.cc: the manual's "Stream Ordered Memory Allocator": allocation as an operation of a stream, from a device's
 // pool.
 #include "guest-allocator/runtime/runtime.h"

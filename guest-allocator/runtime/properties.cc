@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // properties.cc: cudaGetDeviceProperties: CUDA 13's structure, member by member from the driver's attributes.
 //
 // Nothing is invented: a member without an attribute (what it described is gone from current devices) stays zero, as

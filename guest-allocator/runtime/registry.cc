@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // registry.cc: registration by nvcc's start-up code, and the loading at first use (see registry.h).
 //
 // The __cuda functions here are the private ABI between nvcc's generated code and the runtime. They run in static

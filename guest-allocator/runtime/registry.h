@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // registry.h: the kernels and variables that the program's fat binaries brought along, by their host addresses.
 //
 // nvcc's start-up code registers each fat binary and each name in it, before main, in every program and library. That

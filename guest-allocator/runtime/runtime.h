@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runtime.h: what every file of the runtime layer knows.
 //
 //   cuda* (this folder) -> cu* (<cuda.h>: guest-allocator/driver in a guest, or any libcuda)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // shape.cc: copies of rows and boxes, and to and from arrays: every form of the runtime is one of two driver
 // descriptors.
 //

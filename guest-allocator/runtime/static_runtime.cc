@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // static_runtime.cc: programs that carry a CUDA runtime of their own, as nvcc links them unless it is told otherwise
 // (-cudart static), and libraries of that kind, NVIDIA's own among them. Such a copy asks NVIDIA's driver for private
 // tables that nobody else has, so it must not run: before any constructor of its file does, each of its public

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream.cc: the manual's "Stream Management". Runtime streams are driver streams; so are the two special ones
 // (cudaStreamLegacy, cudaStreamPerThread), and the null stream is the legacy one here. per_thread.cc holds the
 // functions for which it is the thread's own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // texture.cc: texture and surface objects. The runtime describes a texture by fields where the driver has flags, and
 // one thing is the other way round: a runtime texture of integers reads elements as they are unless it asks for
 // normalized floats, a driver texture normalizes unless told to read integers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // unsupported.cc: names that programs may import and that we do not do. They must exist, or such a program does not
 // even load; a call says once which one it was, and fails.
 //

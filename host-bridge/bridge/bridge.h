@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bridge.h: the supervisor of one region. It admits clients, gives each a worker process of its own, grants heap
 // memory, and cleans up after whoever ends: client, worker, or the whole guest. It never opens the CUDA driver and
 // never reads a command.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // doorbell.h: ivshmem's interrupts. QEMU's `ivshmem-doorbell` device gets its memory and its interrupts from a server
 // on a socket (QEMU's docs/specs/ivshmem-spec); for one guest, this is that server. A guest that writes its doorbell
 // register writes our eventfd; whoever writes the guest's eventfd interrupts it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // probe.h: what the host's GPUs are, written into the region once, so that guests ask the region instead of the host.
 #pragma once
 #include <string>

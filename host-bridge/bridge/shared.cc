@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/shared.h"
 
 #include <sys/random.h>

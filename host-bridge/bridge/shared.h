@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // shared.h: what clients of one region show each other (cuIpc*). The driver's handles say which process of the host to
 // turn to: guests never see them, nor could they hand in one of their own making. They get a token, 128 random bits,
 // and only in this region does it lead back to the handle.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // commands.h: the subcommands of `barcuda`.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it.
 #include <dlfcn.h>
 #include <fmt/format.h>

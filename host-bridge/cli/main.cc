@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // barcuda: the command that people type. `run` runs a program with no VM, `doctor` says what is there and what is
 // missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross.
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run.cc: `barcuda run`: a region in /dev/shm, in a folder that nobody else can enter, a bridge that serves it, the
 // program under the library; then all of it is gone.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // support.cc: `barcuda support`: the rows of the command table that this build was compiled with: which functions cross
 // to the host, and how. docs/support.py makes docs/support.md of them.
 #include <fmt/format.h>

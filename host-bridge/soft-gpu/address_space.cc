@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // address_space.cc: the ranges that kernels may touch.
 #include <mutex>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // engine.h: the software GPU's execution engine, as its driver sees it.
 //
 //   fat binary -> PTX text -> [Program: parse, prepare] -> [launch: execute] -> memory

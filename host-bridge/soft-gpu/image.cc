@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // image.cc: which PTX text of an image the software GPU runs. Lengths are checked by the reader of fat binaries.
 #include "host-bridge/soft-gpu/image.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // image.h: from what a program hands to cuModuleLoadData to PTX text. The first step of the software GPU:
 //
 //   image (fat binary, PTX text) -> PTX text -> Program (engine.h) -> execute

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // texture.cc: the arithmetic of texture units, as the CUDA programming guide's appendix on texture fetching gives it:
 // linear filters weigh with 8 fractional bits, as hardware does, so that results agree with it.
 #include "host-bridge/soft-gpu/texture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // texture.h: textures and surfaces, as kernels see them. The driver half makes objects of the program's descriptors
 // (create), the engine's tex, tld4, suld and sust instructions read and write through them. A handle is a 64-bit number
 // in a kernel's register: any number may come, find() tells which ones are objects.

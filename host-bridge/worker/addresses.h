@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // addresses.h: which device addresses a client may name. A range is the client's if it lies in its extents, or if the
 // driver says that it is device memory of this process, within the bounds that the driver says: never the worker's own
 // memory, which the driver would take as well. What the driver has said is kept, until something is freed: a question

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // attributes.h: which attributes of streams and nodes the client may ask for and set: plain numbers, and a window of its own
 // memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // body.h: what the worker does itself for a row whose traits say "hosted", instead of the driver's function of that name. The
 // prototypes are CUDA's. A body whose row does not say so does not compile; a row without its body does not link.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // calls.h: functions of the program that the GPU's work waits for (cuLaunchHostFunc, host nodes of graphs). They run in
 // the guest: the driver calls us in the stream's order, on a thread of its own, and we hold it there until the guest
 // has answered. One at a time, as the driver itself does it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/channel.h"
 
 #include "shm-device/wait.h"

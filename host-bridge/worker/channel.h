@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // channel.h: the one reader of guest memory. A command is copied out of the region once, whole, before anybody looks at
 // it; its reply is written there once, whole, when it is final. Whatever the guest does to the bytes in between does
 // not matter.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts, since
 // the region had no room for the whole; what the driver's compiler said of the last one, for the client to ask; and of
 // each link its log and its finished image, which the driver keeps until the link is destroyed. And whether any of the

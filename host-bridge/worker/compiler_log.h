@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // compiler_log.h: buffers that the driver's compiler writes into while it loads or links: given to it as options, read
 // by the client afterwards (module.cc, link.cc). A client that wants no log costs none.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.cc: contexts that the client makes, retains and ends. (Which is current: contexts.h. The guest's half:
 // guest-allocator/driver/context.cc.)
 #include "host-bridge/worker/body.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // contexts.h: the client's contexts: which one is current, and in which one its memory is registered. All of the
 // client's threads are one thread here, so each command says which context is its own, and that is made current unless
 // it is. The client's extents are registered once, for all contexts, in one of them: its home. That is the context that

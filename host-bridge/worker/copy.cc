@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.cc: copies whose host side is not in the region: the bytes ride in the command or in its reply. (The guest's half:
 // guest-allocator/driver/copy.cc and box.cc.)
 #include <cstring>

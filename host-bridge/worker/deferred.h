@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // deferred.h: what a session puts off until the GPU is idle. To release memory or code (cuMemFree, cuMemHostUnregister,
 // cuModuleUnload) a driver waits for all that its GPU was given. If the worker waited with it, no command of any thread
 // would be taken meanwhile: a thread that asks for memory of the region, in a malloc, would stand still, and the GPU

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // execute.h: one command, from its copied bytes to its reply. The bytes given here are the host's own: the guest cannot
 // touch them any more. read -> check -> call -> publish, parameter by parameter, as shm-device/kinds.h tells.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // extents.cc: the parts of the region that a worker may touch, and the command by which its client releases them.
 #include "host-bridge/worker/extents.h"
 

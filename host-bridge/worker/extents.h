@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
 // the region's base plus its offset and registered with the driver there, so that host address = guest address = device
 // address. This is the only place in the worker that turns an offset into a pointer.

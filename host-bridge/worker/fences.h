@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fences.h: words of the region that the GPU writes when a stream has come so far, and for which the client's threads
 // wait. Whoever waits must be woken however the command ends that was to write the fence, and must find the reason then:
 // so whatever failed is published first, in the status page, and only then is a fence released. A fence that the GPU has

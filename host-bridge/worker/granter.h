@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // granter.h: who grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in
 // memory.
 #pragma once

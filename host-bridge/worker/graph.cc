@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph.cc: nodes of graphs whose form cannot travel: kernels with their parameters packed, functions of the program by their
 // numbers. (The guest's half: guest-allocator/driver/graph.cc and graph_node.cc.)
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // handles.h: a client's handles. The guest holds ids; the driver's pointers stay here. Ids that the guest chose index
 // one table, ids that the host gave (for objects that the driver already had, such as a module's functions) index
 // another. An entry remembers its type: a stream's id never passes for an event.

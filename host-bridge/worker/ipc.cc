@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ipc.cc: what a process shows to others of its region (cuIpc*). The driver's own handle stays with the bridge; programs pass
 // on a token for it, which nobody can guess.
 #include <cstring>

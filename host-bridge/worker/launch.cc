@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.cc: launches that are made at once, and what depends on their shape. (Those that may be held: launches.h. The guest's
 // half: guest-allocator/driver/launch.cc.)
 #include "host-bridge/worker/launch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.h: a launch as drivers take it: the parameters packed, in one way for launches of every kind and for nodes of graphs.
 #pragma once
 #include <cuda.h>

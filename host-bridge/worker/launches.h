@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launches.h: launches on their way to the driver. One costs a driver 3 us, whatever the kernel does; the launch of a
 // graph hardly costs more than that for all its kernels together, and to set a node's parameters is a tenth of it. So
 // launches that the queue holds, one behind the other in a stream, go to the driver as a chain: a graph of kernels that

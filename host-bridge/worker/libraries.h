@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libraries.h: NVIDIA's math libraries on the host, opened when a client first asks for one: they are large, and most
 // clients never do. They work on the worker's current context, as any library of a CUDA program. One member for each
 // function that has a row; a host that has none of a library, or an old one, leaves them null.

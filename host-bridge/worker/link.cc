@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // link.cc: the driver's linker. Inputs and the finished image lie in the region while they cross. (The guest's half:
 // guest-allocator/driver/link.cc.)
 #include <cstring>

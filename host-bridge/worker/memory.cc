@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.cc: device memory. What waits for the GPU natively is put off until it is idle (deferred.h). (The guest's half:
 // guest-allocator/driver/memory.cc.)
 #include "host-bridge/worker/body.h"

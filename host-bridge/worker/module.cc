@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.cc: code. Images are loaded from a copy of the worker's own; what a launch needs to know of a function is told. (The
 // guest's half: guest-allocator/driver/module.cc.)
 #include <algorithm>

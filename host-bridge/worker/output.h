@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // output.h: what the driver writes to the worker's standard output and standard error. Device printf goes to the
 // output, which is a file in memory (worker.cc): the client collects it. The error is a pipe (bridge.cc): full (64 KiB),
 // it takes no more, since nobody may wait for that. The text of a failed assert of a kernel is for the client's standard

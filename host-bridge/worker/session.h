@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // session.h: one client, as its worker knows it. Every value here is the host's own; guest memory is read in channel.h
 // alone. A session is made of nouns, each with its own story, state and checks, in a file of its name:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream.cc: streams and events: fences behind their work, captures, and functions of the program among it. (The guest's half:
 // guest-allocator/driver/stream.cc, event.cc, capture.cc, host_function.cc.)
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // streams.h: what a session asks about streams: whether one is in a capture, and whether its work is done. The worker
 // waits for no stream (idle work is deferred.h's, waits are the guest's), so every question is one that is answered at
 // once. In a capture even a question may be too much: the driver takes it as a mistake of the program's and spoils the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // supply.h: extents for the client's heap, on a road of their own (layout.h, struct barcuda_supply): the worker's thread may be
 // inside a driver's call that waits for the GPU, and the GPU may wait for the thread of the client that asks, in a malloc. So
 // whichever of two threads sees a request first answers it: the worker's, between commands, or a clerk, which does nothing else. An

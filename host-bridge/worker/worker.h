@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // worker.h: the process that serves one client and owns its CUDA contexts. It is started before there is a client (a
 // warm worker has its context ready), is assigned one, and ends with it: no worker ever serves two.
 #pragma once

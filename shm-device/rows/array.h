@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array.h: rows of arrays, textures, surfaces. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

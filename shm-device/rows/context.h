@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.h: rows of devices and contexts. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

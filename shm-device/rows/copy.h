@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.h: rows of copies and fills. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

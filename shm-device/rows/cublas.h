@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cublas.h: rows of cuBLAS, which the worker calls on the host. (What a row says: shm-device/commands.h.)
 //
 // What cuBLAS gives to the GPU is posted, as launches are; the kinds refuse in the guest what the library would refuse at the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // curand.h: rows of cuRAND, which the worker calls on the host. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <curand.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.h: rows of launches, occupancy, tensor maps. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.h: rows of memory of the device and of the host: allocations, pools, virtual memory, sharing between processes. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

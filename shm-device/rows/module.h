@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.h: rows of modules, libraries, functions, kernels, and the linker. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

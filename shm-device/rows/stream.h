@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream.h: rows of streams, events, captures, the program's own functions in a stream. (What a row says: shm-device/commands.h.)
 #pragma once
 #include <cuda.h>

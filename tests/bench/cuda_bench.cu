@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuda_bench.cu: what CUDA calls cost a program, metric by metric. It is an ordinary program of the runtime API and
 // knows nothing of Barcuda: run it as it is for the native figures, and in a guest (or under `barcuda run`) for ours.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // measure.h: how the benchmark programs measure and report. A row is one metric: a round is run and thrown away, then
 // rounds are run until there are enough of them or the time for one metric is used; the median is the row's value.
 // Every row is a line of JSON on stdout, so that what a program printed before it died still counts.

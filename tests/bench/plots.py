@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """plots.py: two plots as plain SVG, drawn by hand so that nothing needs to be installed. They read on light and dark pages."""
 import math
 from xml.sax.saxutils import escape

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // processes.h: one program several times at once, in step: each makes itself ready, all start together, each hands back
 // one figure. Each is a fresh execution, since CUDA does not live through a fork.
 #pragma once

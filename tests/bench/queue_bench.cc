@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // queue_bench.cc: the control queue alone, with no program around it: what it costs to make a command available and to
 // learn that it was used; from one thread for the instructions, from two for the cache lines that travel between cores.
 // These are the floor under every posting cost of cuda_bench. JSON lines, as cuda_bench prints them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """report.py: from measured rows to the table of bars, docs/performance.md and its plots.
 
 A bar compares ours with a native figure of the same run (or with a fixed figure): "at most F times native" for a time, "at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api_model.cu: a random program of everything but copies, and a model of what every counter must be: streams of all
 // kinds, events, functions of the program, graphs, memory that comes and goes while the device is busy, modules,
 // threads that are born and die, forked children. (Its sibling copy_model.cu is about bytes.)

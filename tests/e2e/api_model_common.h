@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api_model_common.h: what the lanes of api_model.cu share: options, kernels that check, the driver's own calls, gates.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api_model_graphs.h: what a lane of api_model.cu does with graphs, modules, threads and children.
 #pragma once
 #include "api_model_lane.h"

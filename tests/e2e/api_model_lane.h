@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api_model_lane.h: one thread of api_model.cu: its streams and events, and what it knows that must be done when.
 #pragma once
 #include "api_model_common.h"

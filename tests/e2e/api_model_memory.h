@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api_model_memory.h: what a lane of api_model.cu does with memory: in a stream's order, at once, pinned, managed.
 #pragma once
 #include "api_model_lane.h"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Random programs of streams, events, graphs, host functions, memory, threads and forks, each thing in its turn; two at
 # once, with a heap that is always on, and in a full region. Nothing may stand still: a hang is a failure.
 . "$(dirname "$0")/lib.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a failed assert says reaches the program's standard error, once, and nobody else; all else that the driver says, and what
 # nobody asks for, is the host's.
 . "$(dirname "$0")/lib.sh"

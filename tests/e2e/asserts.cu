@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // asserts: a kernel's assert fails. With "look" the program asks what came of it; else it waits to be killed.
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A bridge that is stopped, or killed without a word, leaves its clients with an error; a new one takes the region over.
 . "$(dirname "$0")/lib.sh"
 for how in TERM KILL; do

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A client that is killed gives back its channel, its worker and its memory; the next one works.
 . "$(dirname "$0")/lib.sh"
 serve

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy_model.cu: a random program of copies between all kinds of memory, and a model of what every byte must be then.
 //
 // Beside each buffer stands its shadow: ordinary memory to which the same is done at once, by memcpy and memset. The

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Random copies between all kinds of memory, every byte against a model; with room, with threads, and in a full region.
 . "$(dirname "$0")/lib.sh"
 model() { # model WHAT ARGUMENTS...: in a region of its own

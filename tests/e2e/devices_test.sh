@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program with two devices: waits, copies and resets are those of the device that is meant. The software GPU shows two for it.
 . "$(dirname "$0")/lib.sh"
 [ "$device" = soft ] && export BARCUDA_SOFT_DEVICES=2

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fault.cu: a kernel writes to an address that is nobody's; the program must be told, and its next calls too.
 #include <cuda_runtime.h>
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What is not our region is refused, by the library and by the bridge, with a line that says what it is and what to do.
 . "$(dirname "$0")/lib.sh"
 refused() { # refused WORDS: the client says why, and CUDA says that there is no device

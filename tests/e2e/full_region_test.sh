@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program that takes all the region before its first kernel still runs: code, copies, streams and events find room.
 . "$(dirname "$0")/lib.sh"
 crowded() { # crowded WHAT ARGUMENTS...

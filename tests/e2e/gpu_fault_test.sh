@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A kernel's illegal address is an error of its program, sticky as on hardware, and nobody else's.
 . "$(dirname "$0")/lib.sh"
 serve

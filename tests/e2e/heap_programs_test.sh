@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Real programs with their whole heap in the region of a bridge: the same results, and every extent and channel is given back
 # once they have ended. (tests/heap/programs.sh without names runs more of them, if this script is given their names.)
 . "$(dirname "$0")/lib.sh"

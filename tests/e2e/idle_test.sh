@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A client that sleeps costs the host nothing: bridge and worker sleep as well; a call wakes the worker, and the worker wakes
 # a thread that sleeps until the GPU is done.
 . "$(dirname "$0")/lib.sh"

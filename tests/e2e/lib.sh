@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # lib.sh: what the flat tests share. Each makes a region of its own, serves it, and leaves nothing behind.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A host without a math library says so, once and by name, and its functions answer that they cannot be initialized; a function that
 # is not served answers by name too. Addresses that cuBLAS finds in device memory lead the software GPU nowhere but to its own,
 # and null leads it nowhere.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # BARCUDA_LOG=debug says on standard error which calls of a program failed, and what was asked of the driver in vain; each
 # by its name and with its result. Without it there is no such line.
 . "$(dirname "$0")/lib.sh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // model.h: what the random programs share (api_model.cu, copy_model.cu): their options, their dice, their lanes, and
 // how they end when the device does not do what their model says.
 #pragma once

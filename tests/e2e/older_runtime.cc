@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // older_runtime.cc: a program as it was written for CUDA 12 (or 11, -DCUDA=11), whose prototypes and structures stand
 // here as they were then. It is linked with a library that has those names under the version of that CUDA.
 #include <cstring>

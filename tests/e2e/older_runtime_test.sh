@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs that were linked with the runtime of CUDA 12 and 11 find it here, with the parameters and structures of those days; those
 # that were linked with cuBLAS of that time too.
 . "$(dirname "$0")/lib.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A program that is not started with the library in front opens it by the driver's name when it wants CUDA, as ctypes does.
 . "$(dirname "$0")/lib.sh"
 need python3

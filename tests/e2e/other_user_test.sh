@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Another user of the machine who watches the folder of regions gets none of his own into `barcuda run`, and none at a bridge's
 # predictable name. In a /dev/shm of the test's own: he would take the regions of others as well.
 if [ -z "${own_shm:-}" ]; then

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Every program of tests/programs passes with no VM; one that has nothing to show on this device says so and ends with 77.
 . "$(dirname "$0")/lib.sh"
 for source in tests/programs/*.cu; do

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rows.cc: makes a library, a program or a region of another version of one of this build, by changing the identities
 // (shm-device/identity.h) that stand in it.
 //   rows FILE other ROW...    these rows are such as this build does not know

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # `barcuda run` passes the program's output, input and exit status through, says what is wrong, and leaves nothing behind.
 . "$(dirname "$0")/lib.sh"
 [ "$(echo hello | $run -- cat)" = hello ] || fail "standard input and output"

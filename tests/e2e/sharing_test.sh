@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What a process shows to others (cudaIpc*) is for its region alone and no longer than it lives; a handle of anybody's own making opens
 # nothing, and who waits for an event of a process that has died does not wait for ever.
 . "$(dirname "$0")/lib.sh"

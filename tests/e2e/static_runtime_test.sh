@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs and libraries that carry a CUDA runtime of their own, as nvcc links them unless it is told otherwise.
 . "$(dirname "$0")/lib.sh"
 need g++

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream_facts.cu: asks twice what flags and what priority a stream has, fills rows of memory, and uses the GPU; says what
 // each call answered. (versions_test.sh takes some of these calls away from it.)
 #include <cuda_runtime.h>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # `barcuda support` names the functions that cross to the host, in words and in JSON, each of which the guest library has; and
 # docs/support.md says of every function of CUDA what is so.
 . "$(dirname "$0")/lib.sh"

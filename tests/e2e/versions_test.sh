@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A library and a bridge of different days. What the bridge lacks answers by name, and no program notices that does without it; a
 # command's number is the bridge's; what no program can do without, other packets and another layout are refused, with the side
 # that is to be upgraded; and a bridge takes over no client that has read another one's rows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // waits.cu: for waits_test.sh. Waits whose answer is not the GPU's: each must end, and say why.
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A wait that the GPU will not end ends all the same, and says why: of an event whose record was refused, in a context that is gone,
 # and, where nothing is left to wait for, of a session that is over.
 . "$(dirname "$0")/lib.sh"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # A worker that dies leaves its client with an error and a line that says why and in which command, never a hang; other clients do not
 # notice.
 . "$(dirname "$0")/lib.sh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // channel_fuzz: a guest that lies as well as it can, against the worker's whole way in: the queue, the one copy, the
 // kinds' checks, the session. The driver below only watches (fake_driver.h) and aborts when it is given a handle that
 // it never gave. The channel's memory is filled with fresh bytes before each command is taken, and again before it is

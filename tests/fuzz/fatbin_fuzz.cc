@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fatbin_fuzz: any bytes are an image; they are refused with a CUresult and a sentence, or give PTX text, and no byte
 // outside of them is read. The first byte's low bit makes the rest an entry of a container that is otherwise sound, so
 // that decompression is reached.

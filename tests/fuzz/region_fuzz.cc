@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_fuzz: whatever a header says, validate() either refuses it or it can be trusted: every part of the region lies
 // within it, where arithmetic without overflow puts it. The bytes are a header; most of what must be right for the
 // interesting checks to be reached is put right first, unless the first byte says otherwise.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // virtqueue_fuzz: both halves of the queue against chosen bytes; the property is "hostile.h's expectations hold".
 // The first byte picks the half and the ring's size, the rest is what the memory says, load by load.
 #include "tests/unit/support/hostile.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // heap_bench.cc: what the driver layer's calls into the heap cost, medians of 15 rounds, over a memfd: pinned blocks,
 // registration, the question "what is this address?", and a fork with a heap of 256 MiB and of 1 GiB.
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // malloc_bench.cc: what malloc and free cost, in nanoseconds a pair, median of 15 rounds. Run it as it is for the
 // program's own allocator, and under LD_PRELOAD with BARCUDA_HEAP=always for the heap; compare within one run. A single
 // thread's rows are its processor time, so that a busy machine changes them little; those of several are elapsed time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // model.cc: random operations on the heap's own entries and on the malloc family, by several threads, against a model
 // that knows which bytes are whose. stress.cc sees a program's malloc alone; this one also sees pinned blocks, staging
 // buffers, what find() says, a region that is full again and again, extents that come and go, and the whole heap of a

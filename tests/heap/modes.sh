@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # What BARCUDA_HEAP and BARCUDA_THRESHOLD do to a program that never touches CUDA.
 #
 #   tests/heap/modes.sh LIBRARY        exit: 0 all as specified; 1 not

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs that bring a malloc of their own keep it, whole, also where they use functions that it lacks.
 cd "$(dirname "$0")/../.." || exit 1
 library=$PWD/${BUILD:-build}/heap/libheap-test.so

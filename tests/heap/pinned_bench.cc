@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pinned_bench.cc: what many small pinned blocks cost, in time and in bytes of the region: as runs of pages (what
 // cudaHostAlloc gets), and as mimalloc would serve them at best (heap/small.cc, on extents of the same source; aligned
 // to 16 bytes, and without the books that must say of an address which block it is in, how long, and with what flags).

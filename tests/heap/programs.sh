@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Real programs under the heap: the same results as without it, at threshold 0 (every block in the region) and at the
 # default one.
 #

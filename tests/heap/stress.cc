@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stress.cc: random operations of the malloc family against a model, by several threads, with forks in between. Every
 // block is filled with bytes that follow from its own seed and is verified in full before it is resized or freed, by
 // whatever thread comes upon it. It knows nothing of Barcuda: run it under LD_PRELOAD.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Random operations of many threads and forks, every byte verified, with every block in the region.
 cd "$(dirname "$0")/../.." || exit 1
 build=$PWD/${BUILD:-build}/heap

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // add_one.cu: the smallest whole CUDA program: 32 doubles go to the device, a kernel adds one to each, they come back.
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // addresses.cu: memory of the program where the program wants it, as the heaps of Go, Java, V8 and mimalloc choose
 // their addresses: CUDA takes none of it for the GPU's, whether it was there before CUDA or came later.
 #include <string.h>

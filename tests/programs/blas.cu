@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuBLAS against sums that this program computes itself: every function in both precisions, scalars and results in host and in
 // device memory, the order against kernels, copies and other streams, graphs, and what is refused at the call.
 #include <cublas_v2.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bystanders.cu: what one thread waits for must not hold up another. A kernel waits for a flag; one thread frees
 // memory, which waits for the kernel, others wait for it too; only then does the last one set the flag, and by way of
 // the device: a malloc, an allocation, a copy. And memory is freed while another thread notes down a graph, which must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // check.h: what the programs share: a CUDA call that fails ends the program and says where.
 #pragma once
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // clusters.cu: launches in clusters of blocks, which read each other's shared memory, and tensor maps, with which one thread
 // fetches a tile. Devices before Hopper have neither, and neither has the software GPU: then they must be refused.
 #include <cooperative_groups.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // compiler_log: what the compiler of PTX says about a load or a link reaches the buffers that the program gives it.
 #include <string.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // crowded: a program that takes all the memory it can get before its first kernel. Whatever CUDA needs of its own then
 // must still be found: code is loaded, rows and boxes and arrays are copied, streams and events work.
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device_info.cu: which devices there are, and what they say of themselves.
 #include "check.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device_symbol.cu: __device__ and __constant__ variables, written and read by cudaMemcpyToSymbol and
 // cudaMemcpyFromSymbol.
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // devices.cu: two devices in one program. Each wait is for the device, the stream or the event that it names, whichever
 // device is current and whatever was waited for before; copies find the device of their memory; a reset ends one device and
 // leaves the other at work. With one device it takes both parts, but for what only two can show.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // driver.h: for programs that also call the driver: its functions, found by name and version of CUDA, and a check.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // event_again.cu: an event that is recorded again, in another stream, while its first record waits behind a kernel.
 // Who waits for it then waits for the second record alone, and goes on when that is done; what the first record does
 // later changes nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // every_memory.cu: copies from and to every kind of host memory that a program can have, with the source overwritten as
 // soon as CUDA allows it: at once for memory that is not pinned, after the stream for pinned memory.
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // export_tables.cu: the private tables that NVIDIA's libraries ask their driver for, and the ids of contexts and
 // streams, by which libraries find again what they have made: unique for the program's life, also where a handle's
 // value is used again. What is in a table is asked of Barcuda alone: of another driver's nothing is known for certain.

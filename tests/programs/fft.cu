@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fft.cu: NVIDIA's own cuFFT, where there is one: it asks its driver for private tables, and for the functions of what
 // it loads. The sizes are those of which it brings PTX, so that any device can compute them.
 #include <dlfcn.h>

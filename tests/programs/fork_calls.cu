@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fork_calls.cu: a child that was forked while other threads were in the middle of CUDA's calls gets an error from
 // each of its own, and waits for none: what the others held is held for ever in it.
 #include <sys/wait.h>

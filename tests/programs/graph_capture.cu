@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_capture: a captured graph reads and writes its memory at every launch, wherever that lies: pinned memory, the heap,
 // the stack. Functions of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // host_memory.cu: what CUDA documents about host memory: the flags of cudaHostAlloc and what is found out about a
 // pointer, registration and its errors, a kernel and the CPU that work on the same words at the same time, managed
 // memory.

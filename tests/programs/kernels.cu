@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kernels.cu: a kernel of a library (CUkernel, which belongs to no context) in a function's place: launched, asked
 // about, in graphs, in two contexts, after a reset. Launches, occupancy and a node's `kern` are documented so; other
 // functions take it from Barcuda only, where a library that casts once casts everywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch_attributes.cu: what a launch may carry beside its shape: hints, events that happen before it ends, parameters
 // as large as they may be. Libraries of mathematics launch so.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch_errors: a launch that cannot work is refused by the call itself, with CUDA's error, and does no harm.
 #include <cooperative_groups.h>
 

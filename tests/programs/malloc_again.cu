@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // malloc_again: device memory that comes and goes: what is freed may be had again at once, but by nobody twice, and not
 // by whoever still holds the pointer; and what is free can be counted.
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // managed_variables: __managed__ variables, which the CPU and kernels take turns to read and write: numbers, an array,
 // one that a kernel reaches by its name and by a pointer, in streams and in graphs.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mapped_memory.cu: a kernel works on host memory in place: through the pointer that cudaHostGetDevicePointer gives,
 // and, where the device says that it can, on the host pointer itself. Also on a host pointer stored inside mapped
 // memory.

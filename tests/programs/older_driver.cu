@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // older_driver: programs of CUDA 12 and older ask for the driver's functions as they were then, by name and version
 // (cuGetProcAddress), and get functions with the parameters of those days.
 #include <cudaTypedefs.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prints.cu: what a kernel has printed is there, in the program's own output, once the program has waited for the kernel:
 // by any of the ways to wait that CUDA names ("Formatted output": synchronization, and blocking copies).
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuRAND: numbers are spread as they should be, the same seed gives the same numbers, an offset skips, a generator on the host gives
 // what one on the device does, and numbers come in their stream's turn. (The software GPU has one where NVIDIA's library is installed.)
 #include <curand.h>

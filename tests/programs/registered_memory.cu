@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // registered_memory.cu: memory that the program has already, wherever it comes from, is registered, used by kernels and
 // copies in place, and is the program's own again afterwards: its address and contents stay, whatever other threads do
 // meanwhile.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rows: copies of rows and boxes between device memory, arrays, and host memory in the region and out of it.
 #include "check.h"
 

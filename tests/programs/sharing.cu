@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sharing.cu: two processes share device memory and events (cudaIpc*). One owns the memory; the other, forked before
 // either has touched CUDA, opens it. They tell each other by pipes, as soon as a call has returned: whatever order CUDA
 // promises must come from the events.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream_waits.cu: whose work a wait is for. Each thread's own default stream is another one; and the work of a stream
 // that was destroyed goes on, and is waited for with the device.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // system_calls.cu: what the kernel does with buffers that the GPU copies from and to: files (also past the page cache,
 // and asynchronously), sockets, pipes, another process's eyes, futexes. Each way brings the same bytes into a buffer,
 // and the GPU must then see them.

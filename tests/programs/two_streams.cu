@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // two_streams.cu: two streams that depend on each other through events: one fills, the other adds, the first reads.
 #include "check.h"
 

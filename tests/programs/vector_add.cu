@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vector_add.cu: C = A + B over 50,000 floats, the first program of every CUDA course.
 #include <vector>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // instruction.h: one instruction over many operands, against a function of the CPU.
 //
 //   expect<u32, u32, u32>("add.u32 d, a, b;", [](u32 a, u32 b) { return a + b; });

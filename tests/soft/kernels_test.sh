@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The suite of kernels (tests/soft/kernels) passes, as nvcc makes it for a debugger, for nobody, and for speed. The device is in
 # turn each compute capability that the program has PTX for, so that this PTX is what runs.
 . "$(dirname "$0")/../e2e/lib.sh"

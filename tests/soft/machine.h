@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // machine.h: what the PTX tests run on: the software GPU's engine, or with BARCUDA_TEST_LIBCUDA=/path/to/libcuda.so.1
 // any driver, a real GPU's too. The same expectations hold on both: a difference is a bug of ours or a fact to write
 // down.

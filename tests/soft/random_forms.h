@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // random_forms.h: what random kernels are made of.
 //
 // In a form, $x is a variable of the type with that letter, $U an expression of type u, $n a number, $? a condition,

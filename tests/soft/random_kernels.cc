@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // random_kernels.cc: writes many small, well-defined, random CUDA kernels: what a GPU computes from them, the software
 // GPU must compute bit for bit (tests/soft/compare).
 //

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Random kernels compute the same as nvcc optimizes them and as it writes them for a debugger.
 cd "$(dirname "$0")/../.." || exit 1
 nvcc=${NVCC:-/usr/local/cuda/bin/nvcc}

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # tests/check counts honestly: a program that crashes, hangs, leaves early, or cannot even list its tests; and what a filter and
 # JUnit's file hold.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with
 # cu; those of other things are in `foreign`.
 cd "$(dirname "$0")/../.." || exit 1

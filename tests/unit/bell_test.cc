@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bell_test: a worker's sleep beside clients that lie about their bell: it ends in time, and it is a sleep.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From nvcc's fat binaries to PTX text: which entry is taken, and that no lie in a header is followed.
 #include "host-bridge/soft-gpu/image.h"
 

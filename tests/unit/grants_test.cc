@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // grants_test: who holds which granule of the heap, and when one may be given out again.
 #include "host-bridge/bridge/grants.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // handles_test: what a client's ids mean, and for how long.
 #include "host-bridge/worker/handles.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mode auto, from a program's start to its first CUDA call. The tests build on each other: a process goes this way
 // once.
 #include <gtest/gtest.h>

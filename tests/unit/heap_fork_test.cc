@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fork promises: a child sees the heap as it was, and from then on neither sees the other.
 #include <gtest/gtest.h>
 #include <spawn.h>

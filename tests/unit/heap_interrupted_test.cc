@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the heap promises where it is interrupted: by signals, by cancellation, by processes that are started past it,
 // and where there is nothing left to work with. Each test runs in a process of its own, as a program without threads.
 #include <fcntl.h>

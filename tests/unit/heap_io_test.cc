@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of the region is memory: what the kernel does with a program's buffers, it does with these.
 #include <fcntl.h>
 #include <gtest/gtest.h>

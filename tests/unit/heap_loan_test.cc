@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered memory outside the region becomes region memory in place: what the program sees of it (its contents, at
 // its address), what the device would (the same bytes, in the region), and when it becomes its own again.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The malloc family, from a program's side: in this executable malloc is the heap's. Blocks at and above 64 KiB come
 // from the region once it is active; every promise of malloc(3) holds on both sides of that line and across it.
 #include <dlfcn.h>

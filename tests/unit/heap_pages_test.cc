@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs of pages: what a block promises, what a pool gives back, and how little it wastes.
 #include "guest-allocator/heap/pages.h"
 

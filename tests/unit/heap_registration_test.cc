@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cudaHostRegister's rules, with CUDA's own error numbers.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may stand in the heap's environment variables.
 #include "guest-allocator/heap/settings.h"
 

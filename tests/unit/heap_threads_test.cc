@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads and a small region: 256 MiB, of which 224 are extents.
 #include <gtest/gtest.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // idle_test: what a session puts off until the GPU is idle, and whose freed memory is recycled.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launches_test: how launches reach the driver: alone or as chains, in which order, and what is told of those that it
 // refuses. The driver here only writes down what it is given.
 #include <gtest/gtest.h>

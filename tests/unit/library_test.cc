@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // library_test: what the rows of the math libraries (shm-device/rows/cublas.h) let through: statuses come back as
 // they were, scalars and results go where the pointer mode says, and a library never gets an address that is not the
 // client's.

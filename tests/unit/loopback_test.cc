@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // loopback_test: a command from the kinds' guest side through perform() into a driver that only watches, in one
 // process. What is shown: handles never cross, whatever a struct carries is translated, a program's mistake is a
 // CUresult, and a lying guest never reaches the driver.

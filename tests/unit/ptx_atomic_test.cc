@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_atomic_test.cc: every atomic, under contention of all threads of several blocks.
 #include "tests/soft/instruction.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_barrier_test.cc: threads of a block, and blocks of a cooperative grid, wait for each other; what never ends is
 // told.
 #include "tests/soft/instruction.h"

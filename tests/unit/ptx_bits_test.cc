@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_bits_test.cc: logic, shifts, bit fields, counts and byte permutations.
 #include <bit>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_compare_test.cc: every relation of every kind of number, combined with predicates.
 #include "tests/soft/instruction.h"
 

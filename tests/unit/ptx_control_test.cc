@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_control_test.cc: branches, loops, tables, calls, recursion, printf, assert and traps.
 #include "tests/soft/instruction.h"
 

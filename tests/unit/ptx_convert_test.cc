@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_convert_test.cc: cvt between all types.
 #include <cfenv>
 

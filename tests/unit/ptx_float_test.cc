@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_float_test.cc: IEEE arithmetic in every rounding direction, flushing, clamping, NaNs, and approximations within
 // their ulp.
 #include <cfenv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_half_test.cc: f16 and bf16, over every value there is. The reference is the compiler's own _Float16 where it has
 // one, else exact arithmetic rounded once.
 #include <immintrin.h>

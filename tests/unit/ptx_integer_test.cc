@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_integer_test.cc: integer arithmetic is that of the CPU, at every width.
 #include "tests/soft/instruction.h"
 

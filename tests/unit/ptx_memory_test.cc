@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_memory_test.cc: every state space, vectors, generic addresses, and the errors of addresses that are wrong.
 #include "tests/soft/instruction.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_parser_test.cc: what is read, and what is refused by line and name.
 #include "host-bridge/soft-gpu/ptx/parser.h"
 

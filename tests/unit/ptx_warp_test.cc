@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ptx_warp_test.cc: lanes of a warp exchange values, vote, match, and meet, converged or not.
 #include <bit>
 

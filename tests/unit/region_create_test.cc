@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_create_test: the host makes a region, takes one over, and leaves it. docs/region.md names these tests beside
 // its sentences.
 #include <fcntl.h>

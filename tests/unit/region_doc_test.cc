@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_doc_test: docs/region.md is a specification only as long as it is true. Its tables are compared with layout.h,
 // its sentences with the tests that they name.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_slots_test: channels and who holds them, on the flat transport and where the host sees nobody. docs/region.md
 // names these tests beside its sentences.
 #include <fcntl.h>

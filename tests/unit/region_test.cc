@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_test: a region is opened, refused, found and mapped. docs/region.md names these tests beside its sentences.
 #include <fcntl.h>
 #include <sys/mman.h>

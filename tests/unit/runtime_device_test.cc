@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The current device: what makes a context, which context it is, and what a reset leaves.
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a thread remembers of its errors, and what errors are called.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The library exports every name that NVIDIA's libcuda.so.1, libcudart.so.13, libcublas.so.13 and libcurand.so.10
 // export: a program that imports one that is missing does not load, whether it would ever call it or not.
 #include <gtest/gtest.h>

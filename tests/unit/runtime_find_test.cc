@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the functions of a CUDA runtime are in a file: by its symbols, by what they look like, and in no file that
 // lies.
 #include "guest-allocator/runtime/find_runtime.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs as the runtime describes them: kernels by their host addresses, copies in elements; and the twins that use the
 // thread's own stream.
 #include <cuda_runtime_api.h>

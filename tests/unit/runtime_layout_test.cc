@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The runtime passes these structures to the driver as they are: their members must lie at the same places.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory as the runtime sees it: what of nothing is, which way a copy goes, what a pointer is.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables behind <<<...>>>: registration, lookup, and the loading of code at first use. The fat binary is PTX text,
 // which drivers take as well; the software GPU runs it.
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // shared_test: what the bridge keeps of memory and events that clients show each other.
 #include "host-bridge/bridge/shared.h"
 

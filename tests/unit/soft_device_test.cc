@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the software GPU says of itself, before and after cuInit.
 #include <dlfcn.h>
 #include <sys/wait.h>

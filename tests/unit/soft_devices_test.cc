@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A software GPU of two devices: what each has for itself, what they share, and what comes after what between them.
 #include <atomic>
 

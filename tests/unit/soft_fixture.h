@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // soft_fixture.h: the software GPU's driver in the test's own process: initialized, with the primary context current.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs of the software GPU: built node by node, captured from streams, instantiated, launched, changed.
 #include <atomic>
 #include <cstring>

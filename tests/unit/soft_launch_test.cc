@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modules and launches of the software GPU: what is loaded, what a launch may look like, and what a fault does.
 #include <atomic>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device, pinned, registered and managed memory of the software GPU: addresses, limits, copies, errors.
 #include <atomic>
 #include <numeric>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams, events, values in memory and host functions of the software GPU: what waits for what.
 #include <atomic>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Textures and surfaces of the software GPU: arrays, and what a fetch between, at and beyond texels gives.
 #include "host-bridge/soft-gpu/texture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management of the software GPU: addresses, physical memory, and what joins them.
 #include <sys/mman.h>
 #include <unistd.h>

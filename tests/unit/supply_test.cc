@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // supply_test: extents reach a client whatever its worker's thread is about.
 #include "host-bridge/worker/supply.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // trace_test: the file that BARCUDA_TRACE names, as Perfetto will read it.
 #include "shm-device/trace.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // virtqueue_hostile_test: a ring of random bytes, fresh at every read. Neither half loops, reads a word twice, reads
 // more than it needs, or loses count. (tests/fuzz/virtqueue_fuzz.cc looks for the bytes that break this.)
 #include <gtest/gtest.h>

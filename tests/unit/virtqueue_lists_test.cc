@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // virtqueue_lists_test: lists of descriptors, and what a driver can get wrong about them; 2.8.5 to 2.8.7 and 2.8.17 to
 // 2.8.19 of VIRTIO 1.2, and what Barcuda asks beyond them.
 #include <gtest/gtest.h>

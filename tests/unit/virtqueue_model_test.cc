@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // virtqueue_model_test: the queue's memory orderings, under a model checker (support/model.h). Every scenario is run in
 // all its interleavings within a bound on preemptions, and then with each ordering taken away in turn: the checker must
 // notice.

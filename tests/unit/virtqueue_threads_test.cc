@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // virtqueue_threads_test: both halves at full speed in two threads, every byte verified. Requests and replies are plain
 // memory: if a sync point lost its ordering, ThreadSanitizer would name the race.
 #include <gtest/gtest.h>

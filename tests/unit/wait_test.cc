@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // wait_test: how a waiter behaves, told by a clock that the test owns. Nothing here takes time.
 #include "shm-device/wait.h"
 

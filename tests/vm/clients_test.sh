@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # In a guest without interrupts: a client that is killed gives its channel back, several clients run at once, and a GPU fault is its program's own.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

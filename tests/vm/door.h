@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // door.h: a client of the guest module as its tests see it: plain open, mmap and munmap, without libbarcuda.
 #pragma once
 #include <fcntl.h>

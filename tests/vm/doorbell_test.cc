@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // doorbell_test: interrupts in both directions, on ivshmem-doorbell (tests/vm/run --doorbell). stub_bridge rings back.
 #include <poll.h>
 

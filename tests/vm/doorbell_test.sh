@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # With ivshmem-doorbell a guest's client that sleeps costs the host nothing: a call rings for the worker, an interrupt wakes
 # a thread that sleeps until the GPU is done, and the module rings for a client that has been killed.
 set -u

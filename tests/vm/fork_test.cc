@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fork_test: a forked child sees its parent's extents as they were at the fork, and neither sees what the other writes
 // afterwards; whoever ends first, however often they fork.
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory_test: region memory is memory like any other to the kernel: cached, and good for every way of reading and
 // writing. Without struct pages (the module's pages=0, or a device without hardware) some ways answer EFAULT: those
 // tests are skipped, and say so.

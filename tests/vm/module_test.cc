@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module_test: what the guest module promises (guest-uio/main.c), seen by a process of the guest: maps, slots and
 // grants. What a forked child sees is in fork_test.cc, what the kernel can do with region memory in memory_test.cc.
 #include "tests/vm/door.h"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Every program of tests/programs passes in a QEMU guest: its arrays lie in the BAR, its kernels run on the host's device. One that
 # has nothing to show on this device says so and ends with 77.
 set -u

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN,
 // and BAR2 mapped whole. Run as root; the stub bridge plays the host.
 #include "shm-device/region.h"

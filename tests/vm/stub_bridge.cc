@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stub_bridge: the host's side of the module's tests. Formats a region and does with slots and grants what a bridge
 // does, but serves no commands: each client is granted the granules of its slot at once, and they are free again when
 // they are mapped no more. It takes barcuda-bridge's command line, so that tests/vm/run can start it instead.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stub_bridge.h: what the module's tests know of the bridge that serves them.
 #pragma once
 

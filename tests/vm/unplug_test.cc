@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // unplug_test: the device may vanish under its users (PCI hot-unplug) and come back. Takes the device away for a
 // moment: run it after the others, as root, on a PCI device.
 #include <dirent.h>

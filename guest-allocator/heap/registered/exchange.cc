@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exchange.cc: the two exchanges. No step between the first moment in which another thread may wait and the last may
 // want a lock that such a thread could hold: no malloc, no joining of threads, and no signal handlers.
 //

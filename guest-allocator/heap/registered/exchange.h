@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exchange.h: what lies behind an address is exchanged for other memory with the same contents, while other threads
 // read and write there: a write is seen by whoever looks afterwards, whenever it happens. One exchange at a time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // loans.h: memory that lies outside the region and was registered gets pages of the region lent to it: its contents and
 // its address stay, but what stands behind the address is a run of pages that the device reaches. The run is mapped
 // twice: where the program's memory is (the CPU's way to it) and where it lies in the region (the device's).

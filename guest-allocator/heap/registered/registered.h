@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // registered.h: the door to registered memory (cudaHostRegister): the one header of this folder that others include.
 //
 //   registrations.cc  which ranges the program has registered: a sorted table, searched by halves

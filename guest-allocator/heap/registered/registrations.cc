@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // registrations.cc: what cudaHostRegister was told. Of memory in the region it is all there is to do: the pages are
 // pinned and mapped already. Memory outside is lent pages of the region (loans.h); where that is not possible its
 // registration is kept here all the same, and its copies are staged.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // blas.h: the software GPU's cuBLAS: the libcublas.so.13 that the worker opens beside the software driver. Each
 // function of shm-device/rows/cublas.h is here, the ones with 64-bit sizes alone where there are two; what is
 // missing the worker refuses. The arithmetic is the system's CBLAS, on the device's memory where it lies, as a function

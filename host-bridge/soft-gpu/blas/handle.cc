@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // handle.cc: handles, their settings, and how work gets into a stream.
 #include <memory>
 

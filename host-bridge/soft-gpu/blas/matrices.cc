@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // matrices.cc: matrices with matrices: one product, many, and of other types than float and double.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vectors.cc: vectors with vectors, and a matrix with a vector. Empty vectors are no error: there is nothing to do.
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // api.h: the frame of every exported function of the software GPU's libcuda.so.1.
 //
 // Read the driver half in this order: driver.h (the devices and their settings), context.h, memory.h (what a pointer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array.cc: the storage of arrays, in the device's heap but outside of the ranges that a kernel's pointers may reach.
 #include "host-bridge/soft-gpu/driver/array.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array.h: CUDA arrays: device memory that has a shape and no address that a program sees. Here they are plain rows,
 // one behind the other; layers and cube faces are slices.
 #pragma once

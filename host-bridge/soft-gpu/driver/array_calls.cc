@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // array_calls.cc: cuArray* and cuMipmappedArray*.
 #include <algorithm>
 

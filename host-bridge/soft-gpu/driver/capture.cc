@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // capture.cc: stream capture, and cuStream*Capture*.
 #include "host-bridge/soft-gpu/driver/capture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // capture.h: a stream that captures turns its work into a graph's nodes. Other streams join the capture when they wait
 // for an event that was recorded in it, and must be joined again before it ends. All of it is guarded by the context's
 // order.

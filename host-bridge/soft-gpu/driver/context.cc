@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.cc: submission and the rules of the legacy default stream: its work waits for all earlier work of the
 // blocking streams, and their later work waits for it.
 #include "host-bridge/soft-gpu/driver/context.h"

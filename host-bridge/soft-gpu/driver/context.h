@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context.h: a context owns streams, modules and memory, and has at most one error: the first fault of its work, which
 // every later call returns. All contexts, of all devices, share one address space.
 #pragma once

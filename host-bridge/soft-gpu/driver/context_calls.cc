@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // context_calls.cc: cuCtx* and cuDevicePrimaryCtx*.
 #include <algorithm>
 

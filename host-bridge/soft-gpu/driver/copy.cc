@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.cc: see copy.h.
 #include "host-bridge/soft-gpu/driver/copy.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy.h: copies and fills. All forms of cuMemcpy become one: a box of rows from one side to the other. Device sides
 // are checked before the copy is queued: a range that is not wholly allocated is refused, not run.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy_calls.cc: cuMemcpy* and cuMemset*. What a call has done when it returns is as CUDA documents it: a synchronous
 // copy from or to the host is complete; one between device memory, and a fill, is only queued; an asynchronous copy is
 // queued unless the host's memory is pageable: then a source may be reused at once, and a target is already written.

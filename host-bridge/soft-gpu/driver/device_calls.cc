@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // device_calls.cc: cuInit and what the device says of itself. It is honest: what it cannot do is 0, and it calls itself
 // by its own name. Limits that hardware has and a CPU does not (texture sizes, registers) are those of its compute
 // capability, so that programs that divide by them do what they do on hardware.

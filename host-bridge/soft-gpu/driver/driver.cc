@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // driver.cc: settings, the first cuInit, and what a fork does to us.
 #include "host-bridge/soft-gpu/driver/driver.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // driver.h: the devices, their settings, and the tables of everything that a program holds a handle of. It is made by
 // the first cuInit and never destroyed: threads of streams may outlive main().
 //

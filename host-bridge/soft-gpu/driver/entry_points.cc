@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // entry_points.cc: cuGetProcAddress, the twins for per-thread default streams and the plain names, all from the table
 // of CUDA's names (shm-device/api.h). Which of them there are here, the other files say by defining them: the build
 // notes down in soft_functions.h, for each function that they define,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // error_calls.cc: the names and texts of all results, from the one table that guest and software GPU share.
 #include "host-bridge/soft-gpu/driver/api.h"
 #include "shm-device/results.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // event_calls.cc: cuEvent* and cuStreamWaitEvent. An event's record is a mark in its stream; the time is taken when the
 // stream reaches it.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // function.h: what the calls on functions, kernels, modules and libraries share.
 #pragma once
 #include <memory>

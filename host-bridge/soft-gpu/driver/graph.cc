@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph.cc: see graph.h.
 #include "host-bridge/soft-gpu/driver/graph.h"
 

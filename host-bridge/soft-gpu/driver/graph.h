@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph.h: graphs: operations and what must come before what. Instantiating one copies it; an executable graph has a
 // plan, its operations in one order that keeps every dependency, and a launch is one operation that runs the plan.
 // Changing an executable graph makes a new plan: launches in flight keep theirs.

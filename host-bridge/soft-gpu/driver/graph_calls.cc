@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_calls.cc: graphs as a whole: their structure, executable graphs, launches, and the objects that graphs keep.
 #include <algorithm>
 #include <fstream>

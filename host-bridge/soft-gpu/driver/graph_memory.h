@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_memory.h: memory that a graph allocates. Its address is fixed when the node is made, and its memory is the
 // graph's for as long as the graph or an executable copy of it is there: an allocation node only marks it as in use, a
 // free as not. What is still in use when the last graph goes stays, until somebody frees it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_memory_calls.cc: see graph_memory.h.
 #include "host-bridge/soft-gpu/driver/graph_memory.h"
 

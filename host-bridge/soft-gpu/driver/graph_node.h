@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // graph_node.h: from the parameter structures of graph nodes to operations. Throws CUDA_ERROR_INVALID_VALUE for
 // parameters that the same call on a stream would refuse.
 #pragma once

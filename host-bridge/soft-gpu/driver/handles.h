@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // handles.h: handles that are checked. A program may hand in anything; a handle that is not one of ours, or no longer,
 // is CUDA_ERROR_INVALID_HANDLE and not a crash, and whoever works on an object keeps it alive.
 #pragma once

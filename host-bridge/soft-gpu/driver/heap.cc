@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // heap.cc: the window is a file in memory, mapped once: the system gives pages when they are touched, so a device of 4
 // GiB costs nothing until it is used.
 #include "host-bridge/soft-gpu/driver/heap.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // heap.h: device memory's addresses. One window of the address space, as long as the device's memory; allocations are
 // first-fit ranges of it, and a freed range's pages go back to the system. Thread-safe.
 #pragma once

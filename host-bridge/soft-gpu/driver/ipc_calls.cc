@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ipc_calls.cc: memory and events of another process. A handle names the process that has the thing, the file in memory
 // that it lies in, and where: device memory as a whole is one file (heap.h), and each event that processes share has
 // one of its own. Whoever opens the handle maps that file, which lives as long as somebody does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launch.cc: from a launch's arguments to the engine, and the limits that a shape must keep.
 #include <algorithm>
 #include <cstdio>

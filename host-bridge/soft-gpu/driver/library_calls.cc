@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // library_calls.cc: cuLibrary*, cuKernel* and cuLink*. A library needs no context; its kernels are functions of all.
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // link_calls.cc: cuLink*. Linking PTX is putting texts behind one another: the engine resolves what one declares and
 // another defines, and refuses a name that is defined twice. The "cubin" that comes out is PTX text.
 #include <sstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.cc: the table of ranges. The engine's AddressSpace holds the same ranges for kernels; the two change together,
 // under the table's lock.
 #include "host-bridge/soft-gpu/driver/memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.h: what a pointer is. Every range that kernels may touch is an allocation: device memory in the heap's window,
 // pinned host memory, the program's own memory once it is registered, managed memory, mapped physical memory, a
 // module's variables, another process's memory. They never overlap, whichever device they are of. Device memory is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory_calls.cc: cuMemAlloc*, host memory, managed memory and what is asked of pointers.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.cc: loading and unloading. A launch in flight keeps its module alive, but unloading waits for the context's
 // work first, as CUDA does.
 #include "host-bridge/soft-gpu/driver/module.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.h: a loaded Program (engine.h) and what the API names in it. A library (cuLibrary*) is a module in each
 // context that uses it; a CUkernel is a CUfunction in each.
 #pragma once

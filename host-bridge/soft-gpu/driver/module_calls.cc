@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module_calls.cc: cuModule*, cuFunc* and cuLaunch*.
 #include <cstring>
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // occupancy_calls.cc: how many blocks fit. The engine counts; a multiprocessor is a core with hardware's limits.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // operation.h: one piece of work of the device: a launch, a copy, a record of an event. The same object runs in a
 // stream's order, is recorded into a graph while a stream captures, and is copied when a graph is instantiated.
 #pragma once

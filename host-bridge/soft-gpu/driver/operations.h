@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // operations.h: the operations beside copies and fills (copy.h): launches, host functions, events, values in memory.
 #pragma once
 #include <memory>

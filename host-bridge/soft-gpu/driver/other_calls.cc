@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // other_calls.cc: the profiler's switches, which have nothing to switch.
 #include "host-bridge/soft-gpu/driver/context.h"
 

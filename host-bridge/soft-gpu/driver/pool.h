@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pool.h: memory pools. A pool counts what is taken from it; the memory itself is the device's. Memory of
 // cuMemAllocAsync has its address at once, and is given back when its stream reaches cuMemFreeAsync.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*.
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"

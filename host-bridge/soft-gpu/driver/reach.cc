@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // reach.cc: the software GPU's own libraries (soft-gpu/blas) work on device memory in functions of the host. Where
 // memory of the device leads them, an array of addresses, they ask first, and an address that is nobody's is the
 // context's fault, as a kernel's is.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream.cc: the thread behind a stream. It starts with the first work that finds nobody to run it and leaves after a
 // while without any, so that a thousand idle streams cost no threads. Threads are detached: a program that exits does
 // not wait for its device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream.h: what runs when. A stream runs its operations one after the other on a thread of its own; an operation may
 // wait for marks of other streams first. A mark is a place in a stream's order, always an earlier one in the order of
 // the calls, so that waits never form a circle. Events are marks with a time.

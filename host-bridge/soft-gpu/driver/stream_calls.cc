@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream_calls.cc: cuStream* and host functions. Capture has a file of its own (capture.cc), and so have values in
 // memory (values.cc).
 #include <algorithm>

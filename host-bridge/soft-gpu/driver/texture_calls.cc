@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // texture_calls.cc: cuTexObject* and cuSurfObject*: from descriptors to the objects that kernels use (texture.h). What
 // a texture unit can do and we cannot is refused here, by name, and never at a fetch.
 #include "host-bridge/soft-gpu/texture.h"

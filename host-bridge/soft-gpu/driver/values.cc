@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // values.cc: a stream that writes a word into memory, or waits for one: how a host learns of the device's progress
 // without a call, and how a stream waits for the host. Host, kernels and streams see the same memory, so release and
 // acquire on the word are all that there is to it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vmm_calls.cc: virtual memory management. An address range is reserved without memory; physical memory is a memory
 // file; mapping one into the other and giving access makes it device memory. The file is what other processes get.
 #include <sys/mman.h>

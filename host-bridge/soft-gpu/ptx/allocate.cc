@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // allocate.cc: liveness over basic blocks, then a linear scan. A thread's registers are its own column of the slots, so
 // what holds for one thread's flow holds for the warp, however its lanes diverge.
 #include "host-bridge/soft-gpu/ptx/allocate.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // allocate.h: registers of a function -> few slots. PTX numbers its registers without end; a warp's registers should
 // fit a cache.
 #pragma once

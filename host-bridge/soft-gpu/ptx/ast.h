@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ast.h: a PTX module as written, names resolved to declarations. The parser makes it, the preparer consumes it.
 #pragma once
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atomic.cc: atom and red of every operation and type: real atomics of the host, so that blocks and the CPU's threads
 // may take part.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // barrier.cc: where the threads of a block meet, fences, and the asynchronous copies that are done at once.
 #include <cuda.h>
 

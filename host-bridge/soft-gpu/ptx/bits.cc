@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bits.cc: logic, shifts, bit fields, counts, permutations and dot products of bytes.
 #include <bit>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // builtins.cc: printf, assert, malloc and free of kernels. Arguments and results lie in the caller's stack.
 #include "host-bridge/soft-gpu/ptx/builtins.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // builtins.h: functions that kernels may call without defining them.
 #pragma once
 #include "host-bridge/soft-gpu/ptx/machine.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // coder.cc: one function's text becomes its prepared form: registers and stack laid out, every instruction decoded,
 // branches fixed.
 #include "host-bridge/soft-gpu/ptx/coder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // coder.h: what an instruction's decoder sees: the written instruction on one side, the prepared one on the other.
 //
 // A decoder takes every modifier it knows, turns operands into slots, and emits one Instr (rarely two). A modifier that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // compare.cc: setp, set, selp, slct, testp.
 #include <cmath>
 

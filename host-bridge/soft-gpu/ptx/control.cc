@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // control.cc: branches, calls, returns, and the functions that CUDA itself provides to kernels.
 #include <cuda.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // convert.cc: cvt between any two scalar types, with its rounding, saturation and packing.
 //
 // The common conversions are vectors; every other one takes a general path, a lane at a time: read as an integer or a

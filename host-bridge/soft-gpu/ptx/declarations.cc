@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // declarations.cc: variables with their types, sizes and initializers; functions with their parameters.
 #include "host-bridge/soft-gpu/ptx/parsing.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // errors.h: what the engine throws while it reads PTX. Every message names the line and what stands there.
 #pragma once
 #include <cuda.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float.cc: f32 and f64 arithmetic: add, sub, mul, fma, div, rcp, sqrt, rsqrt, min, max, neg, abs, copysign, and the
 // approximations.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // grid.cc: a launch. Host threads take blocks in order and drive each to its end, a slice of every warp at a time. A
 // thread whose blocks do not end takes one more beside them: blocks that wait for other blocks make progress, at once
 // in a cooperative launch.

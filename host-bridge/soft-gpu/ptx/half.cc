@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // half.cc: f16 and bf16 arithmetic, single and in pairs. A sum or a product is computed in f32, whose 24 bits are
 // enough for the second rounding to change nothing; fma is computed in f64 and rounded to odd first.
 #include "host-bridge/soft-gpu/ptx/half.h"

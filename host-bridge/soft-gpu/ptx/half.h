@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // half.h: f16 and bf16 as bits; conversions round as asked.
 #pragma once
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // heap.cc: first fit over a map of free ranges, neighbours joined on release.
 #include "host-bridge/soft-gpu/ptx/heap.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // heap.h: malloc and free of kernels: one range of memory, first fit, for every program.
 #pragma once
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // integer.cc: add, sub, mul, mad, div, rem, min, max, neg, abs, sad, and the carry chain.
 #include <algorithm>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lanes.h: turns a function of one lane's values into a handler of a warp.
 //
 // A handler is compiled twice, for any x86-64 and for AVX2 + FMA, and chosen once, when the program is prepared: the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lexer.cc: how PTX spells its words and numbers.
 #include "host-bridge/soft-gpu/ptx/lexer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lexer.h: PTX text -> tokens. A token is a view into the text: nothing is copied.
 //
 // PTX is regular enough for a one-token lexer: words, dotted words (".global", ".shared::cta"), numbers, strings, and

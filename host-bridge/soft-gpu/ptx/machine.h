@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // machine.h: the prepared form of a program and the state of what runs it.
 //
 //   Function   a dense array of Instr: a handler and resolved operands, no names

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // math.cc: the approximations that are not made of vectors.
 #include "host-bridge/soft-gpu/ptx/math.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // math.h: PTX's approximations. Each is computed in double and rounded once: within the ulp that CUDA documents for it.
 #pragma once
 #include <cmath>

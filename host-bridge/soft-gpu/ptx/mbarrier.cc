@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mbarrier.cc: barriers that are objects in shared memory. A phase ends when all expected arrivals and bytes have come.
 //
 // The 64-bit object is opaque to programs. Here: bit 63 the phase's parity, bits 42..61 the arrivals that a phase

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.cc: ld, st and prefetch of every space; how an illegal address is told.
 #include "host-bridge/soft-gpu/ptx/memory.h"
 

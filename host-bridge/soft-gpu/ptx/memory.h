@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.h: from a lane's address to a place in this process, checked. The one way in which kernels reach memory.
 #pragma once
 #include <cuda.h>

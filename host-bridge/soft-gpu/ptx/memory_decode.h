@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory_decode.h: the modifiers that memory instructions share.
 #pragma once
 #include "host-bridge/soft-gpu/ptx/coder.h"

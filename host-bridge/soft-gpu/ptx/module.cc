@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.cc: PTX text -> a program ready to run. Functions that contain what the software GPU does not run are kept
 // with their refusal: only a launch that reaches one fails.
 #include "host-bridge/soft-gpu/ptx/module.h"

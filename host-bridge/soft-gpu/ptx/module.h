@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // module.h: a loaded program: its functions prepared, its globals allocated and initialized, its shared memory laid
 // out.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // move.cc: mov with packing and unpacking, addresses of symbols, clocks, cvta and isspacep.
 #include <chrono>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // parser.cc: recursive descent over the tokens. Unknown directives are errors here; unknown instructions and modifiers
 // are errors of the coder, so that a function nobody launches may contain what the software GPU does not run.
 #include "host-bridge/soft-gpu/ptx/parser.h"

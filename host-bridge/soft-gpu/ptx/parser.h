@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // parser.h: PTX text -> ast::Module. The module's views point into the text, which must outlive it.
 #pragma once
 #include <string_view>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // parsing.h: the parser's class: its rules stand in parser.cc (modules), declarations.cc and statements.cc.
 #pragma once
 #include <unordered_map>

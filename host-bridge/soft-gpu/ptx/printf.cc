@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // printf.cc: each conversion is handed to the host's snprintf with an argument of the type it asks for.
 #include "host-bridge/soft-gpu/ptx/printf.h"
 

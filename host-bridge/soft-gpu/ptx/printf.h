@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // printf.h: a kernel's printf: the C format, over arguments that are fetched as the format asks for them.
 #pragma once
 #include <cstdint>

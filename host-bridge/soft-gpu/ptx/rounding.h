@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rounding.h: floating arithmetic in a direction other than to nearest. The host's own rounding mode does it; the
 // operation stands behind a barrier that the compiler does not move it across.
 #pragma once

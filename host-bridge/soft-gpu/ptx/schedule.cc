@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // schedule.cc: which lanes of a warp run next.
 //
 // A warp runs one fragment at a time. The deepest call first, then the lowest instruction: PTX lies roughly in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // schedule.h: what a block asks of its warps.
 #pragma once
 #include "host-bridge/soft-gpu/ptx/machine.h"

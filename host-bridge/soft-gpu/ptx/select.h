@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // select.h: from a written type to a C++ type, for decoders that pick a template's instance.
 #pragma once
 #include "host-bridge/soft-gpu/ptx/coder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // small_floats.h: the 8-bit formats e4m3 (no infinity, NaN is 0x7F) and e5m2 (as f16, cut short). Conversions to them
 // saturate.
 #pragma once

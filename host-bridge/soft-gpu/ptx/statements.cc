@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // statements.cc: a function's body: scopes, labels, instructions and their operands.
 #include "host-bridge/soft-gpu/ptx/parsing.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sync.h: lanes of a warp that meet: every *.sync instruction begins here.
 #pragma once
 #include "host-bridge/soft-gpu/ptx/machine.h"

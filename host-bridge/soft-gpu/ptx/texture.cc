@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // texture.cc: tex, tld4, suld and sust: coordinates out of registers, texels into them. What a texture is stands in
 // ../texture.h.
 #include "host-bridge/soft-gpu/texture.h"

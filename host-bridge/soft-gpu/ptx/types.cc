@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // types.cc: one row a type, in the order of the enumeration.
 #include "host-bridge/soft-gpu/ptx/types.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // types.h: PTX's scalar types and state spaces, as the parser names them and the preparer asks about them.
 #pragma once
 #include <cstdint>

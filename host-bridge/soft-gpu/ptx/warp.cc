@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // warp.cc: instructions among the lanes of a warp: shfl, vote, match, redux, elect, activemask, bar.warp.sync.
 #include <cuda.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // random.cc: the software GPU's cuRAND: the libcurand.so.10 that the worker opens beside the software driver. NVIDIA
 // documents that a generator on the host gives the numbers of one on the device, and its library makes those without a
 // GPU. So where the toolkit's libcurand is installed, its host generators work for the software GPU: they draw at the

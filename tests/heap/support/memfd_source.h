@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memfd_source.h: a source of extents without a host: a memfd mapped at the region's usual address, granted granule by
 // granule. It checks what the heap does: an extent is released as it was granted, once; and it counts.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // preload.cc: the heap alone as a library for LD_PRELOAD, over a memfd of TEST_REGION bytes (default 4G; 0: no region).
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // unit_region.h: for the heap's unit tests: a region of 512 MiB (480 MiB of it extents) that the heap finds when it
 // connects, in auto mode; and the look at what is granted.
 #pragma once

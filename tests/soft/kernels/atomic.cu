@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atomic.cu: atomic operations of every type and scope, on shared, global and the host's memory; fences, and what one
 // thread hands another by them: cuda::atomic_ref, orders, messages between blocks.
 #include <cuda_bf16.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // barrier.cu: barriers of a block, named and counted, of a warp and of a grid; cuda::barrier; copies that run beside
 // the threads (cp.async); clocks and sleep.
 #include <cooperative_groups.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // control.cu: branches, loops, dense switches, pointers to functions, virtual functions, recursion, stacks; and threads
 // of a warp that go different ways and wait for each other.
 #include "suite.h"

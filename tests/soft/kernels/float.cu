@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float.cu: f32 and f64: what IEEE 754 and C++ define to the last bit: arithmetic in four roundings, comparisons,
 // integers from them and to them, and the functions that are exact.
 #include <cfenv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // half.cu: f16, bf16 and the eight-bit floats: arithmetic, comparisons, conversions, and pairs of them in a register.
 // Operands are bits: u16 for a half, u32 for a pair.
 #include <cuda_bf16.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // integer.cu: integers of 8 to 128 bits: arithmetic, products, division, shifts, logic, comparisons, bits, bytes.
 #include "suite.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // math.cu: the functions of CUDA's math library and its intrinsics, within the errors that its documentation gives
 // (CUDA C++ Programming Guide, "Mathematical Functions Appendix"), of f32 and f64.
 #include "suite.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memory.cu: loads and stores of every width, each state space and pointers into them, cache hints, parameters,
 // symbols, malloc in kernels, and host memory.
 #include "suite.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // suite.h: what the programs of the suite share. A form is one expression: it is computed by the GPU and by the CPU for
 // thousands of operands (corner cases, and what a generator gives), and both must agree, bit for bit unless said.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // system.cu: what kernels ask of the system: printf, assert, trap, and errors that stay. A child process does each of
 // those that end a context; its parent looks at what came of it.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // texture.cu: textures of one, two and three dimensions, layered, of cubes, with levels, over arrays and plain memory;
 // every filter and addressing mode, normalized or not; gathers; and surfaces, read and written. The CPU samples as the
 // CUDA C++ Programming Guide's appendix on texture fetching says.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // warp.cu: lanes that exchange values, vote, match, reduce and meet; and cooperative groups made of them.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exports.h: what a shared library exports, read from its file, and where the CUDA toolkit keeps its own.
 #pragma once
 #include <elf.h>

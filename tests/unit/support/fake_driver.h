@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fake_driver.h: a driver that does nothing but watch. Every function of the command table's is there, made from its
 // prototype: a handle that it is given must be one that it has given, an object that it is asked for is new. So a
 // session above it that lets a lie through is found out at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // hostile.h: a queue whose memory is a liar. Every load returns fresh bytes from a source, whatever was stored there
 // and whatever was read before: who reads a word twice, or trusts what it wrote, is found out. Shared by the unit test
 // (random bytes) and by the fuzz target (chosen ones).

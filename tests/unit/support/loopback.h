@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // loopback.h: a command from the kinds' guest side through perform() into a driver and libraries that only watch, in
 // one process.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // model.h: a small model checker for code that is templated over its atomics (sync.h).
 //
 // Threads of a scenario are fibers of one real thread. Before each atomic operation the checker chooses who goes on,

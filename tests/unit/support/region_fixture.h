@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // region_fixture.h: what the tests of the region share: a region on tmpfs, its host, and a guest that may open it.
 #pragma once
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ring.h: a queue in memory with both of its halves, for the tests of single clauses.
 #pragma once
 #include <gtest/gtest.h>

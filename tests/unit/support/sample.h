@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sample.h: one honest request of every command, made from the table: arguments of the prototype's own types, packed by
 // the kinds themselves. What a test of the protocol takes apart, cuts short or lies with.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scratch.h: a folder on tmpfs that goes away with the test, and a child process whose answer is its exit status.
 #pragma once
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // watched.h: every store to some pages, at the moment when it happens. The pages are read-only: a store faults, is
 // carried out alone (the processor's trap flag), and the observer is called before the next instruction. So a test sees
 // what another process could have seen, in every order that is possible, and depends on no timing. One thread.
