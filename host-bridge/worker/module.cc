@@ -24,6 +24,15 @@ CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted,
     return r;
 }
 
+// A function of a list (cuModuleEnumerateFunctions) has no code on the device before somebody needs it; CUDA loads it for a
+// launch, but answers questions with CUDA_ERROR_FUNCTION_NOT_LOADED until then.
+CUresult ensure_loaded(CUfunction function) {
+    CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_LOADED;
+    if (!driver().cuFuncIsLoaded || !driver().cuFuncLoad) return CUDA_SUCCESS;  // before CUDA 12.4 all are
+    if (CUresult r = driver().cuFuncIsLoaded(&state, function); r != CUDA_SUCCESS) return r;
+    return state == CU_FUNCTION_LOADING_STATE_LOADED ? CUDA_SUCCESS : driver().cuFuncLoad(function);
+}
+
 template <class Handle, class Info> CUresult describe(Handle handle, FunctionInfo* info, Info parameter) {
     *info = {};
     for (std::size_t i = 0;; ++i) {
@@ -70,6 +79,7 @@ CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* 
 }
 
 CUresult describe_function(CUfunction function, FunctionInfo* info) {
+    if (CUresult r = ensure_loaded(function); r != CUDA_SUCCESS) return r;
     if (CUresult r = describe(function, info, driver().cuFuncGetParamInfo); r != CUDA_SUCCESS) return r;
     if (CUresult r = driver().cuFuncGetAttribute(&info->max_dynamic_shared,
                                                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
