@@ -240,24 +240,29 @@ CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int v
     CUresult unknown;
     const bool limit = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0;
     const FunctionFacts* f = limit ? facts(function, unknown) : nullptr;
-    if (f && f->shared.is(static_cast<unsigned>(value))) return CUDA_SUCCESS;  // programs say it before each launch
+    const bool own = f && f->own_limit.load(std::memory_order_relaxed);
+    if (own && f->shared.is(static_cast<unsigned>(value))) return CUDA_SUCCESS;  // programs say it before each launch
     const SharedLimit::Time before = SharedLimit::now();
     const CUresult r = command<Op::cuFuncSetAttribute>(function, attribute, value);
-    if (f && r == CUDA_SUCCESS) f->shared.set(before, static_cast<unsigned>(value));
+    if (f && r == CUDA_SUCCESS) {
+        f->own_limit.store(true, std::memory_order_relaxed);
+        f->shared.set(before, static_cast<unsigned>(value));
+    }
     return r;
 }
 CU cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
-    // What is set for a kernel holds for its functions in all contexts of the device: known, where there is one
-    // context.
+    // What is set for a kernel holds for its functions in all contexts of the device, but for those with a limit of their
+    // own: known, where there is one context.
     CUresult unknown;
     CUdevice current = 0;
     const bool limit = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&
                        !several_contexts() && cuCtxGetDevice(&current) == CUDA_SUCCESS && current == device;
     const FunctionFacts* f = limit ? facts(reinterpret_cast<CUfunction>(kernel), unknown) : nullptr;
-    if (f && f->shared.is(static_cast<unsigned>(value))) return CUDA_SUCCESS;  // as in cuFuncSetAttribute
+    const bool own = f && f->own_limit.load(std::memory_order_relaxed);
+    if (f && !own && f->shared.is(static_cast<unsigned>(value))) return CUDA_SUCCESS;  // as in cuFuncSetAttribute
     const CUresult r = command<Op::cuKernelSetAttribute>(attribute, value, kernel, device);
     const SharedLimit::Time now = SharedLimit::set_somewhere();
-    if (f && r == CUDA_SUCCESS) f->shared.set(now, static_cast<unsigned>(value));
+    if (f && !own && r == CUDA_SUCCESS) f->shared.set(now, static_cast<unsigned>(value));
     return r;
 }
 

@@ -71,6 +71,8 @@ struct FunctionFacts {
     std::uint32_t parameter_bytes;  // offset + size of the last one
     int max_threads_per_block;
     mutable SharedLimit shared;
+    // The program has set the function's own limit: what is set for its kernel leaves it as it is from then on.
+    mutable std::atomic<bool> own_limit{false};
     KnownClusters clusters{};
 
     struct Parameter {

@@ -20,6 +20,13 @@ __global__ void far_away(int* out, int at, int value) {
     *out = room[at];
 }
 
+__global__ void limited(int* out, int at, int value) {
+    extern __shared__ int room[];
+    room[at] = value;
+    __syncthreads();
+    *out = room[at];
+}
+
 static const char library_text[] = R"(
 .version 6.4
 .target sm_75
@@ -179,6 +186,83 @@ static void much_shared_memory() {
     REQUIRE(arrived(value, 1));
 }
 
+// A kernel's limit is its function's, until that has been given one of its own: which then stays, whatever is set for the
+// kernel; and the kernel goes by it as well.
+static void two_limits() {
+    FUNCTION(cuFuncGetAttribute, 2020);
+    FUNCTION(cuFuncSetAttribute, 9000);
+    FUNCTION(cuKernelGetAttribute, 12000);
+    FUNCTION(cuKernelSetAttribute, 12000);
+    FUNCTION(cuKernelGetFunction, 12000);
+    FUNCTION(cuLaunchKernel, 4000);
+    constexpr auto limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    const CUkernel kernel = kernel_of(reinterpret_cast<const void*>(limited));
+    CUfunction function = nullptr;
+    DRIVER(p_cuKernelGetFunction(&function, kernel));
+    int at = 0, value = 5;
+    void* parameters[] = {&out, &at, &value};
+    const auto holds = [&](int of_kernel, int of_function) {
+        int told = -1;
+        DRIVER(p_cuKernelGetAttribute(&told, limit, kernel, 0));
+        REQUIRE(told == of_kernel);
+        DRIVER(p_cuFuncGetAttribute(&told, limit, function));
+        REQUIRE(told == of_function);
+        for (CUfunction each : {function, cast(kernel)}) {
+            DRIVER(p_cuLaunchKernel(each, 1, 1, 1, 1, 1, 1, of_function, nullptr, parameters, nullptr));
+            const auto over = p_cuLaunchKernel(each, 1, 1, 1, 1, 1, 1, of_function + 4, nullptr, parameters, nullptr);
+            REQUIRE(over == CUDA_ERROR_INVALID_VALUE);
+        }
+        CHECK(cudaDeviceSynchronize());
+    };
+    const auto of_kernel = [&](int bytes) { DRIVER(p_cuKernelSetAttribute(limit, bytes, kernel, 0)); };
+    const auto of_function = [&](int bytes) { DRIVER(p_cuFuncSetAttribute(function, limit, bytes)); };
+    for (int bytes : {50000, 1000, 60000}) of_kernel(bytes), of_kernel(bytes), holds(bytes, bytes);
+    of_function(60000), of_kernel(2000), holds(2000, 60000);  // the same number, but now the function's own
+    of_function(1000), holds(2000, 1000);
+    of_kernel(50000), holds(50000, 1000);
+    of_function(50000), of_kernel(1000), holds(1000, 50000);
+    CHECK(cudaMemset(out, 0, sizeof(int)));
+}
+
+// A function of a list has no code on the device until somebody needs it: a launch is enough.
+static void listed() {
+    FUNCTION(cuModuleLoadData, 2000);
+    FUNCTION(cuModuleUnload, 2000);
+    FUNCTION(cuModuleEnumerateFunctions, 12040);
+    FUNCTION(cuModuleGetFunctionCount, 12040);
+    FUNCTION(cuFuncIsLoaded, 12040);
+    FUNCTION(cuFuncGetAttribute, 2020);
+    FUNCTION(cuFuncLoad, 12040);
+    FUNCTION(cuLaunchKernel, 4000);
+    for (bool load : {false, true}) {
+        CUmodule module = nullptr;
+        unsigned count = 0;
+        DRIVER(p_cuModuleLoadData(&module, library_text));
+        DRIVER(p_cuModuleGetFunctionCount(&count, module));
+        REQUIRE(count == 2);
+        CUfunction all[2] = {};
+        DRIVER(p_cuModuleEnumerateFunctions(all, 2, module));
+        for (CUfunction f : all) {
+            CUfunctionLoadingState state{};
+            int limit = 0;
+            DRIVER(p_cuFuncIsLoaded(&state, f));
+            REQUIRE(state == CU_FUNCTION_LOADING_STATE_UNLOADED);
+            REQUIRE(p_cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, f) ==
+                    CUDA_ERROR_FUNCTION_NOT_LOADED);
+            if (load) DRIVER(p_cuFuncLoad(f));
+            int value = 9;
+            void* parameters[] = {&out, &value};  // the other of the two takes one, and does nothing
+            DRIVER(p_cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
+            CHECK(cudaDeviceSynchronize());
+            DRIVER(p_cuFuncIsLoaded(&state, f));
+            REQUIRE(state == CU_FUNCTION_LOADING_STATE_LOADED);
+            DRIVER(p_cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, f));
+        }
+        REQUIRE(arrived(9, 1));
+        DRIVER(p_cuModuleUnload(module));
+    }
+}
+
 // Functions whose documentation does not speak of kernels.
 static void questions() {
     FUNCTION(cuFuncGetAttribute, 2020);
@@ -230,22 +314,6 @@ static void questions() {
             DRIVER(p_cuLaunchKernel(each, 1, 1, 1, 1, 1, 1, limit, nullptr, parameters, nullptr));
             REQUIRE(p_cuLaunchKernel(each, 1, 1, 1, 1, 1, 1, limit + 4, nullptr, parameters, nullptr) != CUDA_SUCCESS);
         }
-    }
-    FUNCTION(cuKernelSetAttribute, 12000);
-    for (int limit : {50000, 50000, 60000}) {  // the last word counts, whoever has said it
-        const auto set = [&](int bytes) {
-            return p_cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes, kernel, 0);
-        };
-        const auto launch = [&] { return p_cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, limit, nullptr, parameters, nullptr); };
-        DRIVER(set(limit));
-        DRIVER(set(limit));
-        DRIVER(launch());
-        DRIVER(p_cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1000));
-        REQUIRE(launch() != CUDA_SUCCESS);
-        DRIVER(set(limit));
-        DRIVER(launch());
-        DRIVER(set(1000));
-        REQUIRE(launch() != CUDA_SUCCESS);
     }
     // What is neither is neither.
     CUstream stream = nullptr;
@@ -365,6 +433,8 @@ int main() {
     launches();
     occupancy();
     much_shared_memory();
+    two_limits();
+    listed();
     if (barcuda) questions();
     graphs();
 

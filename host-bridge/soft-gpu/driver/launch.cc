@@ -39,7 +39,7 @@ void check_shape(const Function& function, const LaunchConfig& config) {
                 by == static_cast<unsigned>(std::max(info.required_block[1], 1)) &&
                 bz == static_cast<unsigned>(std::max(info.required_block[2], 1)));
     require(threads <= static_cast<unsigned>(info.max_threads_per_block));
-    require(config.dynamic_shared_bytes <= static_cast<std::size_t>(function.max_dynamic_shared.load()));
+    require(config.dynamic_shared_bytes <= static_cast<std::size_t>(function.max_dynamic_shared()));
     if (config.cooperative) {
         Limits limits;
         limits.compute_capability = Driver::get().settings.compute_capability();
@@ -54,6 +54,7 @@ void check_shape(const Function& function, const LaunchConfig& config) {
 std::shared_ptr<Launch> make_launch(std::shared_ptr<Function> function, const CUlaunchConfig& config, bool cooperative,
                                     void** parameters, void** extra) {
     auto launch = std::make_shared<Launch>();
+    function->loaded = true;
     for (unsigned i = 0; i < config.numAttrs; ++i) {
         const CUlaunchAttribute& attribute = config.attrs[i];
         switch (attribute.id) {

@@ -130,13 +130,15 @@ CUresult cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel ker
     return api([&] {
         require(pi);
         require_device(dev);
-        *pi = attribute_of(*kernel_of(kernel)->in(context_on(dev)), attrib);
+        const auto function = kernel_of(kernel)->in(context_on(dev));
+        *pi = attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? function->kernel_dynamic_shared.load()
+                                                                        : attribute_of(*function, attrib);
     });
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
     return api([&] {
         require_device(dev);
-        set_attribute(*kernel_of(kernel)->in(context_on(dev)), attrib, val);
+        set_attribute(*kernel_of(kernel)->in(context_on(dev)), attrib, val, SetFor::kernel);
     });
 }
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {

@@ -75,7 +75,7 @@ std::shared_ptr<Module> load(const std::string& ptx, Context& owner, bool of_con
     for (const std::string& name : module->program->kernel_names()) {
         const auto function = std::make_shared<Function>(*module, *module->program->kernel(name));
         const int room = 48 * 1024 - static_cast<int>(function->info.static_shared_bytes);
-        function->max_dynamic_shared = std::max(room, 0);
+        function->kernel_dynamic_shared = std::max(room, 0);
         driver.functions.add(function);
         module->functions.emplace(name, function);
     }
@@ -170,7 +170,9 @@ std::shared_ptr<Context> context_here() {
 
 std::shared_ptr<Kernel> kernel_of(CUkernel kernel) { return Driver::get().kernels.find(kernel); }
 std::shared_ptr<Function> Kernel::in(const std::shared_ptr<Context>& context) const {
-    return library.in(context)->functions.find(name)->second;
+    auto function = library.in(context)->functions.find(name)->second;
+    function->loaded = true;
+    return function;
 }
 
 std::shared_ptr<Function> function_of(CUkernel kernel) { return kernel_of(kernel)->in(context_here()); }

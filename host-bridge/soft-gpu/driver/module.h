@@ -20,7 +20,15 @@ struct Function {
     Function(Module& module, const KernelInfo& info) : module(module), info(info) {}
     Module& module;  // keep it alive by module.shared_from_this()
     const KernelInfo& info;
-    std::atomic<int> max_dynamic_shared{0};  // raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: the kernel's, until the function has one of its own.
+    std::atomic<int> kernel_dynamic_shared{0}, own_dynamic_shared{none};
+    static constexpr int none = -1;
+    int max_dynamic_shared() const {
+        const int own = own_dynamic_shared;
+        return own == none ? kernel_dynamic_shared.load() : own;
+    }
+    // False: it came in a list (cuModuleEnumerateFunctions), and nobody has needed it yet.
+    std::atomic<bool> loaded{false};
     std::atomic<int> carveout{-1}, cluster_policy{0}, non_portable_cluster{0};
     std::atomic<int> cluster[3]{};  // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_*
 };

@@ -44,7 +44,10 @@ int attribute_of(const Function& function, CUfunction_attribute attribute) {
         case CU_FUNC_ATTRIBUTE_PTX_VERSION: return function.module.program->target();
         case CU_FUNC_ATTRIBUTE_BINARY_VERSION: return Driver::get().settings.compute_capability();
         case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 0;
-        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return function.max_dynamic_shared;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            require(function.loaded,
+                    CUDA_ERROR_FUNCTION_NOT_LOADED);  // the others, NVIDIA's driver answers all the same
+            return function.max_dynamic_shared();
         case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return function.carveout;
         case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: return 0;
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
@@ -56,13 +59,13 @@ int attribute_of(const Function& function, CUfunction_attribute attribute) {
     }
 }
 
-void set_attribute(Function& function, CUfunction_attribute attribute, int value) {
+void set_attribute(Function& function, CUfunction_attribute attribute, int value, SetFor whom) {
     switch (attribute) {
         case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
             int most = 0;
             cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0);
             require(value >= 0 && value <= most - static_cast<int>(function.info.static_shared_bytes));
-            function.max_dynamic_shared = value;
+            (whom == SetFor::kernel ? function.kernel_dynamic_shared : function.own_dynamic_shared) = value;
             return;
         }
         case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -90,6 +93,7 @@ std::shared_ptr<Function> function_named(const Module& module, const char* name)
     require(name);
     const auto found = module.functions.find(std::string_view(name));
     require(found != module.functions.end(), CUDA_ERROR_NOT_FOUND);
+    found->second->loaded = true;
     return found->second;
 }
 
@@ -191,7 +195,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, c
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
     return api([&] {
         require(mode);
-        *mode = CU_MODULE_EAGER_LOADING;
+        *mode = CU_MODULE_LAZY_LOADING;
     });
 }
 
@@ -204,7 +208,7 @@ CUresult cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfu
     });
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-    return api([&] { set_attribute(*function_of(hfunc), attrib, value); });
+    return api([&] { set_attribute(*function_of(hfunc), attrib, value, SetFor::function); });
 }
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
     return api([&] {
@@ -233,12 +237,11 @@ CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOff
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
     return api([&] {
         require(state);
-        function_of(function);
-        *state = CU_FUNCTION_LOADING_STATE_LOADED;
+        *state = function_of(function)->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
     });
 }
 CUresult cuFuncLoad(CUfunction function) {
-    return api([&] { function_of(function); });
+    return api([&] { function_of(function)->loaded = true; });
 }
 
 // ---- launches -------------------------------------------------------------------------------------------------------
