@@ -74,7 +74,7 @@ bool is_runtime(const std::vector<Function>& functions) {
     return has(registers) && has(allocates);
 }
 
-// From the symbol table.
+// From a symbol table.
 std::vector<Function> named(const Sections& sections, const Elf64_Shdr& table) {
     std::vector<Function> functions, runtime;
     if (table.sh_link >= sections.all().size()) return {};
@@ -170,12 +170,12 @@ std::vector<Function> find_shapes(const File& file, std::span<const std::span<co
 
 std::vector<Function> find_runtime(const File& file) {
     const Sections sections(file);
-    for (const Elf64_Shdr& section : sections.all())
-        if (section.sh_type == SHT_SYMTAB) {
-            auto functions = named(sections, section);
-            if (is_runtime(functions)) return functions;
-            break;  // a library may have been stripped of local symbols only, NVIDIA's are
-        }
+    // A library may have been stripped of local symbols only (NVIDIA's are), and libcudart itself, which a program has
+    // opened by its path, exports what it has.
+    for (const Elf64_Word table : {SHT_SYMTAB, SHT_DYNSYM})
+        for (const Elf64_Shdr& section : sections.all())
+            if (section.sh_type == table)
+                if (auto functions = named(sections, section); is_runtime(functions)) return functions;
     return find_shapes(file);
 }
 

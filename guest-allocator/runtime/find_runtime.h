@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// find_runtime.h: where the public functions of a CUDA runtime are that was linked into a file. The file's symbol table
-// says so; a stripped file is compared with the archives that such runtimes come from (runtime_shapes.py).
+// find_runtime.h: where the public functions of a CUDA runtime are that was linked into a file, or is the file. The
+// file's symbol tables say so; a stripped file is compared with the archives that such runtimes come from
+// (runtime_shapes.py).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // static_runtime.cc: programs that carry a CUDA runtime of their own, as nvcc links them unless it is told otherwise
-// (-cudart static), and libraries of that kind, NVIDIA's own among them. Such a copy asks NVIDIA's driver for private
+// (-cudart static), and libraries of that kind, NVIDIA's own among them; and NVIDIA's libcudart itself, where a program
+// opens it by its path and asks it for its functions. Such a copy asks NVIDIA's driver for private
 // tables that nobody else has, so it must not run: before any constructor of its file does, each of its public
 // functions becomes a jump to ours of the same name (find_runtime.h: where they are). One that is not found hears why
 // it cannot work when it asks for those tables (driver/entry.cc).

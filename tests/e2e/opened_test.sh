@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A program that is not started with the library in front opens it by the driver's name when it wants CUDA, as ctypes does.
+# A program that is not started with the library in front opens it by the driver's name when it wants CUDA, as ctypes does. One that is
+# may open NVIDIA's runtime by its path, and ask that file for its functions: it gets ours.
 . "$(dirname "$0")/lib.sh"
 need python3
 $run -- env -u LD_PRELOAD python3 -c '
@@ -15,4 +16,14 @@ for result in (cuda.cuMemcpyHtoD_v2(there, sent, ctypes.c_size_t(len(sent))), cu
                cuda.cuMemFree_v2(there)):
     assert result == 0, result
 assert back.raw[:len(sent)] == sent' || fail "a program that opens libcuda.so.1"
+runtime=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.1? 2> /dev/null | head -n 1)
+[ -n "$runtime" ] || { echo "passed, but for a runtime that is opened by its path: there is no libcudart.so"; exit; }
+$run -- python3 -c '
+import ctypes, sys
+cuda = ctypes.CDLL(sys.argv[1])
+there, sent, back = ctypes.c_void_p(), bytes(range(256)) * 4096, ctypes.create_string_buffer(1 << 20)
+for result in (cuda.cudaMalloc(ctypes.byref(there), ctypes.c_size_t(len(sent))), cuda.cudaMemcpy(there, sent, ctypes.c_size_t(len(sent)), 1),
+               cuda.cudaMemcpy(back, there, ctypes.c_size_t(len(sent)), 2), cuda.cudaFree(there)):
+    assert result == 0, result
+assert back.raw[:len(sent)] == sent' "$runtime" || fail "a program that opens $runtime"
 echo passed
