@@ -50,7 +50,7 @@ void Deferred::keep(const Entry& e) {
 CUresult Deferred::defer(const Entry& e) {
     constexpr std::size_t most = 1 << 16;   // a guest may free while its GPU never rests
     if (idle()) return reap(), release(e);  // in the order in which they came
-    // The answer to that is to wait for the GPU, as CUDA does (execute.h).
+    // The answer to that is to wait for the GPU, as CUDA does (execute.cc).
     if (entries_.size() >= most) return CUDA_ERROR_OUT_OF_MEMORY;
     return keep(e), CUDA_SUCCESS;
 }

@@ -75,7 +75,7 @@ class Session {
     Verdict point(cublasHandle_t handle, bool device);
     void* scratch(std::size_t bytes);  // zero-filled; lives until the next command
 
-    // ---- a command, from its copied bytes to its end (execute.h)
+    // ---- a command, from its copied bytes to its end (execute.cc)
     // Whatever is not a launch comes after those that are held.
     void begin_command(std::uint32_t op);
     Verdict enter(std::uint32_t context) {

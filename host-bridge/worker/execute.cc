@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/execute.h"
+
+#include "host-bridge/worker/body.h"
+
+namespace barcuda {
+namespace {
+
+// What serves a row: the worker's own body, the driver's function or a math library's. Null: there is none.
+template <Op> struct Target;
+#define X(name, ...)                                                        \
+    template <> struct Target<Op::name> {                                   \
+        static auto in([[maybe_unused]] Session& host) {                    \
+            if constexpr (has(Op::name, trait::hosted)) return &body::name; \
+            else return host.driver().name;                                 \
+        }                                                                   \
+    };
+BARCUDA_DRIVER_ROWS(X)
+#undef X
+#define X(name, ...)                                    \
+    template <> struct Target<Op::name> {               \
+        static auto in(Session&) { return &ext::name; } \
+    };
+BARCUDA_OWN_ROWS(X)
+#undef X
+#define X(name, ...)                                                    \
+    template <> struct Target<Op::name> {                               \
+        static auto in(Session& host) { return host.libraries().name; } \
+    };
+BARCUDA_LIBRARY_ROWS(X)
+BARCUDA_LIBRARY_WIDE_ROWS(X)
+#undef X
+CUresult missing(Op op, Session& host) {
+    return library_of(op) && !host.libraries().has(op) ? CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+                                                       : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// Runs one row in the context with this id. What it returns travels back; a lie ends the session.
+template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& request, Writer& reply) {
+    typename RowOf<op>::Parameters parameters{};
+    return [&]<std::size_t... I>(std::index_sequence<I...>)->Verdict {
+        if (!(std::get<I>(parameters).read(request, host) && ...) || !request.done()) return a_lie;
+        Verdict verdict;
+        if (!((verdict = std::get<I>(parameters).promise(host)).ok() && ...)) return verdict;
+        if (!(verdict = host.enter(context)).ok()) return verdict;
+        if constexpr (has(op, trait::work)) host.note_work();
+        if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
+        const auto function = Target<op>::in(host);
+        if (!function) return {missing(op, host)};
+        const CUresult result = Status<typename RowOf<op>::Result>::code(function(std::get<I>(parameters).pass()...));
+        if (result == CUDA_SUCCESS) (std::get<I>(parameters).publish(reply, parameters, host), ...);
+        return {result};
+    }
+    (std::make_index_sequence<RowOf<op>::count>{});
+}
+// What the guest answers by itself never crosses.
+Verdict refuse(Session&, std::uint32_t, Reader&, Writer&) { return a_lie; }
+using Handler = Verdict (*)(Session&, std::uint32_t, Reader&, Writer&);
+template <Op op> constexpr Handler handler_of() {
+    if constexpr (RowOf<op>::how == How::guest) return &refuse;
+    else return &execute<op>;
+}
+
+// Finds the row and runs it in the session that is in scope.
+Verdict dispatch(Session& host, const RequestHead& head, Reader& request, Writer& reply) {
+    static constexpr Handler handlers[] = {
+#define X(name, ...) handler_of<Op::name>(),
+        BARCUDA_ROWS(X)
+#undef X
+    };
+    return head.op < std::size(handlers) ? handlers[head.op](host, head.context, request, reply) : a_lie;
+}
+
+}  // namespace
+
+Verdict perform(Session& host, const RequestHead& head, std::span<const std::byte> body, bool answered, Writer& reply) {
+    const Writer empty = reply;
+    const auto once = [&] {
+        reply = empty;
+        host.begin_command(head.op);
+        Reader request(body);
+        return dispatch(host, head, request, reply);
+    };
+    Verdict verdict = once();
+    // What has been put off may be what is missing.
+    if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && host.deferred().reap(true)) verdict = once();
+    if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for what it asked for
+    if (!verdict.lie) host.end_command(head.op, verdict.result, answered);
+    return verdict;
+}
+
+}  // namespace barcuda
