@@ -229,7 +229,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
-$(B)/vm-tests/stub_bridge: $(B)/host-bridge/bridge/doorbell.o
+$(B)/vm-tests/stub_bridge: $(B)/host-bridge/bridge/doorbell.o $(B)/host-bridge/log.o
 $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda-bridge: lends this host's GPU to the guests of one region.
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/link.h"
+#include "host-bridge/log.h"
 #include "host-bridge/worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -41,11 +39,8 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     // A worker's standard error is the driver's (link.h).
-    using Sink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
-    FILE* const log = worker.empty() ? stderr : fdopen(barcuda::log_fd, "w");
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("barcuda", std::make_shared<Sink>(log)));
-    spdlog::set_pattern(worker.empty() ? "barcuda-bridge: %v" : "barcuda-worker: %v");
-    spdlog::set_level(spdlog::level::from_str(level));
+    if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level);
+    else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level);
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     return barcuda::Bridge(options).run();
 }

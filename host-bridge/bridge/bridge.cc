@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -21,6 +20,7 @@
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
+#include "host-bridge/log.h"
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
@@ -65,7 +65,7 @@ Bridge::~Bridge() {
 
 int Bridge::run() {
     const DeviceChoice choice = choose_device(options_.device);
-    if (!choice.error.empty()) return spdlog::critical("{}", choice.error), 1;
+    if (!choice.error.empty()) return log::critical("{}", choice.error), 1;
     library_ = choice.library;
 
     Format format;
@@ -74,13 +74,13 @@ int Bridge::run() {
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
     format.rows = identities;
-    if (Error e = region_.create(options_.region.c_str(), format)) return spdlog::critical("{}", e.text), 1;
-    if (std::string e = publish_devices(region_, library_); !e.empty()) return spdlog::critical("{}", e), 1;
+    if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
+    if (std::string e = publish_devices(region_, library_); !e.empty()) return log::critical("{}", e), 1;
     grants_ =
         std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
     if (!options_.doorbell.empty())
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
-            return spdlog::critical("{}", e), 1;
+            return log::critical("{}", e), 1;
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_CLOSE) < 0)
         close(opens_), opens_ = -1;
@@ -95,12 +95,12 @@ int Bridge::run() {
     const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
     keep_warm();
     region_.announce();
-    spdlog::info("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
-                 region_.header().base, choice.software ? "software GPU" : "GPU", region_.devices()[0].name);
+    log::info("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
+              region_.header().base, choice.software ? "software GPU" : "GPU", region_.devices()[0].name);
     if (options_.ready_fd >= 0) {
         const std::string line = fmt::format("ready {}\n", choice.software ? "soft" : "cuda");
         if (write(options_.ready_fd, line.data(), line.size()) < 0)
-            spdlog::warn("nobody listens at --ready-fd {}", options_.ready_fd);
+            log::warn("nobody listens at --ready-fd {}", options_.ready_fd);
         close(options_.ready_fd);
     }
 
@@ -120,7 +120,7 @@ int Bridge::run() {
         beat();
         if (fds[0].revents) break;
         if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
-            spdlog::debug("inotify: {}", strerror(errno));
+            log::debug("inotify: {}", strerror(errno));
         if (doorbell_.answer(&fds[2]))
             for (Client* client : at) client->bell.relay();
         for (std::size_t i = 0; i < at.size(); ++i) {
@@ -150,7 +150,7 @@ bool Bridge::start_worker(Worker& worker) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
     const int diary = memfd_create("barcuda-diary", MFD_CLOEXEC);
-    if (const Diary empty; write(diary, &empty, sizeof empty) < 0) spdlog::debug("no diary: {}", strerror(errno));
+    if (const Diary empty; write(diary, &empty, sizeof empty) < 0) log::debug("no diary: {}", strerror(errno));
     const pid_t pid = fork();
     if (pid == 0) {
         // By way of descriptors that are nobody's: either target may be the other's source.
@@ -223,7 +223,7 @@ int Bridge::bury(Worker& worker) {
 void Bridge::keep_warm() {
     while (waiting_.size() < options_.warm) {
         Worker w;
-        if (!start_worker(w)) return spdlog::error("cannot start a worker: {}", strerror(errno));
+        if (!start_worker(w)) return log::error("cannot start a worker: {}", strerror(errno));
         waiting_.push_back(w);
     }
 }
@@ -232,11 +232,11 @@ void Bridge::admit(std::uint32_t slot) {
     quiet_looks_ = 0;
     auto client = std::make_unique<Client>();
     client->opening = observe(region_.slots()[slot].opened);
-    if (Error e = region_.map_channel(slot, client->channel)) return spdlog::error("channel {}: {}", slot, e.text);
+    if (Error e = region_.map_channel(slot, client->channel)) return log::error("channel {}: {}", slot, e.text);
     barcuda_status& status = client->channel.status();
     status.opening = client->opening;
     if (waiting_.empty()) {
-        if (!start_worker(client->worker)) return spdlog::error("cannot start a worker: {}", strerror(errno));
+        if (!start_worker(client->worker)) return log::error("cannot start a worker: {}", strerror(errno));
     } else {
         client->worker = waiting_.back();
         waiting_.pop_back();
@@ -248,7 +248,7 @@ void Bridge::admit(std::uint32_t slot) {
     send(client->worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client->opening);
-    spdlog::info("channel {}: client admitted, worker {}", slot, client->worker.pid);
+    log::info("channel {}: client admitted, worker {}", slot, client->worker.pid);
     clients_[slot] = std::move(client);
     keep_warm();
 }
@@ -259,7 +259,7 @@ void Bridge::worker_ended(Client& client) {
     barcuda_status& page = client.channel.status();
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
     const std::string why = "the worker process " + describe_end(status) + where;
-    spdlog::error("channel {}: {}", client.channel.index, why);
+    log::error("channel {}: {}", client.channel.index, why);
     end_session(page, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
     client.bell.wake();
 }
@@ -292,10 +292,10 @@ void Bridge::reclaim(std::uint32_t slot) {
     }
     shared_.forget(slot);
     const std::size_t granules = grants_->give_back_all(slot);
-    if (Error e = region_.clean_channel(slot)) return spdlog::error("channel {}: {}", slot, e.text);
+    if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.reclaimed, observe(s.closed));
-    spdlog::info("channel {}: reclaimed, with {} granules", slot, granules);
+    log::info("channel {}: reclaimed, with {} granules", slot, granules);
 }
 
 // Makes a part of the region read as zeros: nothing of one client reaches the next.
@@ -305,7 +305,7 @@ void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
         return;
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_.fd(), static_cast<off_t>(offset));
     if (at == MAP_FAILED) {
-        spdlog::critical("cannot clear {} MiB of the region: {}", bytes >> 20, strerror(errno));
+        log::critical("cannot clear {} MiB of the region: {}", bytes >> 20, strerror(errno));
         std::abort();  // going on would hand one client's data to another
     }
     std::memset(at, 0, bytes);
@@ -320,7 +320,7 @@ void Bridge::say_goodbye() {
             client->bell.wake();
         stop_worker(client->worker);
     }
-    spdlog::info("stopped");
+    log::info("stopped");
 }
 
 }  // namespace barcuda

@@ -2,7 +2,6 @@
 #include "host-bridge/bridge/doorbell.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +11,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+
+#include "host-bridge/log.h"
 
 namespace barcuda {
 namespace {
@@ -75,12 +76,12 @@ bool Doorbell::answer(const pollfd* fds) {
     if (fds[1].revents && qemu_ >= 0) {  // it never says anything
         close(qemu_);
         qemu_ = -1;
-        spdlog::info("the VM at the doorbell has gone");
+        log::info("the VM at the doorbell has gone");
     }
     if (fds[0].revents) greet();
     std::uint64_t rings;
     if (!fds[2].revents || read(host_, &rings, sizeof rings) != sizeof rings) return false;
-    spdlog::debug("the guest rang");
+    log::debug("the guest rang");
     return true;
 }
 
@@ -88,7 +89,7 @@ void Doorbell::greet() {
     const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (qemu < 0) return;
     if (qemu_ >= 0) {
-        spdlog::error("a second VM came to the doorbell and was sent away: one region, one VM");
+        log::error("a second VM came to the doorbell and was sent away: one region, one VM");
         close(qemu);
         return;
     }
@@ -96,9 +97,9 @@ void Doorbell::greet() {
     if (send(qemu, version) && send(qemu, guest_id) && send(qemu, memory, region_) && send(qemu, host_id, host_) &&
         send(qemu, guest_id, guest_)) {
         qemu_ = qemu;
-        spdlog::info("a VM came to the doorbell");
+        log::info("a VM came to the doorbell");
     } else {
-        spdlog::error("a VM came to the doorbell and went: {}", strerror(errno));
+        log::error("a VM came to the doorbell and went: {}", strerror(errno));
         close(qemu);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/addresses.h"
 
-#include <spdlog/spdlog.h>
+#include "host-bridge/log.h"
 
 namespace barcuda {
 
@@ -20,8 +20,8 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
     void* values[] = {&type, &start, &size};
     const CUresult known_to_driver = driver_.cuPointerGetAttributes(3, names, values, address);
     if (known_to_driver != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || !covers(start, size)) {
-        spdlog::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address,
-                      bytes, driver_.error_name(known_to_driver), type, start, size);
+        log::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address,
+                   bytes, driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
     }
     if (is_retired(start)) return bad_value;

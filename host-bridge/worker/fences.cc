@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/fences.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "host-bridge/log.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
@@ -109,8 +108,8 @@ void Fences::stream_gone(CUstream stream) {
 }
 
 void Fences::post_failure(std::uint32_t op, CUresult result) {
-    spdlog::debug("channel {}: posted {} failed: {}", status_.channel, op < op_names.size() ? op_names[op] : "?",
-                  driver_.error_name(result));
+    log::debug("channel {}: posted {} failed: {}", status_.channel, op < op_names.size() ? op_names[op] : "?",
+               driver_.error_name(result));
     status_.posted_op = op;
     publish(status_.posted_error, static_cast<std::int32_t>(result));
     publish(status_.posted_count, ++posted_failures_);
@@ -126,8 +125,8 @@ void Fences::note(CUresult result) {
 void Fences::fault(CUresult error) {
     output_.note(error);
     if (observe(status_.context_error) == 0) {
-        spdlog::warn("channel {}: the GPU reported {}; the client's context is lost", status_.channel,
-                     driver_.error_name(error));
+        log::warn("channel {}: the GPU reported {}; the client's context is lost", status_.channel,
+                  driver_.error_name(error));
         publish(status_.context_error, static_cast<std::int32_t>(error));
     }
     for (const Fence& f : fences_) release(f);

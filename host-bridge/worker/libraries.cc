@@ -2,7 +2,8 @@
 #include "host-bridge/worker/libraries.h"
 
 #include <dlfcn.h>
-#include <spdlog/spdlog.h>
+
+#include "host-bridge/log.h"
 
 namespace barcuda {
 
@@ -16,7 +17,7 @@ void* Libraries::find(const MathLibrary& library) const {
             if (!name || (!folder_.empty() && place != folder_)) continue;
             void* handle = dlopen((place + name).c_str(), RTLD_LAZY | RTLD_LOCAL);
             if (handle && !dlsym(handle, "barcuda_guest_library")) return handle;
-            spdlog::debug("{}", handle ? place + name + " is Barcuda's own" : std::string(dlerror()));
+            log::debug("{}", handle ? place + name + " is Barcuda's own" : std::string(dlerror()));
         }
     return nullptr;
 }
@@ -25,7 +26,7 @@ void Libraries::open(const MathLibrary& library) {
     state(library).tried = true;
     void* handle = find(library);
     if (!handle)
-        return spdlog::warn("a client asks for {}: there is no {} for this device", library.title, library.sonames[0]);
+        return log::warn("a client asks for {}: there is no {} for this device", library.title, library.sonames[0]);
     state(library).there = true;
     const auto load = [&](Op op, auto& function, const char* name) {
         if (library_of(op) == &library)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/supply.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "host-bridge/log.h"
 #include "host-bridge/worker/granter.h"
 #include "shm-device/futex.h"
 #include "shm-device/sync.h"
@@ -61,7 +60,7 @@ CUresult Supply::find(std::uint64_t bytes, Run& run) {
     if (ready != prepared_.end()) run = std::exchange(*ready, {});
     else if (CUresult r = granter_.grant(bytes, run.offset, run.bytes); r != CUDA_SUCCESS) return r;
     if (std::string error = run.mapped ? "" : extents_.map_only(run.offset, run.bytes); !error.empty()) {
-        spdlog::error("{}", error);
+        log::error("{}", error);
         granter_.give_back(run.offset, run.bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

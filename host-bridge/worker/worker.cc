@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include <optional>
 
 #include "host-bridge/link.h"
+#include "host-bridge/log.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
 #include "host-bridge/worker/supply.h"
@@ -133,7 +133,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
             session.launches().give();
             reader.flush();
             if (!reader.lie().empty()) {
-                spdlog::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
+                log::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
                 end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                             ("the bridge refused a malformed command: " + reader.lie()).c_str());
                 return 1;
@@ -155,7 +155,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         // A client may have opened its channel before this bridge took the region over from another one.
         static constexpr std::uint64_t ours = rows_hash(identities);
         if (taken == 1 && reader.rows_hash() != ours) {
-            spdlog::error("channel {}: the client numbers its commands as another bridge does", status.channel);
+            log::error("channel {}: the client numbers its commands as another bridge does", status.channel);
             end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge was replaced by one of another version while this program started; start it again");
             return 1;
@@ -171,7 +171,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         if (verdict.lie) {
             const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
                                                                         : "command " + std::to_string(command->head.op);
-            spdlog::error("channel {}: the client broke the protocol in {}", status.channel, what);
+            log::error("channel {}: the client broke the protocol in {}", status.channel, what);
             end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         ("the bridge refused a malformed " + what).c_str());
             return 1;
@@ -197,7 +197,7 @@ int run_worker(const std::string& library, bool warm) {
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
     if (std::string e = extents.map(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
-        spdlog::error("channel {}: {}", job.channel, e);
+        log::error("channel {}: {}", job.channel, e);
         return 1;
     }
     Channel channel;
@@ -207,7 +207,7 @@ int run_worker(const std::string& library, bool warm) {
     channel.offset = job.channel_offset;
     barcuda_status& status = channel.status();
     if (!error.empty()) {
-        spdlog::error("channel {}: the driver does not start: {}", job.channel, error);
+        log::error("channel {}: the driver does not start: {}", job.channel, error);
         end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED,
                     ("the host's CUDA driver does not start: " + error).c_str());
         return 1;

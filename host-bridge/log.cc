@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace barcuda::log {
+
+static_assert(static_cast<int>(Level::debug) == SPDLOG_LEVEL_DEBUG);
+static_assert(static_cast<int>(Level::critical) == SPDLOG_LEVEL_CRITICAL);
+
+void start(std::FILE* to, const std::string& name, const std::string& least) {
+    using Sink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("barcuda", std::make_shared<Sink>(to)));
+    spdlog::set_pattern(name + ": %v");
+    spdlog::set_level(spdlog::level::from_str(least));
+}
+
+void write(Level level, fmt::string_view format, fmt::format_args arguments) {
+    const auto at = static_cast<spdlog::level::level_enum>(level);
+    if (spdlog::should_log(at)) spdlog::log(at, fmt::vformat(format, arguments));
+}
+
+}  // namespace barcuda::log

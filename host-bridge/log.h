@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// log.h: what bridge and worker say: log::warn("channel {}: ...", channel), in fmt's format. spdlog writes it; its own
+// templates would have the compiler make fmt's whole formatter again in each file that says something.
+#pragma once
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+
+namespace barcuda::log {
+
+enum class Level { debug = 1, info, warn, error, critical };  // spdlog's numbers
+
+// From now on lines go there, and begin with `name`. `least` is the name of a level of spdlog's: what is below is not
+// said.
+void start(std::FILE* to, const std::string& name, const std::string& least);
+
+void write(Level level, fmt::string_view format, fmt::format_args arguments);
+
+#define LEVEL(name)                                                                           \
+    template <class... T> void name(fmt::format_string<T...> format, const T&... arguments) { \
+        write(Level::name, format, fmt::make_format_args(arguments...));                      \
+    }
+LEVEL(debug)
+LEVEL(info)
+LEVEL(warn)
+LEVEL(error)
+LEVEL(critical)
+#undef LEVEL
+
+}  // namespace barcuda::log
