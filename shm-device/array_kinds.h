@@ -24,7 +24,9 @@ template <std::size_t N, std::size_t Whole> struct several {
             return std::get<I>(args) ? count < most ? count : most : 0;
         }
         template <class Args> static CUresult valid(const Args& args, auto&) {
-            if constexpr (told<Args>) return CUDA_SUCCESS;
+            if constexpr (told<Args>)  // a list cut short would look whole
+                return std::get<I>(args) && std::get<N>(args) && *std::get<N>(args) > most ? CUDA_ERROR_NOT_SUPPORTED
+                                                                                           : CUDA_SUCCESS;
             else return usable(std::get<I>(args) || std::get<N>(args) == 0);
         }
         static std::size_t room(const auto&) { return 8; }

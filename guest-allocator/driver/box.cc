@@ -14,7 +14,8 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/graph_copy.h"
+#include "guest-allocator/driver/sides.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 
@@ -23,69 +24,9 @@ namespace {
 
 constexpr std::size_t most_piece = 4 << 20;  // bytes of one staged piece
 
-// One side of a copy. Its members' names differ by a prefix alone.
-struct Side {
-    CUmemorytype type;
-    std::byte* start;  // of host or device memory
-    std::size_t pitch, rows, x, y, z;
-
-    std::byte* row(std::size_t i, std::size_t plane) const { return start + ((z + plane) * rows + y + i) * pitch + x; }
-};
-
-CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch, std::size_t rows,
-                 std::size_t x, std::size_t y, std::size_t z, const CUDA_MEMCPY3D& c, Side& side) {
-    side = {type, nullptr, pitch, rows, x, y, z};
-    switch (type) {
-        case CU_MEMORYTYPE_ARRAY: return CUDA_SUCCESS;
-        case CU_MEMORYTYPE_HOST: side.start = static_cast<std::byte*>(const_cast<void*>(host)); break;
-        case CU_MEMORYTYPE_DEVICE:
-        case CU_MEMORYTYPE_UNIFIED:
-            side.start = reinterpret_cast<std::byte*>(device);
-            side.type = is_device(device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-            break;
-        default: return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (!side.start) return CUDA_ERROR_INVALID_VALUE;
-    const bool one_row = c.Height == 1 && c.Depth == 1 && y == 0 && z == 0;
-    if (!one_row && pitch < x + c.WidthInBytes) return CUDA_ERROR_INVALID_VALUE;
-    if ((c.Depth > 1 || z) && rows < y + c.Height) return CUDA_ERROR_INVALID_VALUE;
-    if (one_row && side.pitch == 0) side.pitch = x + c.WidthInBytes;
-    if (side.rows == 0) side.rows = y + c.Height;
-    return CUDA_SUCCESS;
-}
-
-void put_source(CUDA_MEMCPY3D& c, const Side& s) {
-    c.srcMemoryType = s.type;
-    c.srcHost = s.start, c.srcDevice = reinterpret_cast<CUdeviceptr>(s.start);
-    c.srcPitch = s.pitch, c.srcHeight = s.rows, c.srcXInBytes = s.x, c.srcY = s.y, c.srcZ = s.z;
-}
-void put_target(CUDA_MEMCPY3D& c, const Side& s) {
-    c.dstMemoryType = s.type;
-    c.dstHost = s.start, c.dstDevice = reinterpret_cast<CUdeviceptr>(s.start);
-    c.dstPitch = s.pitch, c.dstHeight = s.rows, c.dstXInBytes = s.x, c.dstY = s.y, c.dstZ = s.z;
-}
-
-// From the first byte to the last.
-struct Bounds {
-    const std::byte* first;
-    std::size_t bytes;
-    Bounds(const Side& s, const CUDA_MEMCPY3D& c)
-        : first(s.row(0, 0)),
-          bytes(static_cast<std::size_t>(s.row(c.Height - 1, c.Depth - 1) + c.WidthInBytes - first)) {}
-};
-// Whether the device reaches all of it; `near` is how it does.
-bool reaches(const Side& s, const CUDA_MEMCPY3D& c, Side& near) {
-    near = s;
-    if (s.type != CU_MEMORYTYPE_HOST) return true;
-    const Bounds b(s, c);
-    const std::byte* there = heap::reach(b.first, b.bytes);
-    if (there) near.start += there - b.first;
-    return there;
-}
 bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     const Bounds b(s, c);
-    const heap::Kind kind = heap::kind_of(b.first, b.bytes);
-    return kind == heap::Kind::pinned || kind == heap::Kind::registered;
+    return barcuda::pinned(b.first, b.bytes);
 }
 
 // A box is cut into pieces of at most so many bytes: of whole planes, of rows of one plane, or of a part of one row.
@@ -156,34 +97,19 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
     return r;
 }
 
-// Where both sides of a copy lie; `c` says so in one way afterwards.
-CUresult find_sides(CUDA_MEMCPY3D& c, Side& source, Side& target) {
-    if (CUresult r = side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY,
-                             c.srcZ, c, source);
-        r != CUDA_SUCCESS)
-        return r;
-    if (CUresult r = side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY,
-                             c.dstZ, c, target);
-        r != CUDA_SUCCESS)
-        return r;
-    put_source(c, source);
-    put_target(c, target);
-    return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noexcept {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     CUDA_MEMCPY3D c = asked;
-    if (c.WidthInBytes == 0 || c.Height == 0 || c.Depth == 0) return CUDA_SUCCESS;
+    if (is_empty(c)) return CUDA_SUCCESS;
     Side source, target;
     if (CUresult r = find_sides(c, source, target); r != CUDA_SUCCESS) return r;
     const bool from_host = source.type == CU_MEMORYTYPE_HOST, to_host = target.type == CU_MEMORYTYPE_HOST;
     Side from, to;  // as the device finds them
     const bool near_source = reaches(source, c, from), near_target = reaches(target, c, to);
     const bool captured = capturing(stream);
-    if (captured && !(near_source && near_target)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (captured && !(near_source && near_target)) return capture_staged(c, stream);
     if (from_host && to_host && !captured) {  // in the stream's order
         if (CUresult r = wait_for(stream); r != CUDA_SUCCESS) return r;
         for (std::size_t z = 0; z < c.Depth; ++z)
@@ -206,16 +132,6 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     const bool free_to_go =
         until == Until::reusable && (!from_host || pinned(source, c)) && (!to_host || pinned(target, c));
     return free_to_go ? CUDA_SUCCESS : wait_for(stream);
-}
-
-CUresult box_for_node(CUDA_MEMCPY3D& c) noexcept {
-    Side source, target;
-    if (CUresult r = find_sides(c, source, target); r != CUDA_SUCCESS) return r;
-    Side from, to;
-    if (!reaches(source, c, from) || !reaches(target, c, to)) return CUDA_ERROR_NOT_SUPPORTED;
-    put_source(c, from);
-    put_target(c, to);
-    return CUDA_SUCCESS;
 }
 
 namespace {

@@ -18,7 +18,6 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
-#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 
@@ -28,11 +27,6 @@ namespace {
 // Up to here the bytes ride in the command, even of memory in the region: posting 4 KiB is cheaper than waiting for a
 // DMA of it.
 constexpr std::size_t inline_bytes = 16 * 1024;
-
-bool pinned(const void* p, std::size_t bytes) {
-    const heap::Kind kind = heap::kind_of(p, bytes);
-    return kind == heap::Kind::pinned || kind == heap::Kind::registered;
-}
 
 // A synchronous copy of which the worker has all that it needs. With several contexts it waits all the same: the memory
 // may be of another device than the one whose stream it went to, and that one's work is in no order with the stream.
@@ -152,32 +146,13 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     return r == CUDA_SUCCESS && may_print() ? show_and_tell(stream, Client::current()->queue().work()) : r;
 }
 
-// A copy that is noted down for a graph reads and writes its memory at every launch. What the GPU reaches is named; for
-// other memory the graph gets a copy to or from a buffer in the region, and a call back to the guest that fills or
-// empties it. The buffer lives as long as the process: graphs do not say when their last clone is gone.
+// A copy that a graph notes down is a box of one row: what its sides are is asked there.
 CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-    const auto outside = [&](CUdeviceptr p) {
-        return !is_device(p) && !heap::reach(reinterpret_cast<void*>(p), bytes);
-    };
-    void* buffers[2] = {nullptr, nullptr};
-    const auto stand_in = [&](CUdeviceptr& p, void*& buffer) {
-        if (!outside(p)) return true;
-        buffer = heap::staging_alloc(bytes);
-        return buffer != nullptr;
-    };
-    CUdeviceptr near_to = to, near_from = from;
-    if (!stand_in(from, buffers[0]) || !stand_in(to, buffers[1])) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (buffers[0]) near_from = reinterpret_cast<CUdeviceptr>(buffers[0]);
-    if (buffers[1]) near_to = reinterpret_cast<CUdeviceptr>(buffers[1]);
-    CUresult r = CUDA_SUCCESS;
-    if (buffers[0]) r = launch_move(stream, buffers[0], reinterpret_cast<void*>(from), bytes);
-    if (r != CUDA_SUCCESS) return r;
     CUDA_MEMCPY3D box{};
     box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    box.srcDevice = near_from, box.dstDevice = near_to;
+    box.srcDevice = from, box.dstDevice = to;
     box.WidthInBytes = bytes, box.Height = box.Depth = 1;
-    if (r = copy_box(box, stream, Until::reusable); r != CUDA_SUCCESS) return r;
-    return buffers[1] ? launch_move(stream, reinterpret_cast<void*>(to), buffers[1], bytes) : CUDA_SUCCESS;
+    return copy_box(box, stream, Until::reusable);
 }
 
 }  // namespace

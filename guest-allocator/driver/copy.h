@@ -33,9 +33,12 @@ constexpr std::size_t most_inline_bytes = 64 * 1024;
 // What posted work before has come to, if the call itself succeeded.
 CUresult finished(CUresult r) noexcept;
 
-// Rows and boxes, arrays included (box.cc). For a node: made explicit, and refused where a side lies outside the
-// region.
+// Rows and boxes, arrays included (box.cc).
 CUresult copy_box(const CUDA_MEMCPY3D& box, CUstream stream, Until until) noexcept;
-CUresult box_for_node(CUDA_MEMCPY3D& box) noexcept;
+
+inline bool pinned(const void* p, std::size_t bytes) noexcept {
+    const heap::Kind kind = heap::kind_of(p, bytes);
+    return kind == heap::Kind::pinned || kind == heap::Kind::registered;
+}
 
 }  // namespace barcuda

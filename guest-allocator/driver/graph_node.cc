@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_node.cc: what is inside nodes. Kernels' parameters travel packed, functions of the program stay here under a
-// number, and copies of memory that the GPU cannot reach get a hidden neighbour (graph.h).
+// graph_node.cc: what is inside nodes, but for copies (graph_copy.cc). Kernels' parameters travel packed, functions of the
+// program stay here under a number.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,86 +9,12 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
-#include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/graph.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/launch.h"
-#include "guest-allocator/heap/heap.h"
 
 namespace barcuda {
 namespace {
-
-// A program's copy node whose host side is not in the region.
-struct Detour {
-    CUgraphNode before = nullptr, after = nullptr;
-    CUDA_MEMCPY3D asked{};  // as the program described it
-};
-struct Moved {  // what a hidden node does
-    void *to, *from;
-    std::size_t bytes;
-};
-Mutex mutex;
-// Empty for nearly all programs. An id is never used twice, so entries of graphs that are gone do no harm.
-std::unordered_map<CUgraphNode, Detour>& detours() {
-    static auto* map = new std::unordered_map<CUgraphNode, Detour>;
-    return *map;
-}
-std::unordered_map<CUgraphNode, CUgraphNode>& owners() {  // of hidden nodes
-    static auto* map = new std::unordered_map<CUgraphNode, CUgraphNode>;
-    return *map;
-}
-std::atomic<bool> any_detours{false};
-
-void CUDA_CB move(void* what) {
-    const Moved* m = static_cast<Moved*>(what);
-    memcpy(m->to, m->from, m->bytes);
-}
-std::uint64_t keep_move(void* to, void* from, std::size_t bytes) {
-    return keep_function(move, new Moved{to, from, bytes});  // as long as the process: see capture_copy
-}
-
-bool detour_of(CUgraphNode node, Detour& out) {
-    if (!any_detours.load(std::memory_order_acquire)) return false;
-    std::lock_guard lock(mutex);
-    const auto at = detours().find(node);
-    if (at == detours().end()) return false;
-    out = at->second;
-    return true;
-}
-
-// The buffers that stand in for host sides outside the region.
-struct StandIns {
-    CUDA_MEMCPY3D copy;
-    void *source = nullptr, *target = nullptr;  // the program's memory, where it is outside
-    void *source_buffer = nullptr, *target_buffer = nullptr;
-    std::size_t bytes = 0;
-};
-CUresult stand_in(const CUDA_MEMCPY3D& asked, StandIns& s) {
-    s.copy = asked;
-    const CUresult r = box_for_node(s.copy);
-    if (r != CUDA_ERROR_NOT_SUPPORTED) return r;
-    if (asked.Height != 1 || asked.Depth != 1) return r;  // a box of memory that the GPU cannot reach
-    s.bytes = asked.WidthInBytes;
-    const auto outside = [&](CUmemorytype type, void* start) {
-        return type == CU_MEMORYTYPE_HOST && !heap::reach(start, s.bytes);
-    };
-    CUDA_MEMCPY3D& c = s.copy;  // box_for_node has said of each side which kind it is
-    auto* from = static_cast<char*>(const_cast<void*>(c.srcHost)) +
-                 (c.srcMemoryType == CU_MEMORYTYPE_HOST ? c.srcY * c.srcPitch + c.srcXInBytes : 0);
-    auto* to = static_cast<char*>(c.dstHost) +
-               (c.dstMemoryType == CU_MEMORYTYPE_HOST ? c.dstY * c.dstPitch + c.dstXInBytes : 0);
-    if (c.srcZ || c.dstZ) return r;
-    if (outside(c.srcMemoryType, from)) {
-        if (!(s.source_buffer = heap::staging_alloc(s.bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-        s.source = from, c.srcHost = s.source_buffer, c.srcXInBytes = c.srcY = 0, c.srcPitch = s.bytes, c.srcHeight = 1;
-    }
-    if (outside(c.dstMemoryType, to)) {
-        if (!(s.target_buffer = heap::staging_alloc(s.bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-        s.target = to, c.dstHost = s.target_buffer, c.dstXInBytes = c.dstY = 0, c.dstPitch = s.bytes, c.dstHeight = 1;
-    }
-    return box_for_node(c);
-}
 
 struct Packed {
     alignas(16) std::byte room[wire::most_parameter_bytes];
@@ -106,6 +32,8 @@ struct Packed {
         return f ? pack(*f, p.kernelParams, p.extra, room, parameters, bytes) : error;
     }
 };
+
+Mutex mutex;
 
 // What cuGraphKernelNodeGetParams points to: one block a node, until the next question about it.
 void** keep_parameters(CUgraphNode node, const FunctionFacts& f, const std::byte* packed) {
@@ -125,35 +53,9 @@ void** keep_parameters(CUgraphNode node, const FunctionFacts& f, const std::byte
 
 }  // namespace
 
-CUgraphNode first_of(CUgraphNode node) noexcept {
-    Detour d;
-    return detour_of(node, d) && d.before ? d.before : node;
-}
-CUgraphNode last_of(CUgraphNode node) noexcept {
-    Detour d;
-    return detour_of(node, d) && d.after ? d.after : node;
-}
-CUgraphNode shown(CUgraphNode node) noexcept {
-    if (!any_detours.load(std::memory_order_acquire)) return node;
-    std::lock_guard lock(mutex);
-    const auto at = owners().find(node);
-    return at == owners().end() ? node : at->second;
-}
-bool hidden(CUgraphNode node) noexcept { return shown(node) != node; }
-
 }  // namespace barcuda
 
 using namespace barcuda;
-
-namespace {
-// Node-adding calls take dependencies as the program knows them.
-template <Op op, class... Rest>
-CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, Rest... rest) {
-    if (!node || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
-    const std::vector<CUgraphNode> nodes = lasts(after, count);
-    return command<op>(node, graph, static_cast<const CUgraphNode*>(nodes.data()), count, rest...);
-}
-}  // namespace
 
 // ---- kernels ------------------------------------------------------------------------------------------------------
 CU cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
@@ -161,7 +63,7 @@ CU cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* 
     Packed k;
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult r = k.from(*p); r != CUDA_SUCCESS) return r;
-    return add<Op::add_kernel_node>(node, graph, after, count, k.function, k.shape, k.parameters, k.bytes);
+    return command<Op::add_kernel_node>(node, graph, after, count, k.function, k.shape, k.parameters, k.bytes);
 }
 CU cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* p) {
     Packed k;
@@ -201,82 +103,10 @@ CU cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p) {
     return CUDA_SUCCESS;
 }
 
-// ---- copies ---------------------------------------------------------------------------------------------------------
-CU cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                        const CUDA_MEMCPY3D* p, CUcontext context) {
-    if (!p || !node) return CUDA_ERROR_INVALID_VALUE;
-    if (!context) context = current_context();
-    StandIns s;
-    if (CUresult r = stand_in(*p, s); r != CUDA_SUCCESS) return r;
-    const CUDA_MEMCPY3D* copy = &s.copy;
-    if (!s.source && !s.target) return add<Op::cuGraphAddMemcpyNode>(node, graph, after, count, copy, context);
-    Detour d;
-    d.asked = *p;
-    if (s.source) {
-        const std::uint64_t fill = keep_move(s.source_buffer, s.source, s.bytes);
-        if (CUresult r = add<Op::add_host_node>(&d.before, graph, after, count, fill); r != CUDA_SUCCESS) return r;
-        after = &d.before, count = 1;
-    }
-    if (CUresult r = add<Op::cuGraphAddMemcpyNode>(node, graph, after, count, copy, context); r != CUDA_SUCCESS)
-        return r;
-    if (s.target) {
-        const std::uint64_t empty = keep_move(s.target, s.target_buffer, s.bytes);
-        const CUgraphNode its = *node;
-        if (CUresult r = add<Op::add_host_node>(&d.after, graph, &its, 1, empty); r != CUDA_SUCCESS) return r;
-    }
-    std::lock_guard lock(mutex);
-    if (d.before) owners()[d.before] = *node;
-    if (d.after) owners()[d.after] = *node;
-    detours()[*node] = d;
-    any_detours.store(true, std::memory_order_release);
-    return CUDA_SUCCESS;
-}
-
-CU cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* p) {
-    Detour d;
-    if (p && detour_of(node, d)) return *p = d.asked, CUDA_SUCCESS;
-    return command<Op::cuGraphMemcpyNodeGetParams>(node, p);
-}
-
-namespace {
-// Other memory for a copy node: `set_copy` and `set_host` do it, to the graph's node or to an executable graph's.
-template <class SetCopy, class SetHost>
-CUresult change_copy(CUgraphNode node, const CUDA_MEMCPY3D* p, SetCopy set_copy, SetHost set_host) {
-    if (!p) return CUDA_ERROR_INVALID_VALUE;
-    Detour d;
-    StandIns s;
-    detour_of(node, d);
-    if (CUresult r = stand_in(*p, s); r != CUDA_SUCCESS) return r;
-    if ((s.source != nullptr) != (d.before != nullptr) || (s.target != nullptr) != (d.after != nullptr))
-        return CUDA_ERROR_NOT_SUPPORTED;  // the graph would need other nodes than it has
-    if (s.source)
-        if (CUresult r = set_host(d.before, keep_move(s.source_buffer, s.source, s.bytes)); r != CUDA_SUCCESS) return r;
-    if (s.target)
-        if (CUresult r = set_host(d.after, keep_move(s.target, s.target_buffer, s.bytes)); r != CUDA_SUCCESS) return r;
-    return set_copy(static_cast<const CUDA_MEMCPY3D*>(&s.copy));
-}
-}  // namespace
-
-CU cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* p) {
-    const CUresult r = change_copy(
-        node, p, [&](const CUDA_MEMCPY3D* c) { return command<Op::cuGraphMemcpyNodeSetParams>(node, c); },
-        [&](CUgraphNode n, std::uint64_t f) { return command<Op::set_host_node>(n, f); });
-    std::lock_guard lock(mutex);
-    if (const auto at = detours().find(node); r == CUDA_SUCCESS && at != detours().end()) at->second.asked = *p;
-    return r;
-}
-CU cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* p, CUcontext context) {
-    if (!context) context = current_context();
-    return change_copy(
-        node, p,
-        [&](const CUDA_MEMCPY3D* c) { return command<Op::cuGraphExecMemcpyNodeSetParams>(exec, node, c, context); },
-        [&](CUgraphNode n, std::uint64_t f) { return command<Op::exec_set_host_node>(exec, n, f); });
-}
-
 // ---- fills, functions, events, graphs in graphs, memory -------------------------------------------------------------
 CU cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                         const CUDA_MEMSET_NODE_PARAMS* p, CUcontext context) {
-    return add<Op::cuGraphAddMemsetNode>(node, graph, after, count, p, context ? context : current_context());
+    return command<Op::cuGraphAddMemsetNode>(node, graph, after, count, p, context ? context : current_context());
 }
 CU cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p,
                                   CUcontext context) {
@@ -287,7 +117,7 @@ CU cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after
                       const CUDA_HOST_NODE_PARAMS* p) {
     if (!p || !p->fn) return CUDA_ERROR_INVALID_VALUE;
     const std::uint64_t number = keep_function(p->fn, p->userData);
-    return number ? add<Op::add_host_node>(node, graph, after, count, number) : CUDA_ERROR_OUT_OF_MEMORY;
+    return number ? command<Op::add_host_node>(node, graph, after, count, number) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CU cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* p) {
     std::uint64_t number = 0;
@@ -304,15 +134,9 @@ CU cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_H
     return command<Op::exec_set_host_node>(exec, node, keep_function(p->fn, p->userData));
 }
 
-CU cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count) {
-    return add<Op::cuGraphAddEmptyNode>(node, graph, after, count);
-}
-CU cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraph child) {
-    return add<Op::cuGraphAddChildGraphNode>(node, graph, after, count, child);
-}
 CU cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {
     recorded_by_graph(event);
-    return add<Op::cuGraphAddEventRecordNode>(node, graph, after, count, event);
+    return command<Op::cuGraphAddEventRecordNode>(node, graph, after, count, event);
 }
 CU cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
     recorded_by_graph(event);
@@ -321,16 +145,6 @@ CU cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
 CU cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
     recorded_by_graph(event);
     return command<Op::cuGraphExecEventRecordNodeSetEvent>(exec, node, event);
-}
-CU cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {
-    return add<Op::cuGraphAddEventWaitNode>(node, graph, after, count, event);
-}
-CU cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                          CUDA_MEM_ALLOC_NODE_PARAMS* p) {
-    return add<Op::cuGraphAddMemAllocNode>(node, graph, after, count, p);
-}
-CU cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUdeviceptr p) {
-    return add<Op::cuGraphAddMemFreeNode>(node, graph, after, count, p);
 }
 
 // ---- nodes of any kind by one structure -----------------------------------------------------------------------------

@@ -23,7 +23,7 @@ namespace barcuda {
 namespace {
 
 struct Function {
-    enum Kind : std::uint8_t { none, host, callback, move } kind;
+    enum Kind : std::uint8_t { none, host, callback } kind;
     bool once;  // a stream's, forgotten when it has run; a graph's stays
     union {
         struct {
@@ -35,11 +35,6 @@ struct Function {
             void* data;
             CUstream stream;
         } stream_callback;
-        struct {
-            void* to;
-            const void* from;
-            std::size_t bytes;
-        } moved;
     };
 };
 
@@ -75,7 +70,6 @@ void run(std::uint64_t number, CUresult status) {
         case Function::callback:
             f.stream_callback.function(f.stream_callback.stream, status, f.stream_callback.data);
             break;
-        case Function::move: memcpy(f.moved.to, f.moved.from, f.moved.bytes); break;
         case Function::none: break;
     }
 }
@@ -150,13 +144,6 @@ bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
     if (!f || f->kind != Function::host) return false;
     out = {f->host_function.function, f->host_function.data};
     return true;
-}
-
-CUresult launch_move(CUstream stream, void* to, const void* from, std::size_t bytes) noexcept {
-    Function f{};
-    f.kind = Function::move;
-    f.moved = {to, from, bytes};
-    return launch(stream, f);
 }
 
 }  // namespace barcuda

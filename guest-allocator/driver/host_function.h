@@ -13,7 +13,4 @@ namespace barcuda {
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;
 
-// In the stream's order, in the guest: memcpy.
-CUresult launch_move(CUstream stream, void* to, const void* from, std::size_t bytes) noexcept;
-
 }  // namespace barcuda

@@ -39,9 +39,9 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphExecGetFlags,                                  call,       plain, use, out)                              \
     X(cuGraphClone,                                         call,       plain, make, use)                             \
     X(cuGraphNodeFindInClone,                               call,       plain, part<2>, use, use)                     \
-    X(cuGraphNodeGetType,                                   call,       plain, use, out)                              \
-    X(cuGraphNodeSetEnabled,                                call,       plain, use, use, in)                          \
-    X(cuGraphNodeGetEnabled,                                call,       plain, use, use, out)                         \
+    X(cuGraphNodeGetType,                                   inner_call, plain, use, out)                              \
+    X(cuGraphNodeSetEnabled,                                inner_call, plain, use, use, in)                          \
+    X(cuGraphNodeGetEnabled,                                inner_call, plain, use, use, out)                         \
     X(cuGraphChildGraphNodeGetGraph,                        call,       plain, use, part<0>)                          \
     X(cuGraphExecChildGraphNodeSetParams,                   call,       plain, use, use, use)                         \
     X(cuGraphEventRecordNodeGetEvent,                       call,       plain, use, give)                             \
@@ -54,22 +54,22 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphMemFreeNodeGetParams,                          call,       plain, use, out)                              \
     X(cuGraphKernelNodeCopyAttributes,                      call,       plain, use, use)                              \
     X(cuGraphUpload,                                        post,       work, use, use)                               \
-    X(cuGraphGetNodes,                                      inner_call, plain, use, all<2>, inout)                    \
-    X(cuGraphGetRootNodes,                                  inner_call, plain, use, all<2>, inout)                    \
-    X(cuGraphGetEdges_v2,                                   inner_call, plain, use, all<4>, all<4>, all<4>, inout)    \
-    X(cuGraphNodeGetDependencies_v2,                        inner_call, plain, use, all<3>, all<3>, inout)            \
-    X(cuGraphNodeGetDependentNodes_v2,                      inner_call, plain, use, all<3>, all<3>, inout)            \
-    X(cuGraphAddDependencies_v2,                            inner_call, plain, use, nodes<4>, nodes<4>, edges<4>, in) \
-    X(cuGraphRemoveDependencies_v2,                         inner_call, plain, use, nodes<4>, nodes<4>, edges<4>, in) \
-    X(cuGraphDestroyNode,                                   inner_call, plain, drop)                                  \
-    X(cuGraphAddEmptyNode,                                  inner_call, plain, part<1>, use, nodes<3>, in)            \
-    X(cuGraphAddChildGraphNode,                             inner_call, plain, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphGetNodes,                                      call,       plain, use, all<2>, inout)                    \
+    X(cuGraphGetRootNodes,                                  call,       plain, use, all<2>, inout)                    \
+    X(cuGraphGetEdges_v2,                                   call,       plain, use, all<4>, all<4>, all<4>, inout)    \
+    X(cuGraphNodeGetDependencies_v2,                        call,       plain, use, all<3>, all<3>, inout)            \
+    X(cuGraphNodeGetDependentNodes_v2,                      call,       plain, use, all<3>, all<3>, inout)            \
+    X(cuGraphAddDependencies_v2,                            call,       plain, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphRemoveDependencies_v2,                         call,       plain, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphDestroyNode,                                   call,       plain, drop)                                  \
+    X(cuGraphAddEmptyNode,                                  call,       plain, part<1>, use, nodes<3>, in)            \
+    X(cuGraphAddChildGraphNode,                             call,       plain, part<1>, use, nodes<3>, in, use)       \
     X(cuGraphAddEventRecordNode,                            inner_call, plain, part<1>, use, nodes<3>, in, use)       \
-    X(cuGraphAddEventWaitNode,                              inner_call, plain, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphAddEventWaitNode,                              call,       plain, part<1>, use, nodes<3>, in, use)       \
     X(cuGraphEventRecordNodeSetEvent,                       inner_call, plain, use, use)                              \
     X(cuGraphExecEventRecordNodeSetEvent,                   inner_call, plain, use, use, use)                         \
-    X(cuGraphAddMemAllocNode,                               inner_call, plain, part<1>, use, nodes<3>, in, answered)  \
-    X(cuGraphAddMemFreeNode,                                inner_call, plain, part<1>, use, nodes<3>, in, in)        \
+    X(cuGraphAddMemAllocNode,                               call,       plain, part<1>, use, nodes<3>, in, answered)  \
+    X(cuGraphAddMemFreeNode,                                call,       plain, part<1>, use, nodes<3>, in, in)        \
     X(cuGraphAddMemcpyNode,                                 inner_call, plain, part<1>, use, nodes<3>, in, desc, use) \
     X(cuGraphMemcpyNodeGetParams,                           inner_call, plain, use, told)                             \
     X(cuGraphMemcpyNodeSetParams,                           inner_call, plain, use, desc)                             \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // graph_capture: a captured graph reads and writes its memory at every launch, wherever that lies: pinned memory, the heap,
-// the stack. Functions of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
+// the stack. A copy is one node of the graph wherever its memory lies, and stays so in clones, updates and changes. Functions
+// of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
 #include <chrono>
 #include <thread>
 
@@ -70,6 +71,125 @@ void CUDART_CB look(void* data) {
     for (int i = 0; i < n; ++i) log->sum += log->result[i];
 }
 
+// The graph is one chain of nodes of these kinds.
+static std::vector<cudaGraphNode_t> check_chain(cudaGraph_t graph, const std::vector<cudaGraphNodeType>& kinds) {
+    std::vector<cudaGraphNode_t> chain(1);
+    size_t count = 1;
+    CHECK(cudaGraphGetRootNodes(graph, chain.data(), &count));
+    for (size_t i = 0;; ++i) {
+        cudaGraphNodeType type;
+        CHECK(cudaGraphNodeGetType(chain[i], &type));
+        REQUIRE(i < kinds.size() && type == kinds[i]);
+        cudaGraphNode_t next[2];
+        CHECK(cudaGraphNodeGetDependentNodes(chain[i], next, nullptr, &(count = 2)));
+        if (count == 0) {
+            REQUIRE(chain.size() == kinds.size());
+            return chain;
+        }
+        REQUIRE(count == 1);
+        chain.push_back(next[0]);
+    }
+}
+
+static void run(cudaGraphExec_t exec, cudaStream_t stream) {
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+// A graph that copies the stack to the device and back to the stack: clones, updates, changed parameters.
+static void copies_of_the_stack(cudaStream_t stream, int* device) {
+    int from[n], also_from[n], to[n], also_to[n];
+    const std::vector<cudaGraphNodeType> two_copies(2, cudaGraphNodeTypeMemcpy);
+    const auto fill = [](int* words, int by) {
+        for (int i = 0; i < n; ++i) words[i] = i * by;
+    };
+    const auto holds = [](const int* words, int by) {
+        for (int i = 0; i < n; ++i)
+            if (words[i] != i * by) return false;
+        return true;
+    };
+    cudaGraph_t graph, clone;
+    cudaGraphNode_t in, out;
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphAddMemcpyNode1D(&in, graph, nullptr, 0, device, from, sizeof from, cudaMemcpyHostToDevice));
+    CHECK(cudaGraphAddMemcpyNode1D(&out, graph, &in, 1, to, device, sizeof to, cudaMemcpyDeviceToHost));
+    size_t edges = 0;
+    CHECK(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+    REQUIRE(edges == 1);
+    REQUIRE(check_chain(graph, two_copies) == std::vector({in, out}));
+    cudaMemcpy3DParms described{};
+    CHECK(cudaGraphMemcpyNodeGetParams(in, &described));
+    REQUIRE(described.srcPtr.ptr == from && described.dstPtr.ptr == device && described.extent.width == sizeof from);
+    CHECK(cudaGraphMemcpyNodeGetParams(out, &described));
+    REQUIRE(described.srcPtr.ptr == device && described.dstPtr.ptr == to);
+
+    // A clone is a graph of its own, with the same nodes; the graph's parameters may change afterwards.
+    CHECK(cudaGraphClone(&clone, graph));
+    const auto cloned = check_chain(clone, two_copies);
+    cudaGraphNode_t found;
+    CHECK(cudaGraphNodeFindInClone(&found, out, clone));
+    REQUIRE(found == cloned[1]);
+    CHECK(cudaGraphMemcpyNodeGetParams(found, &described));
+    REQUIRE(described.dstPtr.ptr == to);
+    CHECK(cudaGraphMemcpyNodeSetParams1D(in, device, also_from, sizeof from, cudaMemcpyHostToDevice));
+    CHECK(cudaGraphMemcpyNodeGetParams(in, &described));
+    REQUIRE(described.srcPtr.ptr == also_from);
+    fill(from, 3), fill(also_from, 4);
+    cudaGraphExec_t of_clone, of_graph;
+    CHECK(cudaGraphInstantiate(&of_clone, clone, 0));
+    CHECK(cudaGraphInstantiate(&of_graph, graph, 0));
+    run(of_clone, stream);
+    REQUIRE(holds(to, 3));
+    run(of_graph, stream);
+    REQUIRE(holds(to, 4));
+
+    // Executable graphs: one node's parameters, and all by another graph.
+    fill(to, 0), fill(also_to, 0);
+    CHECK(cudaGraphExecMemcpyNodeSetParams1D(of_graph, out, also_to, device, sizeof to, cudaMemcpyDeviceToHost));
+    run(of_graph, stream);
+    REQUIRE(holds(to, 0) && holds(also_to, 4));
+    cudaGraphExecUpdateResultInfo why;
+    CHECK(cudaGraphExecUpdate(of_graph, clone, &why));
+    run(of_graph, stream);
+    REQUIRE(holds(to, 3));
+
+    // Removed like any other node.
+    CHECK(cudaGraphDestroyNode(out));
+    REQUIRE(check_chain(graph, {cudaGraphNodeTypeMemcpy}) == std::vector({in}));
+    CHECK(cudaGraphExecDestroy(of_clone));
+    CHECK(cudaGraphExecDestroy(of_graph));
+    CHECK(cudaGraphDestroy(clone));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+// Rows out of the middle of a picture on the stack, captured.
+static void rows_of_the_stack(cudaStream_t stream, int* device) {
+    constexpr int width = 40, height = 30, across = 7, down = 5;
+    int picture[height][width], result[height][width];
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CHECK(cudaMemcpy2DAsync(device, across * sizeof(int), &picture[10][20], sizeof picture[0], across * sizeof(int),
+                            down, cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpy2DAsync(&result[3][4], sizeof result[0], device, across * sizeof(int), across * sizeof(int), down,
+                            cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    check_chain(graph, {cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemcpy});
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int round = 0; round < 2; ++round) {
+        for (int y = 0; y < height; ++y)
+            for (int x = 0; x < width; ++x) picture[y][x] = (round + 1) * 10000 + y * 100 + x, result[y][x] = -1;
+        run(exec, stream);
+        for (int y = 0; y < height; ++y)
+            for (int x = 0; x < width; ++x) {
+                const bool inside = y >= 3 && y < 3 + down && x >= 4 && x < 4 + across;
+                REQUIRE(result[y][x] == (inside ? picture[y + 7][x + 16] : -1));
+            }
+    }
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+}
+
 int main() {
     int on_stack[n], result[n];
     int *a, *b;
@@ -88,7 +208,9 @@ int main() {
     CHECK(cudaStreamEndCapture(stream, &graph));
     size_t nodes = 0;
     CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
-    REQUIRE(nodes >= 4);
+    REQUIRE(nodes == 4);
+    check_chain(graph,
+                {cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeHost});
     cudaGraphExec_t exec;
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     for (int round = 0; round < 3; ++round) {
@@ -104,20 +226,8 @@ int main() {
         REQUIRE(log.sum == expected);
     }
 
-    // The same by hand: one copy node is one node, though the stack is out of the GPU's reach.
-    cudaGraph_t by_hand;
-    cudaGraphNode_t in, out;
-    CHECK(cudaGraphCreate(&by_hand, 0));
-    CHECK(cudaGraphAddMemcpyNode1D(&in, by_hand, nullptr, 0, a, on_stack, sizeof on_stack, cudaMemcpyHostToDevice));
-    CHECK(cudaGraphAddMemcpyNode1D(&out, by_hand, &in, 1, result, a, sizeof result, cudaMemcpyDeviceToHost));
-    CHECK(cudaGraphGetNodes(by_hand, nullptr, &nodes));
-    REQUIRE(nodes == 2);
-    cudaGraphExec_t exec_by_hand;
-    CHECK(cudaGraphInstantiate(&exec_by_hand, by_hand, 0));
-    for (int i = 0; i < n; ++i) on_stack[i] = -i;
-    CHECK(cudaGraphLaunch(exec_by_hand, stream));
-    CHECK(cudaStreamSynchronize(stream));
-    for (int i = 0; i < n; ++i) REQUIRE(result[i] == -i);
+    copies_of_the_stack(stream, a);
+    rows_of_the_stack(stream, a);
 
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     REQUIRE(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported);
