@@ -21,12 +21,12 @@ CUstream real(CUstream stream) noexcept;
 CUfunction real(CUfunction function) noexcept;
 template <class T> T real(T argument) noexcept { return argument; }
 
-// A command names this memory, and may write it later than now. (driver/managed.cc: a managed variable may lie there.)
-extern std::atomic<bool> somebody_watches;
-void command_names(std::uint64_t address) noexcept;
+// A command names this memory, and may write it later than now. (driver/managed/variables.cc: a managed variable may lie there.)
+extern std::atomic<bool> addresses_watched;
+void address_named(std::uint64_t address) noexcept;
 inline void note_address(std::uint64_t address) noexcept {
-    if (somebody_watches.load(std::memory_order_acquire)) [[unlikely]]
-        command_names(address);
+    if (addresses_watched.load(std::memory_order_acquire)) [[unlikely]]
+        address_named(address);
 }
 
 // A kernel's assert has failed: its text goes to this process's standard error. (driver/fence.cc)

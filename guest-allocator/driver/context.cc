@@ -9,7 +9,7 @@
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda {
@@ -142,7 +142,7 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     if (std::lock_guard lock(mutex); Known* primary = find_primary(device)) gone = take(*primary);
     if (!gone.context) return CUDA_SUCCESS;
     const CUresult r = end(gone, [=] { return command<Op::cuDevicePrimaryCtxReset_v2>(device); });
-    if (r == CUDA_SUCCESS) Mirrors::forget_addresses();
+    if (r == CUDA_SUCCESS) managed::context_reset();
     return r;
 }
 

@@ -12,7 +12,7 @@
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/capture.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
@@ -181,7 +181,7 @@ CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
         if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
     }
-    Mirrors::waited(stream);
+    managed::waited(stream);
     const CUresult posted = Client::current()->take_error();
     return r == CUDA_SUCCESS ? posted : r;
 }

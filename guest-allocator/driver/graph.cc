@@ -2,7 +2,7 @@
 // graph.cc: graphs as wholes: instantiation, update, launch. What is inside nodes: graph_node.cc, graph_copy.cc.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/managed/managed.h"
 
 using namespace barcuda;
 
@@ -25,6 +25,6 @@ CU cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResult
 
 CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    const Mirrors mirrors(stream);
+    const managed::Work work(stream);
     return command<Op::cuGraphLaunch>(exec, stream);
 }

@@ -8,7 +8,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/launch.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/driver/streams.h"
 
@@ -44,10 +44,7 @@ CUresult gather(const FunctionFacts& f, void** each, void** extra, std::byte* ro
 CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
               std::size_t& bytes) {
     const CUresult r = gather(f, each, extra, room, packed, bytes);
-    if (r == CUDA_SUCCESS && Mirrors::there_are()) [[unlikely]] {
-        if (packed != room) packed = memcpy(room, packed, bytes);  // the program's own buffer stays as it is
-        Mirrors::translate(room, bytes);
-    }
+    if (r == CUDA_SUCCESS) packed = managed::for_kernel(packed, bytes, room);
     return r;
 }
 
@@ -79,7 +76,7 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     const void* packed = nullptr;
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
-    const Mirrors mirrors(stream);
+    const managed::Work work(stream);
     // Whether a stream of another context may have it is the driver's to say.
     if (!may_be_refused(*f, shape) && context_of(stream) == current_context()) [[likely]]
         return command<Op::launch>(function, shape, stream, packed, bytes);

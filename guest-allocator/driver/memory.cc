@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // memory.cc: host memory and what pointers are. Pinned memory comes from the heap and never leaves the guest's hands:
 // host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
-// Managed memory is pinned memory under another name.
 #include <string.h>
 
 #include "guest-allocator/client/command.h"
@@ -9,7 +8,8 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
-#include "guest-allocator/driver/managed.h"
+#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/memory.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered/registered.h"
@@ -19,27 +19,16 @@ namespace {
 
 // Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
 // (Here, so that the worker has time for other threads meanwhile.) Host memory may be in use by all devices.
-CUresult let_go() {
+CUresult wait_for_device() {
     return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
 }
-CUresult let_go_everywhere() { return several_contexts() ? wait_for_contexts() : let_go(); }
+CUresult wait_for_devices() { return several_contexts() ? wait_for_contexts() : wait_for_device(); }
 
-CUresult allocate(void** p, std::size_t bytes, unsigned flags) {
-    if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    *p = heap::pinned_alloc(bytes, flags);
-    if (!*p && let_go_everywhere() == CUDA_SUCCESS) {  // the worker has put off giving back
-        heap::forget_refusal();
-        *p = heap::pinned_alloc(bytes, flags);
-    }
-    return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult give_back(void* p) {
+CUresult free_pinned(void* p) {
     if (!p) return CUDA_SUCCESS;
     const heap::Found found = heap::find(p);
     if (found.kind != heap::Kind::pinned || found.base != p) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = let_go_everywhere();
+    const CUresult waited = wait_for_devices();
     return heap::pinned_free(p) ? waited : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -49,7 +38,7 @@ bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p) {
     const heap::Found f = heap::find(p);
     const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
-    const bool managed = pinned && f.flags & managed_mark;
+    const bool managed = pinned && f.flags & managed::mark;
     // Registered memory may have two addresses; either may be asked about.
     const auto* at = static_cast<const std::byte*>(p);
     const auto offset = static_cast<std::size_t>(at - f.base) < f.bytes ? at - f.base : at - f.device;
@@ -100,31 +89,37 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
 }
 
 }  // namespace
+
+CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept {
+    if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    *p = heap::pinned_alloc(bytes, flags);
+    if (!*p && wait_for_devices() == CUDA_SUCCESS) {  // extents that the worker has not released yet
+        heap::forget_refusal();
+        *p = heap::pinned_alloc(bytes, flags);
+    }
+    return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 }  // namespace barcuda
 
 using namespace barcuda;
 
 CU cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
     if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, WRITECOMBINED
-    return allocate(p, bytes, flags);
+    return allocate_pinned(p, bytes, flags);
 }
-CU cuMemAllocHost_v2(void** p, size_t bytes) { return allocate(p, bytes, 0); }
-CU cuMemFreeHost(void* p) { return give_back(p); }
-
-CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
-    if (!p || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
-        return CUDA_ERROR_INVALID_VALUE;
-    return allocate(reinterpret_cast<void**>(p), bytes, flags | managed_mark);
-}
+CU cuMemAllocHost_v2(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
+CU cuMemFreeHost(void* p) { return free_pinned(p); }
 
 CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);
     if (heap::in_region(host, 1))
-        return heap::find(host).flags & managed_mark ? give_back(host) : CUDA_ERROR_INVALID_VALUE;
+        return heap::find(host).flags & managed::mark ? free_pinned(host) : CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = let_go(), freed = command<Op::cuMemFree_v2>(p);
+    const CUresult waited = wait_for_device(), freed = command<Op::cuMemFree_v2>(p);
     return waited == CUDA_SUCCESS ? freed : waited;
 }
 
@@ -143,7 +138,7 @@ CU cuIpcOpenMemHandle_v2(CUdeviceptr* p, CUipcMemHandle handle, unsigned flags) 
 CU cuIpcCloseMemHandle(CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = let_go(), closed = command<Op::cuIpcCloseMemHandle>(p);
+    const CUresult waited = wait_for_device(), closed = command<Op::cuIpcCloseMemHandle>(p);
     return waited == CUDA_SUCCESS ? closed : waited;
 }
 
@@ -162,7 +157,7 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
 }
 CU cuMemHostUnregister(void* p) {
     const heap::Found f = heap::find(p);
-    if (f.kind == heap::Kind::registered) let_go_everywhere();
+    if (f.kind == heap::Kind::registered) wait_for_devices();
     return static_cast<CUresult>(heap::unregister_host(p));
 }
 
@@ -201,8 +196,3 @@ CU cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void*
     }
     return CUDA_SUCCESS;
 }
-
-CU cuMemPrefetchAsync_v2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream) {
-    return CUDA_SUCCESS;
-}  // it is where both can reach it
-CU cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation) { return CUDA_SUCCESS; }

@@ -20,6 +20,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/image.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
 
 namespace barcuda {
@@ -292,5 +293,11 @@ CU cuLibraryEnumerateKernels(CUkernel* kernels, unsigned room, CUlibrary library
 CU cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
     const CUresult r = command<Op::cuLibraryGetKernel>(kernel, library, name);
     if (r == CUDA_SUCCESS) note_kernel(*kernel);
+    return r;
+}
+
+CU cuLibraryUnload(CUlibrary library) {
+    const CUresult r = command<Op::cuLibraryUnload>(library);
+    if (r == CUDA_SUCCESS) managed::unloaded(library);
     return r;
 }

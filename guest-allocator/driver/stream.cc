@@ -249,6 +249,3 @@ CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
         if (k.stream == stream) return *context = k.context, CUDA_SUCCESS;
     return CUDA_ERROR_INVALID_HANDLE;
 }
-
-// Managed memory is region memory: every stream sees it at any time, whatever it is attached to.
-CU cuStreamAttachMemAsync(CUstream, CUdeviceptr, size_t, unsigned) { return CUDA_SUCCESS; }

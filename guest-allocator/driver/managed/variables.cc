@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "guest-allocator/driver/managed.h"
+// variables.cc: __managed__ variables. The driver keeps such a variable where the code of kernels names it, in the worker's process, out
+// of the guest's reach. The program gets a mirror of it in the region instead. Before a stream gets kernels to run, the words of the
+// mirror that the CPU has written go to the variable; behind them, in the stream's order, the words of the variable that kernels have
+// written come to the mirror. `known` is what both sides had when they last agreed: it says who has written. A kernel that is given a
+// pointer to the mirror gets one to the variable.
+#include "guest-allocator/driver/managed/managed.h"
 
 #include <string.h>
 
@@ -17,7 +22,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
 
-namespace barcuda {
+namespace barcuda::managed {
 namespace {
 
 struct Mirror {
@@ -160,18 +165,15 @@ void look(const Shared& m, CUstream stream) {
     }
 }
 
-}  // namespace
-
-std::atomic<bool> somebody_watches{false};
-
-CUresult Mirrors::find(CUlibrary library, const char* name, void** mirror, std::size_t* bytes) noexcept {
+// The mirror of a library's variable, made by the first who asks.
+CUresult find(CUlibrary library, const char* name, void** mirror, std::size_t* bytes) {
     for (const Shared& m : all())
         if (m->library == library && m->name == name) return *mirror = m->here, *bytes = m->bytes, CUDA_SUCCESS;
     const auto m = std::make_shared<Mirror>();
     m->library = library, m->name = name;
     CUdeviceptr there = 0;
     if (CUresult r = locate(*m, there); r != CUDA_SUCCESS) return r;
-    m->here = static_cast<std::byte*>(heap::pinned_alloc(m->bytes, managed_mark | CU_MEM_ATTACH_GLOBAL));
+    m->here = static_cast<std::byte*>(heap::pinned_alloc(m->bytes, mark | CU_MEM_ATTACH_GLOBAL));
     if (!m->here) return CUDA_ERROR_OUT_OF_MEMORY;
     if (CUresult r = copy_to_host(m->here, there, m->bytes, nullptr, Until::done); r != CUDA_SUCCESS) return r;
     m->known.assign(m->here, m->here + m->bytes);
@@ -181,45 +183,43 @@ CUresult Mirrors::find(CUlibrary library, const char* name, void** mirror, std::
             return *mirror = other->here, *bytes = other->bytes, CUDA_SUCCESS;
     *mirror = m->here, *bytes = m->bytes;
     mirrors().push_back(m);
-    somebody_watches.store(true, std::memory_order_release);
+    addresses_watched.store(true, std::memory_order_release);
     return CUDA_SUCCESS;
 }
 
-void Mirrors::forget(CUlibrary library) noexcept {
-    if (!there_are() || forked_after_connection()) return;
+}  // namespace
+
+void unloaded(CUlibrary library) noexcept {
+    if (!variables_in_use() || forked_after_connection()) return;
     std::lock_guard lock(mutex);
     std::erase_if(mirrors(), [&](const Shared& m) { return m->library == library; });
-    somebody_watches.store(!mirrors().empty(), std::memory_order_release);
+    addresses_watched.store(!mirrors().empty(), std::memory_order_release);
 }
 
-void Mirrors::forget_addresses() noexcept {
-    if (!there_are() || forked_after_connection()) return;
+void context_reset() noexcept {
+    if (!variables_in_use() || forked_after_connection()) return;
     std::lock_guard lock(mutex);
     for (const Shared& m : mirrors()) m->there = 0;
 }
 
-void command_names(std::uint64_t address) noexcept {
-    std::lock_guard lock(mutex);
-    for (const Shared& m : mirrors())
-        if (address - reinterpret_cast<std::uint64_t>(m->here) < m->bytes) m->touched = true;
-}
-
 // A parameter, or a word of one, whose value lies within a mirror is a pointer to it: no number is by chance.
-void Mirrors::translate(std::byte* parameters, std::size_t bytes) noexcept {
-    if (forked_after_connection()) return;
+const void* changed_for_kernel(const void* packed, std::size_t bytes, std::byte* room) noexcept {
+    if (forked_after_connection()) return packed;
+    if (packed != room) memcpy(room, packed, bytes);  // the program's own buffer stays as it is
     for (const Shared& m : all())
         for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
             std::uint64_t word;
-            memcpy(&word, parameters + i, 8);
+            memcpy(&word, room + i, 8);
             const std::uint64_t offset = word - reinterpret_cast<std::uint64_t>(m->here);
             CUdeviceptr there = 0;
             if (offset >= m->bytes || locate(*m, there) != CUDA_SUCCESS) continue;
             word = there + offset;
-            memcpy(parameters + i, &word, 8);
+            memcpy(room + i, &word, 8);
         }
+    return room;
 }
 
-void Mirrors::push(CUstream stream) noexcept {
+void before_work(CUstream stream) noexcept {
     if (forked_after_connection() || capturing(stream)) return;  // a graph's kernels: when it is launched
     bool touched = false;
     if (std::lock_guard lock(mutex); true)
@@ -228,7 +228,7 @@ void Mirrors::push(CUstream stream) noexcept {
     for (const Shared& m : all()) send(m, stream);
 }
 
-void Mirrors::settle(CUstream stream) noexcept {
+void look_after_wait(CUstream stream) noexcept {
     static thread_local bool looking = false;  // the look waits itself
     if (looking || forked_after_connection() || open_captures.load(std::memory_order_relaxed) != 0) return;
     looking = true;
@@ -239,9 +239,21 @@ void Mirrors::settle(CUstream stream) noexcept {
     looking = false;
 }
 
-void Mirrors::pull(CUstream stream) noexcept {
+void behind_work(CUstream stream) noexcept {
     if (forked_after_connection() || capturing(stream)) return;
     for (const Shared& m : all()) fetch(m, stream);
+}
+
+}  // namespace barcuda::managed
+
+namespace barcuda {
+
+std::atomic<bool> addresses_watched{false};
+
+void address_named(std::uint64_t address) noexcept {
+    std::lock_guard lock(managed::mutex);
+    for (const managed::Shared& m : managed::mirrors())
+        if (address - reinterpret_cast<std::uint64_t>(m->here) < m->bytes) m->touched = true;
 }
 
 }  // namespace barcuda
@@ -253,14 +265,8 @@ CU cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, c
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     void* mirror = nullptr;
     size_t size = 0;
-    if (CUresult r = Mirrors::find(library, name, &mirror, &size); r != CUDA_SUCCESS) return r;
+    if (CUresult r = managed::find(library, name, &mirror, &size); r != CUDA_SUCCESS) return r;
     if (address) *address = reinterpret_cast<CUdeviceptr>(mirror);
     if (bytes) *bytes = size;
     return CUDA_SUCCESS;
-}
-
-CU cuLibraryUnload(CUlibrary library) {
-    const CUresult r = command<Op::cuLibraryUnload>(library);
-    if (r == CUDA_SUCCESS) Mirrors::forget(library);
-    return r;
 }

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_range.cc: attributes of managed memory.
-#include "guest-allocator/client/command.h"
+// managed.cc: managed memory is pinned memory under another name: host and device both reach it where it lies, and it stays there.
+// Advice about it is heard, not kept.
+#include "guest-allocator/driver/managed/managed.h"
+
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/memory.h"
 #include "guest-allocator/heap/heap.h"
 
 using namespace barcuda;
 
-// Managed memory lies where host and device both reach it, and stays there: advice about it is heard, not kept.
+CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
+    if (!p || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate_pinned(reinterpret_cast<void**>(p), bytes, flags | managed::mark);
+}
+
+CU cuMemPrefetchAsync_v2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream) { return CUDA_SUCCESS; }
+CU cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation) { return CUDA_SUCCESS; }
+CU cuStreamAttachMemAsync(CUstream, CUdeviceptr, size_t, unsigned) {
+    return CUDA_SUCCESS;
+}  // every stream sees it at any time
+
 CU cuMemRangeGetAttribute(void* data, size_t room, CUmem_range_attribute attribute, CUdeviceptr p, size_t bytes) {
     const void* memory = reinterpret_cast<const void*>(p);
     if (!data || room == 0 || room % 4 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
