@@ -23,26 +23,26 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
     bool doorbell;  // doorbell_fd interrupts the guest
 };
 
-struct Wish {  // worker -> bridge
-    enum What : std::uint64_t { grant, give_back, share, find } what;
+struct BridgeRequest {  // worker -> bridge
+    enum What : std::uint64_t { grant, release, share, find } what;
     std::uint64_t offset, bytes;
     Shared::Kind kind{};      // share, find
     Shared::Handle handle{};  // share: the driver's; find: a token
 };
-struct Granted {  // bridge -> worker, for each wish
+struct BridgeReply {  // bridge -> worker, for each request
     std::uint64_t offset, bytes;
     std::int64_t error;       // CUresult
     Shared::Handle handle{};  // share: the token; find: the driver's
 };
 
 // In a file in memory that both hold: it says what a worker was about when it died, however it died.
-struct Diary {
+struct Breadcrumb {
     std::uint32_t command = nothing;  // Op
     static constexpr std::uint32_t nothing = ~0u;
 };
 
 // The worker's descriptors, given by position. Its standard error is the driver's: `errors_fd` is where that comes out
 // (worker/output.h), `log_fd` the bridge's own. There may be no doorbell.
-constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, diary_fd = 7, doorbell_fd = 8;
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, breadcrumb_fd = 7, doorbell_fd = 8;
 
 }  // namespace barcuda

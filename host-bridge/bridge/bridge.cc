@@ -33,7 +33,7 @@ namespace {
 int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 // How soon a new client is noticed, and how much looking costs: some loads and a system call each time. Whatever is
-// heard (a worker's wish or end, the doorbell, a program that opens or closes the region's file) makes the bridge look
+// heard (a worker's request or end, the doorbell, a program that opens or closes the region's file) makes the bridge look
 // often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks for
 // its heart's sake; one that a plain VM may come to must go on looking.
 constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
@@ -45,9 +45,9 @@ std::string describe_end(int status) {
 }
 
 // The command that a worker died in, as " in NAME".
-std::string last_command(int diary) {
-    Diary d;
-    const bool there = pread(diary, &d, sizeof d, 0) == sizeof d && d.command < op_names.size();
+std::string last_command(int breadcrumb) {
+    Breadcrumb d;
+    const bool there = pread(breadcrumb, &d, sizeof d, 0) == sizeof d && d.command < op_names.size();
     return there ? fmt::format(" in {}", op_names[d.command]) : "";
 }
 
@@ -117,19 +117,19 @@ int Bridge::run() {
             }
         const int events = poll(fds.data(), fds.size(), patience());
         quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
-        beat();
+        publish_heartbeat();
         if (fds[0].revents) break;
         if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
             log::debug("inotify: {}", strerror(errno));
         if (doorbell_.answer(&fds[2]))
             for (Client* client : at) client->bell.relay();
         for (std::size_t i = 0; i < at.size(); ++i) {
-            if (fds[first + 2 * i].revents & POLLIN) answer_wish(*at[i]);
+            if (fds[first + 2 * i].revents & POLLIN) answer_request(*at[i]);
             if (fds[first + 2 * i + 1].revents) worker_ended(*at[i]);
         }
         look_at_slots();
     }
-    say_goodbye();
+    shut_down();
     return 0;
 }
 
@@ -149,16 +149,17 @@ bool Bridge::start_worker(Worker& worker) {
     int ends[2], errors[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
-    const int diary = memfd_create("barcuda-diary", MFD_CLOEXEC);
-    if (const Diary empty; write(diary, &empty, sizeof empty) < 0) log::debug("no diary: {}", strerror(errno));
+    const int breadcrumb = memfd_create("barcuda-breadcrumb", MFD_CLOEXEC);
+    if (const Breadcrumb empty; write(breadcrumb, &empty, sizeof empty) < 0)
+        log::debug("no breadcrumb: {}", strerror(errno));
     const pid_t pid = fork();
     if (pid == 0) {
         // By way of descriptors that are nobody's: either target may be the other's source.
         const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
         const int doorbell = fcntl(doorbell_.guest(), F_DUPFD, 16);
         const int from = fcntl(errors[0], F_DUPFD, 16), to = fcntl(errors[1], F_DUPFD, 16);
-        const int book = fcntl(diary, F_DUPFD, 16);
-        dup2(region, region_fd), dup2(link, link_fd), dup2(book, diary_fd), dup2(doorbell, doorbell_fd);
+        const int moved = fcntl(breadcrumb, F_DUPFD, 16);
+        dup2(region, region_fd), dup2(link, link_fd), dup2(moved, breadcrumb_fd), dup2(doorbell, doorbell_fd);
         dup2(STDERR_FILENO, log_fd), dup2(from, errors_fd), dup2(to, STDERR_FILENO);
         close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
         sigset_t none;
@@ -169,8 +170,8 @@ bool Bridge::start_worker(Worker& worker) {
         _exit(127);
     }
     close(ends[1]), close(errors[1]);
-    if (pid < 0) return close(ends[0]), close(errors[0]), close(diary), false;
-    worker = {pid, open_pid(pid), ends[0], errors[0], diary, {}};
+    if (pid < 0) return close(ends[0]), close(errors[0]), close(breadcrumb), false;
+    worker = {pid, open_pid(pid), ends[0], errors[0], breadcrumb, {}};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
     prepare(worker);
     return true;
@@ -198,24 +199,24 @@ bool Bridge::drop_reserves() {
     return grants_->free() != before;
 }
 
-void Bridge::beat() { publish(region_.host_header().heartbeat, region_.header().heartbeat + 1); }
+void Bridge::publish_heartbeat() { publish(region_.host_header().heartbeat, region_.header().heartbeat + 1); }
 
 void Bridge::stop_worker(Worker& worker) {
     if (worker.pid <= 0) return;
     kill(worker.pid, SIGKILL);
     // A driver may take seconds to let a process go. Clients must not think meanwhile that we are gone.
-    for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) beat();
+    for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) publish_heartbeat();
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
-    bury(worker);
+    reap(worker);
 }
 
-int Bridge::bury(Worker& worker) {
+int Bridge::reap(Worker& worker) {
     int status = 0;
     waitpid(worker.pid, &status, 0);
     char text[4096];
     for (ssize_t n; (n = read(worker.errors, text, sizeof text)) > 0;)
         if (write(STDERR_FILENO, text, static_cast<std::size_t>(n)) < 0) break;
-    close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.diary);
+    close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.breadcrumb);
     worker = {};
     return status;
 }
@@ -254,8 +255,8 @@ void Bridge::admit(std::uint32_t slot) {
 }
 
 void Bridge::worker_ended(Client& client) {
-    const std::string where = last_command(client.worker.diary);
-    const int status = bury(client.worker);
+    const std::string where = last_command(client.worker.breadcrumb);
+    const int status = reap(client.worker);
     barcuda_status& page = client.channel.status();
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
     const std::string why = "the worker process " + describe_end(status) + where;
@@ -264,20 +265,20 @@ void Bridge::worker_ended(Client& client) {
     client.bell.wake();
 }
 
-void Bridge::answer_wish(Client& client) {
-    Wish wish{};
-    if (recv(client.worker.link, &wish, sizeof wish, MSG_DONTWAIT) != sizeof wish) return;
-    Granted answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY, wish.handle};
-    if (wish.what == Wish::share) {
-        if (shared_.offer(client.channel.index, wish.kind, answer.handle)) answer.error = CUDA_SUCCESS;
-    } else if (wish.what == Wish::find) {
-        answer.error = shared_.find(wish.kind, answer.handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-    } else if (wish.what == Wish::grant) {
-        Grants::Run run = grants_->grant(client.channel.index, wish.bytes);
-        if (!run.bytes && drop_reserves()) run = grants_->grant(client.channel.index, wish.bytes);
+void Bridge::answer_request(Client& client) {
+    BridgeRequest request{};
+    if (recv(client.worker.link, &request, sizeof request, MSG_DONTWAIT) != sizeof request) return;
+    BridgeReply answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY, request.handle};
+    if (request.what == BridgeRequest::share) {
+        if (shared_.offer(client.channel.index, request.kind, answer.handle)) answer.error = CUDA_SUCCESS;
+    } else if (request.what == BridgeRequest::find) {
+        answer.error = shared_.find(request.kind, answer.handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    } else if (request.what == BridgeRequest::grant) {
+        Grants::Run run = grants_->grant(client.channel.index, request.bytes);
+        if (!run.bytes && drop_reserves()) run = grants_->grant(client.channel.index, request.bytes);
         if (run.bytes) answer = {run.offset, run.bytes, CUDA_SUCCESS, {}};
     } else {
-        const bool its_own = grants_->give_back(client.channel.index, {wish.offset, wish.bytes});
+        const bool its_own = grants_->release(client.channel.index, {request.offset, request.bytes});
         answer.error = its_own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     }
     send(client.worker.link, &answer, sizeof answer, MSG_NOSIGNAL);
@@ -291,7 +292,7 @@ void Bridge::reclaim(std::uint32_t slot) {
         client.reset();
     }
     shared_.forget(slot);
-    const std::size_t granules = grants_->give_back_all(slot);
+    const std::size_t granules = grants_->release_all(slot);
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.reclaimed, observe(s.closed));
@@ -312,7 +313,7 @@ void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
     munmap(at, bytes);
 }
 
-void Bridge::say_goodbye() {
+void Bridge::shut_down() {
     for (auto& client : clients_) {
         if (!client) continue;
         if (end_session(client->channel.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,

@@ -39,7 +39,7 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1, diary = -1;
+        int pidfd = -1, link = -1, errors = -1, breadcrumb = -1;
         std::vector<Grants::Run> reserved;  // for its client to come
     };
     struct Client {
@@ -50,9 +50,9 @@ class Bridge {
     };
 
     bool start_worker(Worker& worker);
-    void beat();  // says to the clients that the bridge lives
+    void publish_heartbeat();  // says to the clients that the bridge lives
     void stop_worker(Worker& worker);
-    static int bury(Worker& worker);  // that has ended: how
+    static int reap(Worker& worker);  // that has ended: how
     void keep_warm();
     void prepare(Worker& worker);
     bool drop_reserves();
@@ -61,9 +61,9 @@ class Bridge {
     void admit(std::uint32_t slot);
     void reclaim(std::uint32_t slot);
     void worker_ended(Client& client);
-    void answer_wish(Client& client);
+    void answer_request(Client& client);
     void clear(std::uint64_t offset, std::uint64_t bytes);
-    void say_goodbye();
+    void shut_down();
 
     BridgeOptions options_;
     int quiet_looks_ = 0;  // since anything last happened

@@ -54,7 +54,7 @@ Grants::Run Grants::take(std::uint32_t owner, std::uint64_t bytes) {
     return {};
 }
 
-bool Grants::give_back(std::uint32_t channel, Run run) {
+bool Grants::release(std::uint32_t channel, Run run) {
     if (run.offset < start_ || (run.offset - start_) % granule_ || run.bytes % granule_ || run.bytes == 0) return false;
     const std::size_t first = (run.offset - start_) / granule_, count = run.bytes / granule_;
     if (first >= owner_.size() || count > owner_.size() - first) return false;
@@ -64,7 +64,7 @@ bool Grants::give_back(std::uint32_t channel, Run run) {
     return true;
 }
 
-std::size_t Grants::give_back_all(std::uint32_t channel) {
+std::size_t Grants::release_all(std::uint32_t channel) {
     std::size_t count = 0;
     for (std::size_t g = 0; g < owner_.size(); ++g)
         if (owner_[g] == channel + 1) owner_[g] = 0, publish(table_[g].owner, 0), ++count;

@@ -26,9 +26,9 @@ class Grants {
     void hand_over(Run reserved, std::uint32_t channel);
     void release(Run reserved);
     // False: that is not wholly this channel's.
-    bool give_back(std::uint32_t channel, Run run);
+    bool release(std::uint32_t channel, Run run);
     // Everything that a channel holds. Returns the number of granules.
-    std::size_t give_back_all(std::uint32_t channel);
+    std::size_t release_all(std::uint32_t channel);
     std::uint64_t held(std::uint32_t channel) const;  // bytes
     std::uint64_t free() const;                       // bytes
 

@@ -27,7 +27,7 @@ CUresult Deferred::release(const Entry& e) {
     if (e.what == What::extent) {
         contexts_.go_home();
         if (!extents_.unmap(driver_, e.name, e.bytes)) return CUDA_ERROR_INVALID_VALUE;
-        granter_.give_back(e.name, e.bytes);
+        granter_.release(e.name, e.bytes);
         return CUDA_SUCCESS;
     }
     contexts_.switch_to(e.context);

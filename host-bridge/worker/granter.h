@@ -13,7 +13,7 @@ namespace barcuda {
 struct Granter {
     virtual ~Granter() = default;
     virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
-    virtual void give_back(std::uint64_t offset, std::uint64_t bytes) = 0;
+    virtual void release(std::uint64_t offset, std::uint64_t bytes) = 0;
     // A token for a driver's handle, and the way back.
     virtual CUresult share(Shared::Kind kind, Shared::Handle& handle) = 0;
     virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) = 0;

@@ -61,7 +61,7 @@ CUresult Supply::find(std::uint64_t bytes, Run& run) {
     else if (CUresult r = granter_.grant(bytes, run.offset, run.bytes); r != CUDA_SUCCESS) return r;
     if (std::string error = run.mapped ? "" : extents_.map_only(run.offset, run.bytes); !error.empty()) {
         log::error("{}", error);
-        granter_.give_back(run.offset, run.bytes);
+        granter_.release(run.offset, run.bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     granted_.push_back(run);

@@ -29,28 +29,30 @@ namespace {
 class BridgeGranter : public Granter {
   public:
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
-        const Granted answer = ask({Wish::grant, 0, bytes});
+        const BridgeReply answer = ask({BridgeRequest::grant, 0, bytes});
         offset = answer.offset;
         granted = answer.bytes;
         return static_cast<CUresult>(answer.error);
     }
-    void give_back(std::uint64_t offset, std::uint64_t bytes) override { ask({Wish::give_back, offset, bytes}); }
-    CUresult share(Shared::Kind kind, Shared::Handle& handle) override { return ask_for(Wish::share, kind, handle); }
+    void release(std::uint64_t offset, std::uint64_t bytes) override { ask({BridgeRequest::release, offset, bytes}); }
+    CUresult share(Shared::Kind kind, Shared::Handle& handle) override {
+        return ask_for(BridgeRequest::share, kind, handle);
+    }
     CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) override {
-        return ask_for(Wish::find, kind, handle);
+        return ask_for(BridgeRequest::find, kind, handle);
     }
 
   private:
     std::mutex mutex_;  // the clerk asks too (supply.h)
-    CUresult ask_for(Wish::What what, Shared::Kind kind, Shared::Handle& handle) {
-        const Granted answer = ask({what, 0, 0, kind, handle});
+    CUresult ask_for(BridgeRequest::What what, Shared::Kind kind, Shared::Handle& handle) {
+        const BridgeReply answer = ask({what, 0, 0, kind, handle});
         handle = answer.handle;
         return static_cast<CUresult>(answer.error);
     }
-    Granted ask(const Wish& wish) {
+    BridgeReply ask(const BridgeRequest& request) {
         const std::lock_guard lock(mutex_);
-        Granted answer{};
-        if (send(link_fd, &wish, sizeof wish, MSG_NOSIGNAL) != sizeof wish ||
+        BridgeReply answer{};
+        if (send(link_fd, &request, sizeof request, MSG_NOSIGNAL) != sizeof request ||
             recv(link_fd, &answer, sizeof answer, 0) != sizeof answer)
             answer.error = CUDA_ERROR_DEVICE_UNAVAILABLE;
         return answer;
@@ -101,10 +103,10 @@ void catch_output() {
 }
 
 // Where this worker writes what it is about. Without one it does not matter.
-Diary& open_diary() {
-    static Diary unread;
-    void* at = mmap(nullptr, sizeof(Diary), PROT_READ | PROT_WRITE, MAP_SHARED, diary_fd, 0);
-    return at == MAP_FAILED ? unread : *static_cast<Diary*>(at);
+Breadcrumb& open_breadcrumb() {
+    static Breadcrumb unread;
+    void* at = mmap(nullptr, sizeof(Breadcrumb), PROT_READ | PROT_WRITE, MAP_SHARED, breadcrumb_fd, 0);
+    return at == MAP_FAILED ? unread : *static_cast<Breadcrumb*>(at);
 }
 
 // The idle worker's last resort: its client kicks it.
@@ -115,13 +117,13 @@ struct Kicked : Os {
 };
 
 struct Entry {  // while a command is done
-    Entry(Diary& diary, std::uint32_t op) : diary(diary) { publish(diary.command, op); }
-    ~Entry() { publish(diary.command, Diary::nothing); }
-    Diary& diary;
+    Entry(Breadcrumb& breadcrumb, std::uint32_t op) : breadcrumb(breadcrumb) { publish(breadcrumb.command, op); }
+    ~Entry() { publish(breadcrumb.command, Breadcrumb::nothing); }
+    Breadcrumb& breadcrumb;
 };
 
 int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status) {
-    Diary& diary = open_diary();
+    Breadcrumb& breadcrumb = open_breadcrumb();
     bool gpu_worked = false;
     std::uint64_t taken = 0;  // commands
     for (std::optional<Waiter<Kicked>> waiter;;) {
@@ -162,7 +164,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         }
         const std::uint32_t op = command->head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
-        const Entry entry(diary, op);
+        const Entry entry(breadcrumb, op);
         Writer reply(reader.reply_room(*command));
         if (supply.adopt()) [[unlikely]]  // this command may name the new extent
             if (CUresult r = session.contexts().register_extents(); r != CUDA_SUCCESS)

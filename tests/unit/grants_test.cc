@@ -56,11 +56,11 @@ TEST_F(GrantsTest, WhatIsReservedIsNobodysUntilItIsHandedOver) {
     EXPECT_EQ(run.bytes, 2 * granule);
     EXPECT_EQ(table[0].owner, 0u) << "no client may map it yet";
     EXPECT_EQ(grants.free(), (count - 2) * granule);
-    EXPECT_FALSE(grants.give_back(0, run));
+    EXPECT_FALSE(grants.release(0, run));
     grants.hand_over(run, 3);
     EXPECT_EQ(table[0].owner, 4u);
     EXPECT_EQ(grants.held(3), 2 * granule);
-    EXPECT_TRUE(grants.give_back(3, run));
+    EXPECT_TRUE(grants.release(3, run));
 }
 TEST_F(GrantsTest, WhatWasReservedAndReleasedIsClearedBeforeItIsGranted) {
     grants.release(grants.reserve(granule));
@@ -70,16 +70,16 @@ TEST_F(GrantsTest, WhatWasReservedAndReleasedIsClearedBeforeItIsGranted) {
 }
 TEST_F(GrantsTest, WhatIsAnothersCannotBeGivenBack) {
     const auto run = grants.grant(0, granule);
-    EXPECT_FALSE(grants.give_back(1, run));
-    EXPECT_FALSE(grants.give_back(0, {run.offset, 2 * granule}));
-    EXPECT_FALSE(grants.give_back(0, {run.offset + 1, granule}));
-    EXPECT_FALSE(grants.give_back(0, {~std::uint64_t{0} - granule + 1, granule}));
+    EXPECT_FALSE(grants.release(1, run));
+    EXPECT_FALSE(grants.release(0, {run.offset, 2 * granule}));
+    EXPECT_FALSE(grants.release(0, {run.offset + 1, granule}));
+    EXPECT_FALSE(grants.release(0, {~std::uint64_t{0} - granule + 1, granule}));
     EXPECT_EQ(grants.held(0), granule);
 }
 TEST_F(GrantsTest, AGranuleIsClearedBeforeEachGrant) {  // before the first one too: an earlier bridge may have used it
     const auto run = grants.grant(0, granule);
     ASSERT_EQ(cleared.size(), 1u);
-    ASSERT_TRUE(grants.give_back(0, run));
+    ASSERT_TRUE(grants.release(0, run));
     EXPECT_EQ(grants.grant(1, granule).offset, run.offset);
     ASSERT_EQ(cleared.size(), 2u);
     EXPECT_EQ(cleared[1].first, run.offset);
@@ -88,21 +88,21 @@ TEST_F(GrantsTest, AGranuleIsClearedBeforeEachGrant) {  // before the first one 
 TEST_F(GrantsTest, AGranuleThatAGuestStillMapsIsNotFree) {
     const auto run = grants.grant(0, granule);
     table[0].mapped = 1;
-    ASSERT_TRUE(grants.give_back(0, run));
+    ASSERT_TRUE(grants.release(0, run));
     EXPECT_NE(grants.grant(1, granule).offset, run.offset);
 }
 TEST_F(GrantsTest, AClientThatIsGoneHoldsNothing) {
     grants.grant(0, granule);
     grants.grant(1, granule);
     grants.grant(0, 2 * granule);
-    EXPECT_EQ(grants.give_back_all(0), 3u);
+    EXPECT_EQ(grants.release_all(0), 3u);
     EXPECT_EQ(grants.held(0), 0u);
     EXPECT_EQ(grants.held(1), granule);
 }
 TEST_F(GrantsTest, TheOwnerIsOursWhateverTheTableSays) {
     grants.grant(0, granule);
     table[0].owner = 2;
-    EXPECT_FALSE(grants.give_back(1, {4 * granule, granule}));
+    EXPECT_FALSE(grants.release(1, {4 * granule, granule}));
 }
 
 }  // namespace

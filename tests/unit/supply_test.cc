@@ -24,7 +24,7 @@ struct Half : fake::Ground {
         offset = next, got = bytes, next += bytes;
         return CUDA_SUCCESS;
     }
-    void give_back(std::uint64_t, std::uint64_t) override { full = false; }
+    void release(std::uint64_t, std::uint64_t) override { full = false; }
 };
 
 struct Supplies : testing::Test {
@@ -88,7 +88,7 @@ TEST_F(Supplies, AreRefusedOnlyWhenReleasesHaveHadTheirTime) {
     supply.begin();
     ask(granule);
     while (!ground.asked) std::this_thread::yield();
-    ground.give_back(0, 0);  // the worker's thread has processed a release meanwhile
+    ground.release(0, 0);  // the worker's thread has processed a release meanwhile
     wait();
     EXPECT_EQ(page().error, CUDA_SUCCESS);
     ground.full = true;

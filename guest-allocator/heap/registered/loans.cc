@@ -157,7 +157,7 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
     return run + (first - begin);
 }
 
-void give_back(std::byte* p, std::size_t) noexcept {
+void restore(std::byte* p, std::size_t) noexcept {
     const Inside inside;
     lock_loans();
     const std::size_t i = loans.behind(reinterpret_cast<std::uintptr_t>(p));

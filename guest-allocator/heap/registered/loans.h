@@ -13,7 +13,7 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept;
 
 // As often as lend() succeeded. The last one makes the memory private again, and the run is free for others; if that is
 // not possible now, it will be tried again.
-void give_back(std::byte* p, std::size_t bytes) noexcept;
+void restore(std::byte* p, std::size_t bytes) noexcept;
 
 void forget_loans() noexcept;  // in a forked child
 

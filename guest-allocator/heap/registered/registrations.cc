@@ -43,7 +43,7 @@ Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept 
         else if (!ranges.make_room()) result = Registration::invalid;
         else ranges.add({begin, end, flags, device});
     }
-    if (result != Registration::done && outside && device) give_back(host, bytes);
+    if (result != Registration::done && outside && device) restore(host, bytes);
     return result;
 }
 
@@ -59,7 +59,7 @@ Registration unregister_host(void* p) noexcept {
         was = ranges[at].found();
         ranges.remove(at);
     }
-    if (was.device && was.device != was.base) give_back(was.base, was.bytes);
+    if (was.device && was.device != was.base) restore(was.base, was.bytes);
     return Registration::done;
 }
 

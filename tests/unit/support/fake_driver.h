@@ -139,7 +139,7 @@ struct Ground : Granter {
     explicit Ground(std::uint64_t base = ground_base, const Driver& driver = fake::driver());
     ~Ground() override;
     CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
-    void give_back(std::uint64_t, std::uint64_t) override {}
+    void release(std::uint64_t, std::uint64_t) override {}
     CUresult share(Shared::Kind kind, Shared::Handle& handle) override {
         return shared.offer(0, kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
