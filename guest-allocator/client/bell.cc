@@ -7,7 +7,7 @@
 #include "shm-device/sync.h"
 #include "shm-device/wait.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 constexpr std::uint64_t unwoken_nap = 1'000'000;  // ns: of who must look by himself
@@ -63,4 +63,4 @@ void Bell::sleep(std::uint32_t seen, std::uint64_t nanoseconds) noexcept {
     }
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

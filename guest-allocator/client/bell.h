@@ -15,7 +15,7 @@
 #include "guest-allocator/client/mutex.h"
 #include "shm-device/region.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 class Bell {
   public:
@@ -43,4 +43,4 @@ class Bell {
     std::atomic<std::uint32_t> heard_{0};  // interrupts: what the other threads sleep on
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

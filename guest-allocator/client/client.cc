@@ -16,7 +16,7 @@
 #include "shm-device/sync.h"
 #include "shm-device/wire.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 Mutex connecting;
@@ -200,7 +200,7 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
 // CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's is waited for
 // (mutex.h). The heap calls it, for fork() and _Fork() alike.
 void Client::forked() noexcept {
-    barcuda::forked.store(true, std::memory_order_relaxed);
+    guest::forked.store(true, std::memory_order_relaxed);
     trace::forked();
 }
 
@@ -216,6 +216,6 @@ std::byte* Client::alias(heap::Extent part) noexcept {
     return static_cast<std::byte*>(at);
 }
 
-heap::ExtentSource* heap::connect() noexcept { return Client::get(); }
+}  // namespace barcuda::guest
 
-}  // namespace barcuda
+barcuda::heap::ExtentSource* barcuda::heap::connect() noexcept { return guest::Client::get(); }

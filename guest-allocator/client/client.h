@@ -15,7 +15,7 @@
 #include "shm-device/region.h"
 #include "shm-device/wire.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 class Client final : public heap::ExtentSource {
   public:
@@ -85,4 +85,4 @@ class Client final : public heap::ExtentSource {
     std::uint64_t next_id_ = wire::first_id;
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

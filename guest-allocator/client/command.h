@@ -8,7 +8,7 @@
 #include "shm-device/commands.h"
 #include "shm-device/trace.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 template <Op op, class... Given> CUresult command(Given... given) noexcept {
     using R = RowOf<op>;
@@ -54,4 +54,4 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
     return result;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -7,7 +7,7 @@
 
 #include "guest-allocator/heap/maps.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 heap::Ranges<Taken> taken;
 
@@ -43,4 +43,4 @@ void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept {
     reserve(begin, end);
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

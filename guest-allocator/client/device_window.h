@@ -8,7 +8,7 @@
 
 #include "guest-allocator/heap/ranges.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 struct Taken {
     std::uintptr_t begin, end;
@@ -21,4 +21,4 @@ void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept;
 
 inline bool is_taken(std::uint64_t address) noexcept { return taken.count() && taken.overlap(address, address + 1); }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdio>
 
-namespace barcuda::host_rows {
+namespace barcuda::guest::host_rows {
 namespace {
 
 // Without these there is no context, no memory, and no way to show what kernels print; and the two that write fences
@@ -52,4 +52,4 @@ CUresult missing(Op op, const barcuda_header& header) noexcept {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-}  // namespace barcuda::host_rows
+}  // namespace barcuda::guest::host_rows

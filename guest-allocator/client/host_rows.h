@@ -7,7 +7,7 @@
 #include "shm-device/identity.h"
 #include "shm-device/region.h"
 
-namespace barcuda::host_rows {
+namespace barcuda::guest::host_rows {
 
 // By Op; no_row: the bridge has no such command. Written once, before the client is there for anybody.
 extern RowNumber numbers[static_cast<std::size_t>(Op::count)];
@@ -18,4 +18,4 @@ Error learn(const Region& region, std::uint64_t& hash) noexcept;
 // Says, once for each command, that the bridge lacks it.
 CUresult missing(Op op, const barcuda_header& header) noexcept;
 
-}  // namespace barcuda::host_rows
+}  // namespace barcuda::guest::host_rows

@@ -8,7 +8,7 @@
 
 #include "shm-device/wire.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 template <class Entry> class IdTable {
     static constexpr std::uint64_t chunk = 1024, chunks = 2 * wire::most_ids / chunk;
@@ -37,4 +37,4 @@ template <class Entry> class IdTable {
     std::atomic<Entry*> chunks_[chunks] = {};
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -11,7 +11,7 @@
 
 #include "shm-device/results.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 bool logs_debug() noexcept {
     static const bool wanted = [] {
@@ -40,4 +40,4 @@ void log_line(const char* format, ...) noexcept {
     if (write(STDERR_FILENO, line, static_cast<std::size_t>(end) + 1) < 0) return;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

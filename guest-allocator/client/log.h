@@ -6,7 +6,7 @@
 #pragma once
 #include <cuda.h>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // Whether BARCUDA_LOG asks for it.
 bool logs_debug() noexcept;
@@ -17,4 +17,4 @@ void log_failure(const char* name, CUresult result) noexcept;
 // One line, in one write.
 [[gnu::format(printf, 1, 2)]] void log_line(const char* format, ...) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // This process was forked after its parent had connected (client.cc).
 inline std::atomic<bool> forked{false};
@@ -26,4 +26,4 @@ class Mutex {
     std::mutex mutex_;
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

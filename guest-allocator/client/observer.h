@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // The top of this thread's stack of contexts; null: none. (driver/context.cc)
 CUcontext current_context() noexcept;
@@ -32,4 +32,4 @@ inline void note_address(std::uint64_t address) noexcept {
 // A kernel's assert has failed: its text goes to this process's standard error. (driver/fence.cc)
 void show_assert() noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -6,7 +6,7 @@
 #include "guest-allocator/heap/uncancelled.h"
 #include "shm-device/wait.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 class Client;
 
@@ -31,10 +31,10 @@ class Patience {
     static const Pace& pace() noexcept;           // client.cc
     void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
 
-    Uncancelled uncancelled_;
+    heap::Uncancelled uncancelled_;
     Waiter<Woken> waiter_{pace()};
     std::uint64_t heartbeat_ = 0;
     unsigned silent_ = 0;  // looks in a row that found the same heartbeat
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -5,7 +5,7 @@
 #include "guest-allocator/client/patience.h"
 #include "shm-device/trace.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 Queue::Queue(Client& client, const Channel& channel)
     : client_(client),
@@ -91,4 +91,4 @@ CUresult Queue::await(const Ticket& ticket) noexcept {
     return CUDA_SUCCESS;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

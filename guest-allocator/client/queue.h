@@ -16,7 +16,7 @@
 #include "shm-device/region.h"
 #include "shm-device/virtqueue.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 class Client;
 
@@ -79,4 +79,4 @@ class Queue {
     CUresult failed_ = CUDA_SUCCESS;
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -19,14 +19,14 @@
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 constexpr std::size_t most_piece = 4 << 20;  // bytes of one staged piece
 
 bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     const Bounds b(s, c);
-    return barcuda::pinned(b.first, b.bytes);
+    return guest::pinned(b.first, b.bytes);
 }
 
 // A box is cut into pieces of at most so many bytes: of whole planes, of rows of one plane, or of a part of one row.
@@ -178,9 +178,9 @@ CUresult copy_run(Run to, Run from, std::size_t bytes, CUstream stream, Until un
 }
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuMemcpy2D_v2(const CUDA_MEMCPY2D* c) { return copy(c, nullptr, Until::done); }
 CU cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* c) { return copy(c, nullptr, Until::done); }

@@ -9,7 +9,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 std::atomic<int> open_captures{0};
 
@@ -36,9 +36,9 @@ thread_local std::vector<CUgraphEdgeData> asked_edges;
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
     return open(stream, [&] { return command<Op::cuStreamBeginCapture_v2>(stream, mode); });

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 extern std::atomic<int> open_captures;
 bool ask_capturing(CUstream stream) noexcept;
@@ -17,4 +17,4 @@ inline bool capturing(CUstream stream) noexcept {
 
 void recorded_by_graph(CUevent event) noexcept;  // event.cc: from now on the worker knows when it is done
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

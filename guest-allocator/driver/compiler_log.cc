@@ -6,7 +6,7 @@
 
 #include "guest-allocator/client/command.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 CompilerLogs::CompilerLogs(unsigned count, CUjit_option* options, void** values) noexcept {
     for (unsigned i = 0; i < count; ++i) {
@@ -53,4 +53,4 @@ void CompilerLogs::fetch(CUlinkState state) const noexcept {
     });
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

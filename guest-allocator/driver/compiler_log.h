@@ -9,7 +9,7 @@
 
 #include "shm-device/rows/module.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 class CompilerLogs {
   public:
@@ -32,4 +32,4 @@ class CompilerLogs {
     bool verbose_ = false;
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -12,7 +12,7 @@
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/streams.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 constexpr int depth_limit = 64;  // pushes without pops: a program this deep has lost count
@@ -105,9 +105,9 @@ template <class Ask> CUresult end(const Known& gone, Ask ask) {
 }
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     if (!context) return CUDA_ERROR_INVALID_VALUE;

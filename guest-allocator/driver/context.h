@@ -9,7 +9,7 @@
 
 #include "guest-allocator/client/observer.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // Makes a context current, as long as it lives itself; none: as it is.
 class InContext {
@@ -31,4 +31,4 @@ std::uint32_t ends_of(CUcontext context) noexcept;
 // A number that nothing else of this process has had: the id of a context, and of a stream.
 unsigned long long new_number() noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

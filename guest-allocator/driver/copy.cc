@@ -21,7 +21,7 @@
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/statistics.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 // Up to here the bytes ride in the command, even of memory in the region: posting 4 KiB is cheaper than waiting for a
@@ -214,9 +214,9 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
     return CUDA_SUCCESS;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
     return copy_to_device(to, from, bytes, nullptr, Until::done);

@@ -10,7 +10,7 @@
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/layout.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // The GPU's own memory has a window of addresses of its own, around the region.
 inline bool is_device(std::uint64_t address) {
@@ -41,4 +41,4 @@ inline bool pinned(const void* p, std::size_t bytes) noexcept {
     return kind == heap::Kind::pinned || kind == heap::Kind::registered;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -8,14 +8,14 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/heap/heap.h"
 
-using barcuda::Client;
+using namespace barcuda::guest;
 
 namespace {
 
 // One line on the first failure, since most programs print only "no CUDA-capable device is detected".
 CUresult no_client() {
     static std::atomic_flag told;
-    if (barcuda::forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!told.test_and_set()) {
         char line[600];
         const int n = snprintf(line, sizeof line, "barcuda: no GPU: %s\n", Client::why().text);
@@ -41,7 +41,7 @@ CUresult copy_name(char* to, int room, const char* from) {
 CU cuInit(unsigned flags) {
     if (flags) return CUDA_ERROR_INVALID_VALUE;
     if (!Client::get()) return no_client();
-    barcuda::heap::activate();
+    heap::activate();
     return CUDA_SUCCESS;
 }
 

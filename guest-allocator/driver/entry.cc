@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 // Functions that only say that they are not there (unsupported.sh): a program that asks learns it here.
 extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char __start_barcuda_unsupported[],
@@ -71,9 +71,9 @@ CU cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint6
     if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
     CUdriverProcAddressQueryResult found;
     *function = find(symbol, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, found);
-    if (!*function && barcuda::logs_debug())
-        barcuda::log_line("cuGetProcAddress: %s of CUDA %d.%d is not there", symbol, version / 1000,
-                          version % 1000 / 10);
+    if (!*function && barcuda::guest::logs_debug())
+        barcuda::guest::log_line("cuGetProcAddress: %s of CUDA %d.%d is not there", symbol, version / 1000,
+                                 version % 1000 / 10);
     if (status) *status = found;
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -15,7 +15,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "shm-device/sync.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct Event {
@@ -95,9 +95,9 @@ void recorded_by_graph(CUevent event) noexcept {
     if (Event* e = events.of(event); event && e) e->in_graph.store(true, std::memory_order_relaxed);
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuEventCreate(CUevent* event, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;

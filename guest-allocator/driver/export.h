@@ -3,6 +3,10 @@
 #pragma once
 #include <cuda.h>
 
+namespace barcuda::guest {
+using namespace barcuda;  // for functions outside of both: what both sides share
+}
+
 #define CU extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI
 
 // A function that runs while the library is being loaded, before any sanitizer is ready: an ifunc's resolver.

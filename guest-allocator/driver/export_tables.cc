@@ -22,7 +22,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 // ---- what the slots do ----------------------------------------------------------------------------------------------
@@ -182,9 +182,9 @@ bool first_time(const CUuuid* id) {
 }
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuGetExportTable(const void** table, const CUuuid* id) {
     if (!table) return CUDA_ERROR_INVALID_VALUE;

@@ -17,7 +17,7 @@
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 std::atomic<bool> prints{false};
@@ -204,4 +204,4 @@ void show_assert() noexcept {  // any call may learn of it, in a malloc too: not
     });
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

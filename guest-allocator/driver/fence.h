@@ -11,7 +11,7 @@
 #include "guest-allocator/client/observer.h"
 #include "shm-device/sync.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // Waits until all work that was posted to the stream before this call is done. Returns the error of that work, if any.
 CUresult wait_for(CUstream stream) noexcept;
@@ -42,4 +42,4 @@ CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept;
 void module_prints() noexcept;  // a module that may print is loaded: waits look for output from now on
 bool may_print() noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -6,7 +6,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 template <Op op, class... Rest> CUresult fill(CUdeviceptr to, Rest... rest) {
@@ -15,9 +15,9 @@ template <Op op, class... Rest> CUresult fill(CUdeviceptr to, Rest... rest) {
 }
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n) { return fill<Op::cuMemsetD8_v2>(to, value, n); }
 CU cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n) { return fill<Op::cuMemsetD16_v2>(to, value, n); }

@@ -4,7 +4,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
     if (!exec || !p) return CUDA_ERROR_INVALID_VALUE;

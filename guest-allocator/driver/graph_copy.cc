@@ -20,7 +20,7 @@
 #include "guest-allocator/driver/sides.h"
 #include "guest-allocator/heap/heap.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 // Rows of the program's memory that a buffer stands in for, before a copy (it is filled) or behind one (it is emptied).
@@ -170,9 +170,9 @@ CUresult capture_staged(const CUDA_MEMCPY3D& copy, CUstream stream) noexcept {
                                                              unsigned{CU_STREAM_SET_CAPTURE_DEPENDENCIES});
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                         const CUDA_MEMCPY3D* copy, CUcontext context) {

@@ -3,9 +3,9 @@
 #pragma once
 #include <cuda.h>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // Such a copy, in a stream that is being captured: one node of the graph.
 CUresult capture_staged(const CUDA_MEMCPY3D& copy, CUstream stream) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

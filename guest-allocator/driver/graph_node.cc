@@ -13,7 +13,7 @@
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/launch.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct Packed {
@@ -53,9 +53,9 @@ void** keep_parameters(CUgraphNode node, const FunctionFacts& f, const std::byte
 
 }  // namespace
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 // ---- kernels ------------------------------------------------------------------------------------------------------
 CU cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,

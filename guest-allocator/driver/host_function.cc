@@ -19,7 +19,7 @@
 #include "guest-allocator/driver/export.h"
 #include "shm-device/sync.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct Function {
@@ -146,9 +146,9 @@ bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
     return true;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
     if (!function) return CUDA_ERROR_INVALID_VALUE;

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // The number under which the worker asks for `function(data)`; 0: there is no memory. Kept: a graph may call it again
 // and again, and nobody says when it was the last time.
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 constexpr std::uint32_t wrapper_magic = 0x466243b1, container_magic = 0xba55ed50;
@@ -56,4 +56,4 @@ Image find_image(const void* image) noexcept {
     return {image, strlen(static_cast<const char*>(image)) + 1};
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

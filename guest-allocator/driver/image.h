@@ -4,7 +4,7 @@
 #pragma once
 #include <cstddef>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 struct Image {
     const void* start = nullptr;  // null: not an image
@@ -14,4 +14,4 @@ struct Image {
 // A fat binary (or the wrapper that nvcc puts around one), a cubin (ELF), or PTX text that ends with a NUL.
 Image find_image(const void* image) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -12,7 +12,7 @@
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/driver/streams.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 namespace {
 
@@ -150,9 +150,9 @@ CUresult shape_of(const CUlaunchConfig* config, ext::Shape& shape) {
 }
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                   unsigned shared, CUstream stream, void** parameters, void** extra) {

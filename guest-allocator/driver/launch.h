@@ -8,11 +8,11 @@
 #include "guest-allocator/driver/module.h"
 #include "shm-device/wire.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // The packed parameters: in place if the program has packed them itself, else in `room` (of
 // wire::most_parameter_bytes).
 CUresult pack(const FunctionFacts& facts, void** each, void** extra, std::byte* room, const void*& packed,
               std::size_t& bytes);
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -16,7 +16,7 @@
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/heap/heap.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct Link {
@@ -33,9 +33,9 @@ CUresult logged(CUlinkState state, CUresult r) {
 }
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
     if (!state || (count && (!options || !values))) return CUDA_ERROR_INVALID_VALUE;

@@ -14,7 +14,7 @@
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered/registered.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 // Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
@@ -101,9 +101,9 @@ CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept {
     return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
     if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, WRITECOMBINED

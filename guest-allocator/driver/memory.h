@@ -5,9 +5,9 @@
 
 #include <cstddef>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // As cuMemHostAlloc; `flags` are those that the heap keeps for the block.
 CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

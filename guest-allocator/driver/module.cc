@@ -23,7 +23,7 @@
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct Instance {  // a kernel's function in a context, until that one ends
@@ -206,9 +206,9 @@ const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept {
     return facts_of<Op::describe_function>(function, error);
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuModuleLoadData(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoadFatBinary(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }

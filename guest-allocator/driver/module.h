@@ -11,7 +11,7 @@
 #include "shm-device/rows/launch.h"
 #include "shm-device/rows/module.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // How much dynamic shared memory the driver is known to allow a block of a function: a number and its time, since what
 // the program sets for a kernel may hold for any function.
@@ -110,4 +110,4 @@ class SentImage {
 // The file, ended by a NUL behind its `size` bytes; to be freed. Null: it cannot be read.
 char* read_file(const char* path, std::size_t& size) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

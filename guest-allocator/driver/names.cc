@@ -16,7 +16,7 @@
 #define PLAIN_wide(symbol, name)
 #define PLAIN_other(symbol, name)
 
-#define FIRST(name, since, twin) BARCUDA_TWIN(name, twin, barcuda::NoStreamIsMine)
+#define FIRST(name, since, twin) BARCUDA_TWIN(name, twin, barcuda::guest::NoStreamIsMine)
 #define LATER(symbol, name, since, twin, form) \
-    BARCUDA_TWIN(symbol, twin, barcuda::NoStreamIsMine) PLAIN_##form(symbol, name)
+    BARCUDA_TWIN(symbol, twin, barcuda::guest::NoStreamIsMine) PLAIN_##form(symbol, name)
 BARCUDA_API(FIRST, LATER)

@@ -6,7 +6,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
                                              size_t shared, int limit, unsigned flags) {

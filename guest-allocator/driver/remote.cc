@@ -5,7 +5,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 template <Op op, class Prototype> struct Export;
@@ -14,12 +14,12 @@ template <Op op, class... P> struct Export<op, CUresult(P...)> {
 };
 
 }  // namespace
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-#define EXPORT_call(name)                                                       \
-    CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                    \
-        return &barcuda::Export<barcuda::Op::name, decltype(::name)>::function; \
-    }                                                                           \
+#define EXPORT_call(name)                                                              \
+    CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                           \
+        return &barcuda::guest::Export<barcuda::Op::name, decltype(::name)>::function; \
+    }                                                                                  \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] decltype(name) name;
 #define EXPORT_post(name) EXPORT_call(name)
 #define EXPORT_inner_call(name)  // these are written by hand

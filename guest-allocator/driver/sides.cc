@@ -4,7 +4,7 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/heap/heap.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch, std::size_t rows,
@@ -65,4 +65,4 @@ bool reaches(const Side& s, const CUDA_MEMCPY3D& c, Side& near) {
     return there;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -6,7 +6,7 @@
 #include <compare>
 #include <cstddef>
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // One side of a copy. In CUDA_MEMCPY3D the members' names differ by a prefix alone.
 struct Side {
@@ -36,4 +36,4 @@ struct Bounds {
 // Whether the device reaches all of it; `near` is how it does.
 bool reaches(const Side& s, const CUDA_MEMCPY3D& c, Side& near);
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

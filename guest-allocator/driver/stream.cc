@@ -14,7 +14,7 @@
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/streams.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct Known {
@@ -87,7 +87,7 @@ struct PerThread {
     std::uint32_t forgotten = 0;  // as of the last look
 
     CUstream in(CUcontext context) noexcept {
-        if (const std::uint32_t now = barcuda::forgotten.load(std::memory_order_acquire); forgotten != now) {
+        if (const std::uint32_t now = guest::forgotten.load(std::memory_order_acquire); forgotten != now) {
             std::lock_guard lock(mutex);
             std::erase_if(all, [](const Own& o) {
                 return std::ranges::find(known(), o.stream, &Known::stream) == known().end();
@@ -217,9 +217,9 @@ void forget_streams(CUcontext context) noexcept {
     forgotten.fetch_add(1, std::memory_order_release);
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuStreamCreate(CUstream* stream, unsigned flags) { return create(stream, flags, 0); }
 CU cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {

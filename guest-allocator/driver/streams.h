@@ -9,7 +9,7 @@
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/observer.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // `captures`: to wait for a stream that is capturing is an error, and ends the capture; else it is passed over.
 CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
@@ -37,4 +37,4 @@ CUcontext context_of(CUstream stream) noexcept;
 // (Ids of streams that were destroyed are used again: a name is not, not soon.) Never 0.
 std::uint64_t order_of(CUstream stream) noexcept;
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

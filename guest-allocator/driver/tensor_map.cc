@@ -7,7 +7,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 namespace {
 

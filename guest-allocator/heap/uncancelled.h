@@ -4,7 +4,7 @@
 #pragma once
 #include <pthread.h>
 
-namespace barcuda {
+namespace barcuda::heap {
 
 class Uncancelled {
   public:
@@ -16,4 +16,4 @@ class Uncancelled {
     int before_;
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::heap

@@ -11,7 +11,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/libraries/library.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 struct State {  // of a handle, by its id; zero: there is none
@@ -88,9 +88,9 @@ void explain_missing(Op op) noexcept {
         library.software ? "; the software GPU needs " : "", library.software ? library.software : "");
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 BLAS cublasCreate_v2(cublasHandle_t* handle) {
     if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
@@ -174,10 +174,10 @@ extern "C" [[gnu::visibility("default")]] const char* cublasGetStatusString(cubl
 }
 
 // ---- the rest: rows and nothing else (driver/remote.cc tells why these are ifuncs)
-#define EXPORT(name, op, ...)                                          \
-    CU_RESOLVER __VA_ARGS__* barcuda_resolve_##name() {                \
-        return &barcuda::Stub<barcuda::Op::op, __VA_ARGS__>::function; \
-    }                                                                  \
+#define EXPORT(name, op, ...)                                                 \
+    CU_RESOLVER __VA_ARGS__* barcuda_resolve_##name() {                       \
+        return &barcuda::guest::Stub<barcuda::Op::op, __VA_ARGS__>::function; \
+    }                                                                         \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] __VA_ARGS__ name;
 #define EXPORT_call(name)                   \
     using TypeOf_##name = decltype(::name); \
@@ -190,10 +190,10 @@ extern "C" [[gnu::visibility("default")]] const char* cublasGetStatusString(cubl
 BARCUDA_CUBLAS_ROWS(X)
 #undef X
 #undef EXPORT_call
-#define EXPORT_call(name)                                            \
-    using TypeOf_##name##_64 = decltype(::name##_64);                \
-    using TypeOf_##name = barcuda::Narrow<TypeOf_##name##_64>::type; \
-    EXPORT(name, name, TypeOf_##name)                                \
+#define EXPORT_call(name)                                                   \
+    using TypeOf_##name##_64 = decltype(::name##_64);                       \
+    using TypeOf_##name = barcuda::guest::Narrow<TypeOf_##name##_64>::type; \
+    EXPORT(name, name, TypeOf_##name)                                       \
     EXPORT(name##_64, name, TypeOf_##name##_64)
 #define X(name, how, ...) EXPORT_##how(name)
 BARCUDA_CUBLAS_WIDE_ROWS(X)

@@ -11,7 +11,7 @@
 #define BLAS extern "C" [[gnu::visibility("default")]] cublasStatus_t
 #define RANDOM extern "C" [[gnu::visibility("default")]] curandStatus_t
 
-namespace barcuda {
+namespace barcuda::guest {
 
 // A handle as it travels: a cuBLAS handle with its pointer mode (blas.cc), a generator without our mark (random.cc).
 template <class T> T sent(T argument) noexcept { return argument; }
@@ -53,4 +53,4 @@ class Answer {
     void* at_;
 };
 
-}  // namespace barcuda
+}  // namespace barcuda::guest

@@ -6,7 +6,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/libraries/library.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 namespace {
 
 constexpr std::uint64_t on_host = 1ull << 32;  // in what the program holds: a generator that works on the host
@@ -53,9 +53,9 @@ curandGenerator_t sent(curandGenerator_t generator) noexcept {
     return reinterpret_cast<curandGenerator_t>(reinterpret_cast<std::uint64_t>(generator) & ~on_host);
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 RANDOM curandCreateGenerator(curandGenerator_t* generator, curandRngType_t type) {
     return create<Op::curandCreateGenerator>(generator, type, 0);
@@ -70,10 +70,10 @@ RANDOM curandDestroyGenerator(curandGenerator_t generator) {
 }
 
 // ---- the rest: rows and nothing else (driver/remote.cc tells why these are ifuncs)
-#define EXPORT_call(name)                                                     \
-    CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                  \
-        return &barcuda::Stub<barcuda::Op::name, decltype(::name)>::function; \
-    }                                                                         \
+#define EXPORT_call(name)                                                            \
+    CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                         \
+        return &barcuda::guest::Stub<barcuda::Op::name, decltype(::name)>::function; \
+    }                                                                                \
     extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] decltype(name) name;
 #define EXPORT_post(name) EXPORT_call(name)
 #define EXPORT_inner_call(name)  // these are written by hand

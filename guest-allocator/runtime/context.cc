@@ -38,7 +38,7 @@ CUresult first_init() {
 
 }  // namespace
 
-constinit Mutex state_lock;
+constinit guest::Mutex state_lock;
 
 CUresult init() { return initialized.load(std::memory_order_acquire) ? CUDA_SUCCESS : first_init(); }
 

@@ -8,7 +8,7 @@ namespace barcuda::runtime {
 
 // Guards what is built once: the driver's initialization, primary contexts, the loading of fat binaries. No hot path
 // takes it.
-extern Mutex state_lock;
+extern guest::Mutex state_lock;
 
 CUresult bind(int device);             // cudaSetDevice: the device's primary context becomes current
 CUresult current_device(int* device);  // without making a context

@@ -13,10 +13,10 @@
 #include "guest-allocator/runtime/runtime.h"
 #include "shm-device/results.h"
 
-namespace barcuda {
+namespace barcuda::guest {
 [[gnu::weak]] bool logs_debug() noexcept;  // log.h; absent where the runtime layer stands alone (its tests)
 [[gnu::weak]] void log_line(const char* format, ...) noexcept;
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
 namespace barcuda::runtime {
 namespace {
@@ -225,10 +225,10 @@ cudaError_t translate(CUresult result) {
     return find(error) ? error : cudaErrorUnknown;
 }
 
-static bool logs() { return barcuda::logs_debug && barcuda::logs_debug(); }
+static bool logs() { return guest::logs_debug && guest::logs_debug(); }
 
 cudaError_t fail(cudaError_t error, const char* function) {
-    if (logs()) barcuda::log_line("%s: %s (%d)", function, cudaGetErrorName(error), static_cast<int>(error));
+    if (logs()) barcuda::guest::log_line("%s: %s (%d)", function, cudaGetErrorName(error), static_cast<int>(error));
     return thread.error = error;
 }
 

@@ -8,7 +8,7 @@
 #include "guest-allocator/driver/memory.h"
 #include "guest-allocator/heap/heap.h"
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
     if (!p || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))

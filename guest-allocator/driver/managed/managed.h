@@ -14,7 +14,7 @@
 
 #include "guest-allocator/client/observer.h"
 
-namespace barcuda::managed {
+namespace barcuda::guest::managed {
 
 constexpr unsigned mark =
     0x80000000;  // among the flags that the heap keeps for a block: managed memory, not cuMemHostAlloc's
@@ -59,4 +59,4 @@ void context_reset() noexcept;
 // A library is gone, and its variables with it.
 void unloaded(CUlibrary library) noexcept;
 
-}  // namespace barcuda::managed
+}  // namespace barcuda::guest::managed

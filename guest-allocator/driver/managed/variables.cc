@@ -22,7 +22,7 @@
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
 
-namespace barcuda::managed {
+namespace barcuda::guest::managed {
 namespace {
 
 struct Mirror {
@@ -244,9 +244,9 @@ void behind_work(CUstream stream) noexcept {
     for (const Shared& m : all()) fetch(m, stream);
 }
 
-}  // namespace barcuda::managed
+}  // namespace barcuda::guest::managed
 
-namespace barcuda {
+namespace barcuda::guest {
 
 std::atomic<bool> addresses_watched{false};
 
@@ -256,9 +256,9 @@ void address_named(std::uint64_t address) noexcept {
         if (address - reinterpret_cast<std::uint64_t>(m->here) < m->bytes) m->touched = true;
 }
 
-}  // namespace barcuda
+}  // namespace barcuda::guest
 
-using namespace barcuda;
+using namespace barcuda::guest;
 
 CU cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
     if (!name) return CUDA_ERROR_INVALID_VALUE;
