@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "guest-allocator/client/command.h"
@@ -53,8 +54,9 @@ Error Client::connect() noexcept {
     std::uint64_t rows_hash = 0;
     if (Error e = host_rows::learn(region_, rows_hash)) return e;
     if (Error e = region_.open_channel(channel_)) return e;
-    reserve_window(BARCUDA_DEVICE_BASE, header().base);
-    reserve_window(header().base + header().size, BARCUDA_DEVICE_END);
+    const std::uint64_t base = header().base, end = base + header().size;  // in the window, or above it
+    reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
+    reserve_window(end, BARCUDA_DEVICE_END);
     channel_.client().pid = static_cast<barcuda_u32>(getpid());
     strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
     channel_.client().rows_hash = rows_hash;
