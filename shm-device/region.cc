@@ -195,7 +195,9 @@ Error Region::check_owner(bool to_serve) const {
 Error Region::map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address) {
     const std::uint64_t begin = offset / unit_ * unit_;
     const std::uint64_t end = (offset + bytes + unit_ - 1) / unit_ * unit_;
-    void* p = ::mmap(nullptr, end - begin, protection, MAP_SHARED, fd_, static_cast<off_t>(begin));
+    // Where that is free, at the address that it has in the worker: any other will do.
+    void* const wish = base_ ? at(begin) : nullptr;
+    void* p = ::mmap(wish, end - begin, protection, MAP_SHARED, fd_, static_cast<off_t>(begin));
     if (p == MAP_FAILED)
         return error(Error::system, errno, "%s: cannot map its part at 0x%llx", path_, (unsigned long long)offset);
     *address = static_cast<char*>(p) + (offset - begin);

@@ -13,7 +13,7 @@
 namespace barcuda {
 
 Extents::~Extents() {
-    for (auto& [offset, extent] : extents_) munmap(at(offset), extent.bytes);
+    for (auto& [offset, extent] : extents_) unmap_only(offset, extent.bytes);
 }
 
 std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
@@ -24,6 +24,7 @@ std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
+    if (fd_ < 0) return {};
     void* got = mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
                      static_cast<off_t>(offset));
     if (got == MAP_FAILED)
@@ -34,11 +35,15 @@ std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
     return {};
 }
 
+void Extents::unmap_only(std::uint64_t offset, std::uint64_t bytes) const {
+    if (fd_ >= 0) munmap(at(offset), bytes);
+}
+
 bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes) {
     auto extent = extents_.find(offset);
     if (extent == extents_.end() || extent->second.bytes != bytes) return false;
     if (extent->second.registered) driver.cuMemHostUnregister(at(offset));
-    munmap(at(offset), bytes);
+    unmap_only(offset, bytes);
     extents_.erase(extent);
     return true;
 }

@@ -14,6 +14,7 @@ namespace barcuda {
 
 class Extents {
   public:
+    // `region_fd` -1: a client in this very process maps the region (tests), at the same addresses. Then nothing is mapped here.
     Extents(int region_fd, std::uint64_t base) : fd_(region_fd), base_(base) {}
     ~Extents();
     Extents(const Extents&) = delete;
@@ -48,6 +49,7 @@ class Extents {
         bool registered;
     };
     std::byte* at(std::uint64_t offset) const { return reinterpret_cast<std::byte*>(base_ + offset); }
+    void unmap_only(std::uint64_t offset, std::uint64_t bytes) const;
 
     int fd_;
     std::uint64_t base_;

@@ -10,18 +10,15 @@
 
 #include <csignal>
 #include <mutex>
-#include <optional>
 
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "host-bridge/worker/channel.h"
-#include "host-bridge/worker/execute.h"
+#include "host-bridge/worker/serve.h"
+#include "host-bridge/worker/session.h"
 #include "host-bridge/worker/supply.h"
-#include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
-#include "shm-device/trace.h"
-#include "shm-device/wait.h"
 
 namespace barcuda {
 namespace {
@@ -58,17 +55,6 @@ class BridgeGranter : public Granter {
         return answer;
     }
 };
-
-// How eagerly the worker looks for the next command. A client that has just sent something, or that waits for the GPU,
-// will send more as soon as it can; for one that has been silent for some milliseconds it sleeps, until the client
-// kicks. (Twice a second it looks all the same.) While the GPU works it looks for fences, which nobody else tells the
-// client of.
-Pace pace(bool gpu_works) {
-    cpu_set_t cores;
-    static const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
-    if (gpu_works) return {.spin = few ? 20u : 200u, .yield = 20'000, .nap_min = 50, .nap_max = 100, .ask = 500};
-    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1'600, .sleep = 500'000, .ask = 500};
-}
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
 std::string open_driver(Driver& driver, const std::string& library, bool warm, CUcontext& context) {
@@ -107,79 +93,6 @@ Breadcrumb& open_breadcrumb() {
     static Breadcrumb unread;
     void* at = mmap(nullptr, sizeof(Breadcrumb), PROT_READ | PROT_WRITE, MAP_SHARED, breadcrumb_fd, 0);
     return at == MAP_FAILED ? unread : *static_cast<Breadcrumb*>(at);
-}
-
-// The idle worker's last resort: its client kicks it.
-struct Kicked : Os {
-    ChannelReader* reader;
-    Session* session;
-    void sleep(std::uint64_t nanoseconds) const { session->output().pass_on(), reader->sleep(nanoseconds); }
-};
-
-struct Entry {  // while a command is done
-    Entry(Breadcrumb& breadcrumb, std::uint32_t op) : breadcrumb(breadcrumb) { publish(breadcrumb.command, op); }
-    ~Entry() { publish(breadcrumb.command, Breadcrumb::nothing); }
-    Breadcrumb& breadcrumb;
-};
-
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status) {
-    Breadcrumb& breadcrumb = open_breadcrumb();
-    bool gpu_worked = false;
-    std::uint64_t taken = 0;  // commands
-    for (std::optional<Waiter<Kicked>> waiter;;) {
-        const auto command = reader.next();
-        if (command && ++taken % 64 == 0)
-            session.fences().collect();  // one thread may sleep for a fence while others post
-
-        if (!command) {
-            session.launches().give();
-            reader.flush();
-            if (!reader.lie().empty()) {
-                log::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
-                end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                            ("the bridge refused a malformed command: " + reader.lie()).c_str());
-                return 1;
-            }
-            if (supply.asked()) {  // behind all that was released before
-                session.deferred().reap();
-                supply.serve();
-                waiter.reset();
-                continue;
-            }
-            const bool gpu_works = session.fences().collect() || session.deferred().pending();
-            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
-            gpu_worked = gpu_works;
-            if (gpu_works && waiter->should_ask()) session.fences().watch(), session.deferred().reap();
-            waiter->turn();
-            continue;
-        }
-        waiter.reset();
-        // A client may have opened its channel before this bridge took the region over from another one.
-        static constexpr std::uint64_t ours = rows_hash(identities);
-        if (taken == 1 && reader.rows_hash() != ours) {
-            log::error("channel {}: the client numbers its commands as another bridge does", status.channel);
-            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                        "the bridge was replaced by one of another version while this program started; start it again");
-            return 1;
-        }
-        const std::uint32_t op = command->head.op;
-        const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
-        const Entry entry(breadcrumb, op);
-        Writer reply(reader.reply_room(*command));
-        if (supply.adopt()) [[unlikely]]  // this command may name the new extent
-            if (CUresult r = session.contexts().register_extents(); r != CUDA_SUCCESS)
-                session.fences().post_failure(op, r);
-        const Verdict verdict = perform(session, command->head, command->body, command->wants_reply(), reply);
-        if (verdict.lie) {
-            const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
-                                                                        : "command " + std::to_string(command->head.op);
-            log::error("channel {}: the client broke the protocol in {}", status.channel, what);
-            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                        ("the bridge refused a malformed " + what).c_str());
-            return 1;
-        }
-        reader.answer(*command, verdict.result, verdict.ok() ? reply.used() : 0);
-    }
 }
 
 }  // namespace
@@ -225,7 +138,7 @@ int run_worker(const std::string& library, bool warm) {
     ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-    return serve(reader, session, supply, status);
+    return serve(reader, session, supply, status, open_breadcrumb());
 }
 
 }  // namespace barcuda

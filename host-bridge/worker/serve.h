@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// serve.h: the loop of a worker: one command of its client after another. In between it answers requests for extents, looks for
+// fences that the GPU has written, and sleeps when there is nothing of either.
+#pragma once
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+class ChannelReader;
+class Session;
+class Supply;
+struct Breadcrumb;
+
+// Returns when the client has broken the protocol, which `status` says then. A client that has gone is the bridge's to notice: it
+// kills the worker.
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Breadcrumb& breadcrumb);
+
+}  // namespace barcuda
