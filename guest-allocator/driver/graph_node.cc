@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <unordered_map>
+#include <vector>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/mutex.h"
@@ -156,13 +157,8 @@ CUDA_KERNEL_NODE_PARAMS kernel_of(const CUDA_KERNEL_NODE_PARAMS_v3& k) {
 CUDA_MEMSET_NODE_PARAMS fill_of(const CUDA_MEMSET_NODE_PARAMS_v2& m) {
     return {m.dst, m.pitch, m.value, m.elementSize, m.width, m.height};
 }
-}  // namespace
 
-CU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
-                     size_t count, CUgraphNodeParams* p) {
-    if (!p) return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; edges && i < count; ++i)
-        if (edges[i].from_port || edges[i].to_port || edges[i].type) return CUDA_ERROR_NOT_SUPPORTED;
+CUresult add_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraphNodeParams* p) {
     switch (p->type) {
         case CU_GRAPH_NODE_TYPE_KERNEL: {
             const CUDA_KERNEL_NODE_PARAMS k = kernel_of(p->kernel);
@@ -193,6 +189,25 @@ CU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
         case CU_GRAPH_NODE_TYPE_MEM_FREE: return cuGraphAddMemFreeNode(node, graph, after, count, p->free.dptr);
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
+}
+
+bool is_plain(const CUgraphEdgeData& edge) { return !edge.from_port && !edge.to_port && !edge.type; }
+}  // namespace
+
+CU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
+                     size_t count, CUgraphNodeParams* p) {
+    if (!node || !p || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
+    // Dependencies that carry data (programmatic ones) are added behind the node: the commands of its kinds take plain ones.
+    std::vector<CUgraphNode> plain, from;
+    std::vector<CUgraphEdgeData> data;
+    for (size_t i = 0; i < count; ++i)
+        if (!edges || is_plain(edges[i])) plain.push_back(after[i]);
+        else from.push_back(after[i]), data.push_back(edges[i]);
+    if (CUresult r = add_node(node, graph, plain.data(), plain.size(), p); r != CUDA_SUCCESS || from.empty()) return r;
+    const std::vector<CUgraphNode> to(from.size(), *node);
+    const CUresult r = cuGraphAddDependencies(graph, from.data(), to.data(), data.data(), from.size());
+    if (r != CUDA_SUCCESS) cuGraphDestroyNode(*node);
+    return r;
 }
 
 CU cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* p) {

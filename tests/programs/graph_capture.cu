@@ -190,6 +190,53 @@ static void rows_of_the_stack(cudaStream_t stream, int* device) {
     CHECK(cudaGraphDestroy(graph));
 }
 
+__global__ void put(int* where, int value) { *where = value; }
+
+// A kernel that need not wait for the whole of the one before it (programmatic dependent launch): the edge says so.
+static void programmatic_edge(cudaStream_t stream, int* device) {
+    cudaGraph_t graph;
+    cudaGraphNode_t nodes[2];
+    CHECK(cudaGraphCreate(&graph, 0));
+    int* where[] = {device, device + 1};
+    int values[] = {11, 22};
+    for (int i = 0; i < 2; ++i) {
+        void* arguments[] = {&where[i], &values[i]};
+        cudaGraphNodeParams p{};
+        p.type = cudaGraphNodeTypeKernel;
+        p.kernel.func = (void*)put;
+        p.kernel.gridDim = p.kernel.blockDim = dim3(1);
+        p.kernel.kernelParams = arguments;
+        cudaGraphEdgeData edge{};
+        edge.from_port = cudaGraphKernelNodePortProgrammatic;
+        edge.type = cudaGraphDependencyTypeProgrammatic;
+        CHECK(cudaGraphAddNode(&nodes[i], graph, nodes, &edge, i, &p));
+    }
+    cudaGraphNode_t from, to;
+    cudaGraphEdgeData edge{};
+    size_t count = 1;
+    CHECK(cudaGraphGetEdges(graph, &from, &to, &edge, &count));
+    REQUIRE(count == 1 && from == nodes[0] && to == nodes[1]);
+    REQUIRE(edge.type == cudaGraphDependencyTypeProgrammatic && edge.from_port == cudaGraphKernelNodePortProgrammatic);
+    REQUIRE(cudaGraphGetEdges(graph, &from, &to, nullptr, &count) == cudaErrorLossyQuery);
+    cudaGetLastError();
+    cudaGraphExec_t exec;
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    run(exec, stream);
+    int got[2] = {};
+    CHECK(cudaMemcpy(got, device, sizeof got, cudaMemcpyDeviceToHost));
+    REQUIRE(got[0] == 11 && got[1] == 22);
+    // Twice the same dependency is none at all, and leaves the graph as it was.
+    cudaGraphNode_t again[] = {nodes[1], nodes[1]}, none;
+    REQUIRE(cudaGraphAddEmptyNode(&none, graph, again, 2) != cudaSuccess);
+    cudaGetLastError();
+    CHECK(cudaGraphGetNodes(graph, nullptr, &count));
+    REQUIRE(count == 2);
+    CHECK(cudaGraphNodeGetDependentNodes(nodes[1], nullptr, nullptr, &count));
+    REQUIRE(count == 0);
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+}
+
 int main() {
     int on_stack[n], result[n];
     int *a, *b;
@@ -228,6 +275,7 @@ int main() {
 
     copies_of_the_stack(stream, a);
     rows_of_the_stack(stream, a);
+    programmatic_edge(stream, a);
 
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     REQUIRE(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported);

@@ -19,11 +19,17 @@ Graph::~Graph() {
     for (const auto& node : nodes) Driver::get().nodes.drop(node->handle());
 }
 
-GraphNode& Graph::add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after) {
+GraphNode& Graph::add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after,
+                      const CUgraphEdgeData* edges) {
     auto node = std::make_shared<GraphNode>(*this, std::move(operation));
-    for (GraphNode* each : after) {
-        require(&each->graph == this);
-        link(*each, *node);
+    try {
+        for (std::size_t i = 0; i < after.size(); ++i) {
+            require(&after[i]->graph == this);
+            link(*after[i], *node, edges ? edges[i] : CUgraphEdgeData{});
+        }
+    } catch (...) {  // a dependency that was named twice, say: none may keep a node that is not there
+        while (!node->after.empty()) unlink(*node->after.back(), *node);
+        throw;
     }
     Driver::get().nodes.add(node);
     nodes.push_back(node);
@@ -44,9 +50,16 @@ std::vector<GraphNode*> nodes_of(const CUgraphNode* handles, std::size_t count) 
     return nodes;
 }
 
-void link(GraphNode& first, GraphNode& second) {
+void link(GraphNode& first, GraphNode& second, const CUgraphEdgeData& edge) {
     require(&first.graph == &second.graph && &first != &second);
     require(std::find(second.after.begin(), second.after.end(), &first) == second.after.end());
+    if (edge.type || edge.from_port || edge.to_port) {
+        const auto is_kernel = [](const GraphNode& node) { return dynamic_cast<const Launch*>(node.operation.get()); };
+        require(edge.to_port == 0 && edge.from_port <= CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER && is_kernel(first));
+        require(edge.type <= CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+        require(edge.type != CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC || is_kernel(second));
+        second.edge_data[&first] = edge;
+    }
     second.after.push_back(&first);
     first.before.push_back(&second);
 }
@@ -55,7 +68,13 @@ void unlink(GraphNode& first, GraphNode& second) {
     const auto found = std::find(second.after.begin(), second.after.end(), &first);
     require(found != second.after.end());
     second.after.erase(found);
+    second.edge_data.erase(&first);
     first.before.erase(std::find(first.before.begin(), first.before.end(), &second));
+}
+
+CUgraphEdgeData edge_between(const GraphNode& first, const GraphNode& second) {
+    const auto found = second.edge_data.find(&first);
+    return found == second.edge_data.end() ? CUgraphEdgeData{} : found->second;
 }
 
 std::shared_ptr<Graph> Graph::clone() const {
@@ -69,7 +88,7 @@ std::shared_ptr<Graph> Graph::clone() const {
         of[node.get()] = &made;
     }
     for (const auto& node : nodes)
-        for (const GraphNode* each : node->after) link(*of[each], *of[node.get()]);
+        for (const GraphNode* each : node->after) link(*of[each], *of[node.get()], edge_between(*each, *node));
     return copy;
 }
 

@@ -18,9 +18,10 @@ struct GraphNode {
     GraphNode(Graph& graph, std::shared_ptr<Operation> operation) : graph(graph), operation(std::move(operation)) {}
     Graph& graph;
     std::shared_ptr<Operation> operation;
-    std::vector<GraphNode*> after, before;  // its dependencies, and its dependents
-    const GraphNode* original = nullptr;    // of a clone's node
-    bool enabled = true;                    // of an executable graph's node
+    std::vector<GraphNode*> after, before;                  // its dependencies, and its dependents
+    std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of those dependencies that are not plain
+    const GraphNode* original = nullptr;                    // of a clone's node
+    bool enabled = true;                                    // of an executable graph's node
 
     CUgraphNode handle() const { return reinterpret_cast<CUgraphNode>(const_cast<GraphNode*>(this)); }
 };
@@ -41,7 +42,9 @@ struct Graph : std::enable_shared_from_this<Graph> {
     std::map<std::shared_ptr<UserObject>, unsigned> users;
     bool embedded = false;  // a child node's: destroyed with it
 
-    GraphNode& add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after);
+    // `edges`: null, or as many as it comes after.
+    GraphNode& add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after,
+                   const CUgraphEdgeData* edges = nullptr);
     void remove(GraphNode& node);
     std::shared_ptr<Graph> clone() const;
     // Nodes in an order that keeps the dependencies. Throws CUDA_ERROR_INVALID_VALUE if they form a circle.
@@ -49,7 +52,10 @@ struct Graph : std::enable_shared_from_this<Graph> {
     CUgraph handle() const { return reinterpret_cast<CUgraph>(const_cast<Graph*>(this)); }
 };
 
-void link(GraphNode& first, GraphNode& second);    // throws if they are linked already
+// Throws if they are linked already. What `edge` allows to begin early, begins when it may at the latest: here a dependency
+// is always the whole of its node.
+void link(GraphNode& first, GraphNode& second, const CUgraphEdgeData& edge = {});
+CUgraphEdgeData edge_between(const GraphNode& first, const GraphNode& second);
 void unlink(GraphNode& first, GraphNode& second);  // throws if they are not
 
 struct ChildGraph final : Operation {

@@ -9,12 +9,6 @@
 
 namespace barcuda::soft::driver {
 
-void require_plain(const CUgraphEdgeData* edges, std::size_t count) {
-    for (std::size_t i = 0; edges && i < count; ++i)
-        if (edges[i].type != CU_GRAPH_DEPENDENCY_TYPE_DEFAULT || edges[i].from_port != 0 || edges[i].to_port != 0)
-            refuse("a programmatic edge in a graph");
-}
-
 namespace {
 
 GraphNode& node_of(CUgraphNode handle) { return *Driver::get().nodes.find(handle); }
@@ -30,8 +24,11 @@ template <class Each> void put_nodes(const std::vector<Each>& nodes, CUgraphNode
         *count = nodes.size();
     }
 }
-void put_plain(CUgraphEdgeData* edges, std::size_t count) {
-    if (edges) std::fill_n(edges, count, CUgraphEdgeData{});
+// Who does not ask for the data of edges must not miss any.
+void put_data(const std::vector<CUgraphEdgeData>& edges, CUgraphEdgeData* out, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+        if (out) out[i] = edges[i];
+        else require(edges[i].type == 0 && edges[i].from_port == 0, CUDA_ERROR_LOSSY_QUERY);
 }
 
 CUresult edges_of(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, std::size_t* count,
@@ -41,13 +38,17 @@ CUresult edges_of(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdg
             const auto graph = Driver::get().graphs.find(handle);
             std::lock_guard lock(graphs_mutex());
             std::vector<const GraphNode*> first, second;
+            std::vector<CUgraphEdgeData> edges;
             for (const auto& node : graph->nodes)
-                for (const GraphNode* before : node->after) first.push_back(before), second.push_back(node.get());
+                for (const GraphNode* before : node->after) {
+                    first.push_back(before), second.push_back(node.get());
+                    edges.push_back(edge_between(*before, *node));
+                }
             require(count && (from != nullptr) == (to != nullptr));
             std::size_t room = *count;
             put_nodes(first, from, &room);
             put_nodes(second, to, count);
-            if (from) put_plain(data, *count);
+            if (from) put_data(edges, data, *count);
         },
         name);
 }
@@ -58,8 +59,12 @@ CUresult neighbours(CUgraphNode handle, bool dependents, CUgraphNode* out, CUgra
         [&] {
             const GraphNode& node = node_of(handle);
             std::lock_guard lock(graphs_mutex());
-            put_nodes(dependents ? node.before : node.after, out, count);
-            if (out) put_plain(data, *count);
+            const auto& others = dependents ? node.before : node.after;
+            std::vector<CUgraphEdgeData> edges;
+            for (const GraphNode* each : others)
+                edges.push_back(dependents ? edge_between(node, *each) : edge_between(*each, node));
+            put_nodes(others, out, count);
+            if (out) put_data(edges, data, *count);
         },
         name);
 }
@@ -70,12 +75,11 @@ CUresult relink(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, 
         [&] {
             const auto graph = Driver::get().graphs.find(handle);
             require(count == 0 || (from && to));
-            require_plain(data, count);
             std::lock_guard lock(graphs_mutex());
             for (std::size_t i = 0; i < count; ++i) {
                 GraphNode &first = node_of(from[i]), &second = node_of(to[i]);
                 require(&first.graph == graph.get());
-                if (adding) link(first, second);
+                if (adding) link(first, second, data ? data[i] : CUgraphEdgeData{});
                 else unlink(first, second);
             }
         },

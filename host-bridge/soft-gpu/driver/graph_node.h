@@ -20,7 +20,4 @@ std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked);  // cuGraphAd
 
 CUDA_KERNEL_NODE_PARAMS_v2 parameters_of(Launch& launch);  // its pointers live as long as the launch
 
-// Edges carry no data here: CUDA_ERROR_NOT_SUPPORTED for a programmatic one.
-void require_plain(const CUgraphEdgeData* edges, std::size_t count);
-
 }  // namespace barcuda::soft::driver

@@ -95,14 +95,15 @@ namespace {
 
 // `make` builds the operation from the parameters of the API.
 template <class Make> CUresult add(CUgraphNode* made, CUgraph handle, const CUgraphNode* dependencies,
-                                   std::size_t count, const Make& make, const char* name = __builtin_FUNCTION()) {
+                                   std::size_t count, const Make& make, const CUgraphEdgeData* edges = nullptr,
+                                   const char* name = __builtin_FUNCTION()) {
     return api(
         [&] {
             require(made);
             const auto graph = Driver::get().graphs.find(handle);
             auto operation = make();
             std::lock_guard lock(graphs_mutex());
-            *made = graph->add(std::move(operation), nodes_of(dependencies, count)).handle();
+            *made = graph->add(std::move(operation), nodes_of(dependencies, count), edges).handle();
         },
         name);
 }
@@ -210,8 +211,9 @@ CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dep
 }
 CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                            const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
-    return add(node, graph, dependencies, count,
-               [&] { return require(params), require_plain(edges, count), operation_of(*params); });
+    return add(
+        node, graph, dependencies, count, [&] { return require(params), operation_of(*params); }, edges,
+        "cuGraphAddNode");
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
