@@ -18,7 +18,7 @@ class Bell {
 
     // ---- the worker's sleep
     std::uint32_t kicks() const;  // to be read before the client is asked to kick
-    // Until a kick or for so long; a client that cannot kick is looked after sooner. False: the time was over.
+    // Until a kick, or for `nanoseconds`; less where the client cannot kick. False: the time was over.
     bool sleep(std::uint32_t seen, std::uint64_t nanoseconds) const;
     void deaf() { deaf_ = true; }  // its kicks do not come: never wait for one again
 

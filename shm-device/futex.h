@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// futex.h: sleeping on a word of the region, and waking who sleeps on it. Who goes to sleep reads the word first, says
+// futex.h: sleeping on a word of the region, and waking its sleepers. A sleeper reads the word first, says
 // that it will sleep, looks whether there is something to do, and only then waits for the word to change: the kernel
 // compares it once more, so that a waker who changes the word before it wakes is never missed.
 #pragma once

@@ -3,7 +3,7 @@
 // different days, so the number of a row (its place in the table) means nothing to another build. A row's identity
 // does: a hash of its name, of how it travels, of its kinds, and of the sizes of its parameters and of what they point
 // at. The bridge writes the identities of its rows into the region; a client that connects looks its own rows up there
-// (match()) and from then on sends the bridge's numbers. docs/versions.md says what follows for who changes a row.
+// (match()) and from then on sends the bridge's numbers. docs/versions.md says what follows when a row changes.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -43,7 +43,8 @@ template <class T> constexpr std::uint64_t size_if_known() {
 }
 static_assert(size_if_known<CUstream_st>() == 0, "identities must not depend on who knows what a handle points at");
 
-// `kinds` as the row spells them. (Its traits are the host's business, and who writes the exported function the guest's.)
+// `kinds` as the row spells them. (Its traits are the host's business, and who writes the exported function the
+// guest's.)
 template <class Arguments> struct Identity;
 template <class... P> struct Identity<std::tuple<P...>> {
     static constexpr std::uint64_t of(std::string_view name, How how, std::string_view kinds) {

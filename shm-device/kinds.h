@@ -257,7 +257,7 @@ template <std::size_t N, std::size_t Unit = 1> struct device {  // parameter N c
     };
 };
 
-// The same, of so many bytes.
+// The same, of `Bytes` bytes.
 template <std::size_t Bytes> struct device_word {
     template <class T, std::size_t I> struct As : in::As<T, I> {
         static void send(Writer& w, const auto& args, auto& guest) {

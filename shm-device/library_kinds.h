@@ -3,7 +3,7 @@
 // results.
 //
 // A scalar of cuBLAS lies in host or in device memory, as the handle's pointer mode says. The mode is the guest's
-// business (guest-allocator/libraries/blas.h) and travels with each handle; the worker sets it before each call. Host
+// business (guest-allocator/libraries/blas.cc) and travels with each handle; the worker sets it before each call. Host
 // scalars cross by value; results are always written by the GPU, to device memory or to the region, so that no worker
 // waits for one.
 #pragma once

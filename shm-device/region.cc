@@ -333,7 +333,7 @@ Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** addres
     if (room == MAP_FAILED) return failed(own);
     Error e;
     if (!renew() || ::mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room) e = failed(own);
-    // What is not mapped here now would be missed by whoever gets this memory next.
+    // The next user of this memory would fault on what is not mapped here now.
     if (!renew()) std::abort();
     if (e) ::munmap(room, bytes);
     else *address = room;

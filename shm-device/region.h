@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// region.h: the shared region as a process sees it: opened, checked, mapped. The one place that turns offsets into
-// pointers.
+// region.h: the shared region as a process sees it: opened, checked, mapped. (A worker maps no whole region, but its
+// client's parts: host-bridge/worker/extents.h.)
 //
 // A region is anything that can be mapped: a tmpfs, memfd or hugetlbfs file, a /dev/uioN of the guest module, a PCI
 // device's resource2, a /dev/dax. All look the same from here: a header to read, a channel to open, extents to map. An
@@ -93,8 +93,8 @@ class Region {
     void close_channel(Channel& channel);
     // Interrupts the host, where the door has a doorbell; false: it has none.
     bool ring() const;
-    // Waits for the host's next interrupt since the last one that was awaited, or for so long. False: there is no such
-    // door any more. One thread at a time.
+    // Waits for the host's next interrupt since the last one that was awaited, or `nanoseconds`. False: there is no
+    // such door any more. One thread at a time.
     bool await_ring(std::uint64_t nanoseconds) const;
     // Does a bridge serve this region? (Where its locks cannot be seen, in a VM: has none said goodbye?)
     bool served() const;

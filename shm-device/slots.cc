@@ -6,10 +6,11 @@
 //   1. lock the slot's first byte in the file (a POSIX record lock: the kernel drops it when the process dies)
 //   2. look again: is the slot still free?
 //   3. write start_time and pid
-//   4. raise `opened` by compare-and-swap (CLAIM): now the host sees the slot, and who holds it
-// Who dies before step 4 has opened nothing; who dies after it has left a name. The lock stays as long as the client
-// does: it tells the bridge of clients whose pid it cannot see, in another pid namespace. The pid tells of clients that
-// have lost their lock, because they closed descriptors that were not theirs. Only who has lost both is gone.
+//   4. raise `opened` by compare-and-swap (CLAIM): now the host sees the slot, and its holder
+// A client that dies before step 4 has opened nothing; one that dies after it has left its name. The lock stays as long
+// as the client does: it tells the bridge of clients whose pid it cannot see, in another pid namespace. The pid tells
+// of clients that have lost their lock, because they closed descriptors that were not theirs. Only a client without
+// either is gone.
 //
 // A BAR or DAX device mapped whole is another machine's memory: the bridge sees neither pids nor locks of this kernel.
 // Then pid is 0, which tells it not to look, and the next client that comes by closes the slots of dead ones: their

@@ -32,7 +32,7 @@ template <class T> Verdict to_handle(T& handle, auto& host) {
 }
 template <class T> void to_id(T& handle, auto& host) { handle = reinterpret_cast<T>(std::uint64_t{host.name(handle)}); }
 
-// From the first byte to the last of so many rows, as a program says them: whether they are sane the host finds out.
+// From the first byte to the last of `height` rows, as the program gives them: the host checks whether that is sane.
 constexpr std::size_t rows_bytes(std::size_t pitch, std::size_t width, std::size_t height) {
     return height ? (height - 1) * pitch + width : 0;
 }

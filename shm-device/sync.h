@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// sync.h: every memory ordering of the project, by name.
+// sync.h: every memory ordering between guest and host, by name. (Threads of one process order their own memory in
+// place.)
 //
 // Two programs that never share a lock meet in the region. Whatever one says to the other crosses at one of the points
-// below; each point has two halves, and each half's code carries the point's name, so that `grep AVAIL` finds both.
+// below. Each point has two halves: those of AVAIL, USED, KICK and WAKE carry the point's name, so that `grep AVAIL`
+// finds both; those of WORD and CLAIM are the calls of publish, observe and claim.
 //
 //   point    one side                                        the other side
 //   AVAIL    Driver::post: release-store of the first tail    Device::next: acquire-load of it

@@ -43,7 +43,7 @@ struct Locked {
 
 bool is_worker() { return !strcmp(program_invocation_short_name, "barcuda-bridge"); }
 
-// The file, for the next lines, locked until it is closed. Whoever finds it empty begins it. -1: the trace ends here.
+// The file, for the next lines, locked until it is closed. The first process begins it. -1: the trace ends here.
 int open_file() {
     const int fd = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     struct stat now;

@@ -162,8 +162,8 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     }
 
     // After post: must the device be kicked? (2.8.21.3.1: a barrier before the device's event is read; a device that
-    // shares our kernel executes it for us, while it goes to sleep: `fenced`.) Not twice for one sleep: who has not
-    // come to the chain that it was last kicked for is on its way, and looks for more before it sleeps again.
+    // shares our kernel executes it for us, while it goes to sleep: `fenced`.) Not twice for one sleep: a device that
+    // has not come to the chain that it was last kicked for is awake, and looks for more before it sleeps again.
     bool should_kick(bool fenced = false) {
         if (!fenced) Sync::fence();  // KICK
         if (event_flags(parts_.device_event->load(std::memory_order_relaxed)) == kEventDisable) return false;
@@ -216,7 +216,7 @@ constexpr const char* text(Lie lie) {
 }
 
 // A chain as the device copied it out: nothing in it refers to the ring any more. Offsets and lengths are the guest's
-// claims; who uses them checks them.
+// claims; the user of a chain checks them.
 struct Chain {
     Buffer request;
     Buffer reply;                // len 0 and not writable: no answer is wanted

@@ -3,9 +3,9 @@
 //
 // Nobody sends us an interrupt over plain ivshmem, and a GPU that writes a fence never does. So a waiter looks again
 // and again, ever less eagerly: it spins (an answer is often a microsecond away), then lets others run, then naps, each
-// nap twice as long as the last, up to a bound that keeps an idle waiter's cost small. Who can be woken sleeps from
-// then on, having said so and looked once more; and wakes by itself now and then, since the waker may have died. Now
-// and then a waiter asks whether the peer still lives: who waits for the dead must be told, not left.
+// nap twice as long as the last, up to a bound that keeps an idle waiter's cost small. A waiter that can be woken
+// sleeps from then on, having said so and looked once more; and wakes by itself now and then, since the waker may have
+// died. Now and then a waiter asks whether the peer still lives: a wait for a dead peer must end with an error.
 //
 //   Waited w = wait(pace, [&] { return driver.reap() >= n; }, [&] { return !region.served(); });
 //
@@ -22,15 +22,15 @@
 
 namespace barcuda {
 
-// How long each phase lasts, in microseconds. The caller reads these from the environment, if it wants to; this file
-// never does. A machine with one processor should not spin: the peer needs it (spin = 0).
+// How long each phase lasts, in microseconds. A machine with one processor should not spin: the peer needs it (spin =
+// 0).
 struct Pace {
     std::uint32_t spin = 100;      // longer than most answers: a launch and its fence take 8 us, a worker's turn 2 us
     std::uint32_t yield = 1000;    // then give way, but stay runnable: a kernel of a millisecond is still seen at once
     std::uint32_t nap_min = 50;    // the kernel's timer slack: it never sleeps for less
     std::uint32_t nap_max = 2000;  // 500 looks a second: below 1 % of a processor, and 2 ms late at worst
-    std::uint32_t sleep = 0;       // not 0: once naps have grown to their bound it sleeps, up to so long, to be woken
-    std::uint32_t ask = 10'000;    // between two questions whether the peer lives: that may cost system calls
+    std::uint32_t sleep = 0;     // not 0: once naps have grown to their bound it sleeps, at most this long, to be woken
+    std::uint32_t ask = 10'000;  // between two questions whether the peer lives: that may cost system calls
 };
 
 // What waiting is made of. Tests, and waiters that can be woken (a futex, a doorbell), put their own in this place. Who

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wire.h: numbers that both ends of a channel count on, and that neither a row nor a struct shows. Whoever changes one
-// changes what commands mean: BARCUDA_PACKETS grows.
+// wire.h: numbers that both ends of a channel count on, and that neither a row nor a struct shows. To change one
+// is to change what commands mean: BARCUDA_PACKETS grows.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -10,7 +10,7 @@
 namespace barcuda::guest {
 namespace {
 
-constexpr std::uint64_t unwoken_nap = 1'000'000;  // ns: of who must look by himself
+constexpr std::uint64_t unwoken_nap = 1'000'000;  // ns: the nap of a thread that nobody can wake
 
 bool takes_part() noexcept {
     static const bool yes = Smp::take_part();
@@ -25,7 +25,7 @@ void Bell::open(const Region& region, const Channel& channel) noexcept {
     region_ = &region;
     channel_ = channel;
     if (region.kind() == Region::Kind::file && takes_part()) kind_ = BARCUDA_BELL_FUTEX;
-    else if (region.ring()) kind_ = BARCUDA_BELL_DOORBELL;              // and the bridge looks who has come
+    else if (region.ring()) kind_ = BARCUDA_BELL_DOORBELL;  // rung once now: the bridge looks for new clients
     publish(channel.client().bell, static_cast<std::uint32_t>(kind_));  // WORD
 }
 

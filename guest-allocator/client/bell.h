@@ -25,7 +25,8 @@ class Bell {
     // The worker's fence, made when it goes to sleep, orders what we post before what we read: on one kernel.
     bool fenced() const noexcept { return kind_ == BARCUDA_BELL_FUTEX; }
     void kick() noexcept;
-    void kick_supply() noexcept;  // whoever answers requests for extents (host-bridge/worker/supply.h)
+    void
+    kick_supply() noexcept;  // wakes the worker's thread that answers requests for extents (host-bridge/worker/supply.h)
 
     // For a thread that waits: what to read before it says that it will sleep, and the sleep.
     std::uint32_t seen() const noexcept;

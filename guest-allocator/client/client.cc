@@ -106,8 +106,8 @@ CUresult Client::take_error() noexcept {
     return error;
 }
 
-// A copy of 256 MiB takes 5 ms: whoever waits for one stays awake, since a nap would end tens of microseconds late.
-// Where the worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
+// A copy of 256 MiB takes 5 ms: a thread that waits for one stays awake, since a nap would end tens of microseconds
+// late. Where the worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
 const Pace& Patience::pace() noexcept {
     static const Pace chosen = [] {
         const Client* client = Client::current();

@@ -35,7 +35,7 @@ class Client final : public heap::ExtentSource {
     const Channel& channel() const { return channel_; }
 
     // What posted work has come to since the last question: the end of the session, a GPU fault (both for good), the
-    // failure of a posted command, or success. Whoever was woken asks here why.
+    // failure of a posted command, or success. A thread that was woken asks here why.
     CUresult take_error() noexcept;
     // Why nothing can be asked any more; CUDA_SUCCESS while the session lives.
     CUresult ended() noexcept;

@@ -57,7 +57,7 @@ char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned 
     }
 }
 
-// Without the lock: who has slept takes it to say so, when the patience ends.
+// Called without the lock: at its end a Patience that has slept takes the lock to retract its announcement.
 void Queue::wait_for_room(std::uint64_t freed) noexcept {
     const trace::Slice slice("wait for room");
     for (Patience patience;;) {

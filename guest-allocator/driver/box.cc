@@ -29,7 +29,7 @@ bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     return guest::pinned(b.first, b.bytes);
 }
 
-// A box is cut into pieces of at most so many bytes: of whole planes, of rows of one plane, or of a part of one row.
+// A box is cut into pieces of at most `most` bytes: of whole planes, of rows of one plane, or of a part of one row.
 struct Cut {
     std::size_t width, rows, planes;
     Cut(const CUDA_MEMCPY3D& c, std::size_t most)
@@ -126,7 +126,7 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     if (to_host) {
         const Bounds b(to, c);
         note_address(reinterpret_cast<std::uint64_t>(b.first));
-        heap::keep(b.first, b.bytes);
+        heap::break_copy_on_write(b.first, b.bytes);
     }
     if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;
     const bool free_to_go =

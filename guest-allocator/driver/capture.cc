@@ -20,7 +20,7 @@ bool ask_capturing(CUstream stream) noexcept {
 
 namespace {
 
-// Counted first: who has the lock then and finds none open comes before this one.
+// Counted before the lock is taken: a thread that holds the lock and sees no open capture is ahead of this one.
 template <class Begin> CUresult open(CUstream stream, Begin begin) {
     open_captures.fetch_add(1, std::memory_order_relaxed);
     const std::unique_lock nobody_else = before_capture(stream);

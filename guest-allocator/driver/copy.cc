@@ -143,7 +143,7 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
         if (bytes > n) write_past_caches(at + start, stage.buffer(static_cast<int>(i)), n);
         else memcpy(at, stage.buffer(static_cast<int>(i)), n);
     }
-    return r == CUDA_SUCCESS && may_print() ? show_and_tell(stream, Client::current()->queue().work()) : r;
+    return r == CUDA_SUCCESS && may_print() ? finish_wait(stream, Client::current()->queue().work()) : r;
 }
 
 // A copy that a graph notes down is a box of one row: what its sides are is asked there.
@@ -188,7 +188,7 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
     const void* const near = heap::reach(to, bytes);
     if (!near) return fetch_staged(to, from, bytes, stream);
-    heap::keep(near, bytes);
+    heap::break_copy_on_write(near, bytes);
     heap::statistics.zero_copy.add(bytes);
     if (CUresult r = command<Op::cuMemcpyDtoHAsync_v2>(to, from, bytes, stream); r != CUDA_SUCCESS) return r;
     return until == Until::reusable && pinned(to, bytes) ? CUDA_SUCCESS : wait_for(stream);

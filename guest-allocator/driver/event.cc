@@ -44,7 +44,7 @@ Event* find(CUevent event) {
 void renew(Event& e, Fence* old, std::uint64_t order) {
     Fence* f = take_fence(order);
     if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
-    leave_fence(f);
+    recycle_fence(f);
 }
 
 // The event's fence, and the value that its next record writes. Null: no room.
@@ -157,7 +157,7 @@ CU cuEventSynchronize(CUevent event) {
     }
     const std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
     if (CUresult r = wait_until(*f->word, asked); r != CUDA_SUCCESS) return r;
-    if (may_print()) {  // as in show_and_tell()
+    if (may_print()) {  // as in finish_wait()
         const auto still_it = [&] { return e->fence.load() == f && f->asked.load(std::memory_order_relaxed) == asked; };
         while (command<Op::cuEventSynchronize>(event) == CUDA_ERROR_NOT_READY && still_it()) std::this_thread::yield();
         show_output();

@@ -70,7 +70,7 @@ class OneWait {
         }
     }
     ~OneWait() {
-        if (pooled_) leave_fence(pooled_);
+        if (pooled_) recycle_fence(pooled_);
     }
     OneWait(const OneWait&) = delete;
     explicit operator bool() const noexcept { return word_; }
@@ -85,12 +85,12 @@ class OneWait {
     Fence* pooled_ = nullptr;
 };
 
-// Fences lie in the heap's staging memory, 512 to a page. Those that were left may still be pending: the oldest is
-// asked.
+// Fences lie in the heap's staging memory, 512 to a page. A recycled fence may still be pending: the oldest is
+// looked at.
 struct Pool {
     Mutex mutex;
     std::deque<Fence> all;
-    std::deque<Fence*> left;
+    std::deque<Fence*> recycled;
     unsigned long long* page = nullptr;
     unsigned used = 0;
 };
@@ -118,10 +118,10 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept {
 Fence* take_fence(std::uint64_t order) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
-    // Not one that was left just now: another thread may have found it where it was.
-    if (p.left.size() > 64 && !p.left.front()->pending()) {
-        Fence* f = p.left.front();
-        p.left.pop_front();
+    // Not a fence that was recycled just now: another thread may still hold its address.
+    if (p.recycled.size() > 64 && !p.recycled.front()->pending()) {
+        Fence* f = p.recycled.front();
+        p.recycled.pop_front();
         f->order = order;
         return f;
     }
@@ -134,10 +134,10 @@ Fence* take_fence(std::uint64_t order) noexcept {
     return &f;
 }
 
-void leave_fence(Fence* f) noexcept {
+void recycle_fence(Fence* f) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
-    if (f) p.left.push_back(f);
+    if (f) p.recycled.push_back(f);
 }
 
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
@@ -163,14 +163,14 @@ CUresult wait_for(CUstream stream) noexcept {
     else
         while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuStreamSynchronize>(stream), std::this_thread::yield();
     if (r != CUDA_SUCCESS) return r;
-    const CUresult error = show_and_tell(stream, work);
+    const CUresult error = finish_wait(stream, work);
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
     return error;
 }
 
 // A driver shows what kernels printed when *it* synchronizes. It may take the stream for busy for a moment longer than
-// the fence, which the GPU writes. But where there is more work by now, whoever waits for that shows it.
-CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept {
+// the fence, which the GPU writes. But where more work has been posted by now, the wait for that work shows the output.
+CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept {
     const auto nothing_new = [=] {
         return Client::current()->queue().work() == work && open_captures.load(std::memory_order_relaxed) == 0;
     };

@@ -22,23 +22,24 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value) n
 // Fences that outlive a wait: an event's, or that of a stream which is gone while its work goes on.
 struct Fence {
     unsigned long long* word;             // in the region: the GPU writes it
-    std::atomic<std::uint64_t> asked{0};  // the value to come last; grows for ever, whoever has the fence
+    std::atomic<std::uint64_t> asked{0};  // the value to come last; only grows, through every owner
     std::uint64_t order = 0;              // the queue that its values come by: streams.h, order_of()
     explicit Fence(unsigned long long* w) noexcept : word(w) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
 Fence* take_fence(std::uint64_t order) noexcept;  // nothing is pending on it; null: the region is full
-void leave_fence(Fence*) noexcept;                // to be taken again when nothing is
+void recycle_fence(Fence*) noexcept;              // may be taken again once its last value has been written
 
-// Whether anything has been posted since all of the context's work was last done; and that it was, when so
-// many commands were work (Queue::work).
+// Whether anything has been posted since all of the context's work was last done. note_idle(): all of the context's
+// work up to command number `work` (Queue::work) is done.
 bool gpu_busy(CUcontext context = current_context()) noexcept;
 void note_idle(CUcontext context, std::uint64_t work) noexcept;
 
 // Device printf that the host has collected goes to this process's standard output. After a wait.
 void show_output() noexcept;
-// Once all work of the stream is done that was posted when so many commands were work: and what it has come to.
-CUresult show_and_tell(CUstream stream, std::uint64_t work) noexcept;
+// The end of a wait for all work of the stream up to command number `work` (Queue::work): shows what kernels printed,
+// and returns the error of the work, if any.
+CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept;
 void module_prints() noexcept;  // a module that may print is loaded: waits look for output from now on
 bool may_print() noexcept;
 

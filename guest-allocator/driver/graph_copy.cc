@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_copy.cc: copies in graphs. What the device reaches is named in the copy's node. Of other host memory (a stack, small blocks, a
-// file's mapping) the node is a child graph: a function of the guest's fills a buffer in the region, then comes the copy, then a function
-// empties a buffer. So the program's graph has one node for one copy, and edges, clones, updates and counts are the driver's own.
+// graph_copy.cc: copies in graphs. What the device reaches is named in the copy's node. Of other host memory (a stack,
+// small blocks, a file's mapping) the node is a child graph: a function of the guest's fills a buffer in the region,
+// then comes the copy, then a function empties a buffer. So the program's graph has one node for one copy, and edges,
+// clones, updates and counts are the driver's own.
 //
-// No table of such nodes is kept: their functions' numbers stand in the driver's graph and say what they are. A buffer belongs to the
-// rows of the program's memory that it stands in for, and lives as long as the process, since graphs do not say when their last
-// clone is gone: who copies the same memory again, in whatever graph, copies by the same buffer. That is safe, because two copies at
-// once that could meet there would meet in the program's memory as well.
+// No table of such nodes is kept: their functions' numbers stand in the driver's graph and say what they are. A buffer
+// belongs to the rows of the program's memory that it stands in for, and lives as long as the process, since graphs do
+// not say when their last clone is gone: a copy of the same memory, in whatever graph, uses the same buffer. That is
+// safe, because two copies at once that could meet there would meet in the program's memory as well.
 #include "guest-allocator/driver/graph_copy.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ void CUDA_CB move(void* transfer) {
         }
 }
 
-// The function that moves such rows; 0: the region has no room for their buffer. `near` is the buffer as a side of the copy.
+// The function that moves such rows; 0: the region has no room for their buffer. `near` is the buffer as a side of the
+// copy.
 std::uint64_t transfer(const Side& side, const CUDA_MEMCPY3D& c, bool fill, Side& near) {
     std::lock_guard lock(mutex);
     const auto at = transfers().try_emplace({side, c.WidthInBytes, c.Height, c.Depth, fill}).first;

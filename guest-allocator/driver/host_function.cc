@@ -87,7 +87,7 @@ void serve() {
     }
 }
 
-// Under the lock. The thread is nobody's to wait for and takes none of the program's signals.
+// Under the lock. The thread is detached, and all signals are blocked in it: they are the program's.
 void start() {
     if (started) return;
     started = true;

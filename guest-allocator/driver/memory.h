@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.h: pinned memory, for those in the driver layer who hand it out under another name.
+// memory.h: pinned memory, for the parts of the driver layer that hand it out under another name.
 #pragma once
 #include <cuda.h>
 

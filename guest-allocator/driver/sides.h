@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sides.h: the two sides of a copy of rows or boxes (CUDA_MEMCPY3D): which kind of memory each is, and how the device finds it.
+// sides.h: the two sides of a copy of rows or boxes (CUDA_MEMCPY3D): which kind of memory each is, and how the device
+// finds it.
 #pragma once
 #include <cuda.h>
 

@@ -32,8 +32,8 @@ std::vector<Known>& known() {
     return *list;
 }
 
-// Fences behind the work of streams, those that are gone above all: it goes on, and who waits for the context waits
-// for it.
+// Fences behind the work of streams, destroyed streams above all: their work goes on, and a wait for the context waits
+// for these fences.
 struct Leaving {
     Fence* fence;
     CUcontext context;
@@ -49,7 +49,7 @@ bool watch(CUstream stream, CUcontext context) {
     Fence* f = capturing(stream) ? nullptr : take_fence(0);
     if (!f) return false;
     std::erase_if(leaving(),
-                  [](const Leaving& l) { return l.fence->pending() ? false : (leave_fence(l.fence), true); });
+                  [](const Leaving& l) { return l.fence->pending() ? false : (recycle_fence(l.fence), true); });
     const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     leaving().push_back({f, context});
     if (command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(f->word), value}) != CUDA_SUCCESS)
@@ -186,7 +186,7 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
     for (CUstream s : others)
         if (CUresult r = wait_for(s); r != CUDA_SUCCESS) result = r;
     // The legacy stream waits for every blocking one; last, since it shows what kernels have printed.
-    if (CUresult r = captures ? wait_for(CU_STREAM_LEGACY) : show_and_tell(CU_STREAM_LEGACY, work); r != CUDA_SUCCESS)
+    if (CUresult r = captures ? wait_for(CU_STREAM_LEGACY) : finish_wait(CU_STREAM_LEGACY, work); r != CUDA_SUCCESS)
         result = r;
     if (result == CUDA_SUCCESS && all) note_idle(context, work);
     return result;

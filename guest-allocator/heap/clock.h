@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// clock.h: the time as the heap needs it, for what has stood empty and who has just refused: a few nanoseconds a look.
+// clock.h: the time as the heap needs it (how long an extent stood empty, when a grant was last refused): a few
+// nanoseconds a look.
 #pragma once
 #include <time.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core.h: what the rooms of the heap share, and nobody else includes but the heap's own tests: the state of the
-// connection, the granules, and the entries that malloc.cc calls once it knows that a block is, or should be, in the
-// region.
+// core.h: what the files of the heap share (outside the heap only its tests include it): the state of the connection,
+// the granules, and the functions that malloc.cc calls once it knows that a block is, or should be, in the region.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -82,7 +81,7 @@ extern Pages pageable, pinned;
 void watch_forks() noexcept;
 void forget(void* p) noexcept;
 
-// keep.cc, called by fork.cc in the parent, and in the child.
+// copy_on_write.cc, called by fork.cc in the parent, and in the child.
 void note_fork() noexcept;
 void forget_forks() noexcept;
 

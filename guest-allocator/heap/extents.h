@@ -26,11 +26,11 @@ class ExtentSource {
     virtual Extent window() const noexcept = 0;
 
     // An extent of at least `bytes` (a multiple of granule): filled with zeros, mapped shared at its identity address,
-    // readable and writable, known to the device, if there is one, before it is used. False: the region has none. Waits for
-    // no GPU: a GPU may wait for the thread that asks.
+    // readable and writable, known to the device, if there is one, before it is used. False: the region has none. Waits
+    // for no GPU: a GPU may wait for the thread that asks.
     virtual bool grant(std::size_t bytes, Extent& out) noexcept = 0;
 
-    // Gives back an extent exactly as it was granted. Nothing of the heap's lies in it any more.
+    // Releases an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;
 
     // A second mapping of a part of an extent (whole pages, which nobody uses yet), at an address of its own, that may
@@ -55,8 +55,8 @@ class ExtentSource {
     ~ExtentSource() = default;
 };
 
-// Opens the region and a channel, once, at the heap's first need; null if there is no region or it refused. Whoever
-// links the heap defines it. The same rules as for the source's functions hold.
+// Opens the region and a channel, once, at the heap's first need; null if there is no region or it refused. The program
+// or library that links the heap defines it. The same rules as for the source's functions hold.
 ExtentSource* connect() noexcept;
 
 // From here on forked children are told by source.forked(). connect()'s result is announced by the heap; a source that

@@ -9,8 +9,8 @@
 //             forgets the connection, starts without locks
 //   parent    waits until the child has copied, with the locks: no block that the child needs is freed and used again
 //
-// A process without threads takes no locks, as it takes none of glibc's: who forks in a signal handler may have
-// interrupted the heap, and would wait for itself. Then nothing of the books changes in the parent.
+// A process without threads takes no locks, as it takes none of glibc's: a signal handler that forks may have
+// interrupted the heap, and would deadlock with its own thread. Then nothing of the books changes in the parent.
 //
 // Other threads of the parent go on and may write into blocks while the child copies them, which a kernel's fork would
 // not show. What the forking thread holds locked in its own fork handlers is safe: those run after ours have waited.

@@ -77,10 +77,10 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
     return block;
 }
 
-// Empty extents go back without a thread that watches: now and then somebody who frees looks, at most once a second.
-void given() noexcept {
+// Empty extents are released without a thread for it: every 1024th free of a thread looks, at most once a second.
+void count_free() noexcept {
     static std::atomic<std::uint32_t> looked{0};
-    if (++self.gives % 1024) return;
+    if (++self.frees % 1024) return;
     const std::uint32_t second = now();
     if (looked.exchange(second, std::memory_order_relaxed) != second) trim();
 }
@@ -187,7 +187,7 @@ void region_free(void* p) noexcept {
         case Use::kept_small: return forget(p);
         case Use::small: return small::free(p);
         case Use::pageable:
-            if (pageable.give(p)) return given();
+            if (pageable.give(p)) return count_free();
             [[fallthrough]];
         default: die("free() of an address that malloc did not return, or twice", p);
     }
@@ -234,7 +234,7 @@ void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment) noe
 bool pinned_free(void* p) noexcept {
     if (!in_region(p, 1) || use_of(p) != Use::pinned) return false;
     if (!pinned.give(p)) return false;
-    given();
+    count_free();
     return true;
 }
 

@@ -17,7 +17,7 @@ namespace barcuda::heap {
 struct Thread {
     bool inside = false;
     bool forking = false;
-    unsigned gives = 0;   // blocks this thread has given back, for heap.cc
+    unsigned frees = 0;   // blocks this thread has freed, for heap.cc
     unsigned number = 0;  // of the thread, for shelf.h; 0: it has none yet
 };
 extern constinit thread_local Thread self __attribute__((tls_model("initial-exec")));
@@ -94,8 +94,8 @@ void* staging_alloc(std::size_t bytes) noexcept;
 void staging_free(void* p) noexcept;
 
 // Before the device is asked to write to a part of the region: children that were forked before do not see it
-// (keep.cc).
-void keep(const void* p, std::size_t bytes) noexcept;
+// (copy_on_write.cc).
+void break_copy_on_write(const void* p, std::size_t bytes) noexcept;
 
 // True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there.
 bool inherited(const void* p, std::size_t bytes) noexcept;

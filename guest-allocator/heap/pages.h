@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // pages.h: blocks of 64 KiB and more, and all pinned ones: runs of whole pages in extents. A two-level segregated fit:
 // free runs hang in lists by size class, a bitmap says which lists are not empty, neighbours merge when they become
-// free. A block that is given back first rests on its thread's shelf (shelf.h), where the next one of its length finds
-// it. So a block that comes and goes takes no lock, every other operation the same few tens of nanoseconds under one,
-// whether a block has 4 KiB or 4 GiB, and a block wastes less than a page.
+// free. A freed block first rests on its thread's shelf (shelf.h), where the next allocation of its length finds it. So
+// a block that is allocated and freed in a loop takes no lock, every other operation the same few tens of nanoseconds
+// under one, whether a block has 4 KiB or 4 GiB, and a block wastes less than a page.
 //
 // Why not mimalloc for these? Its segments of 32 MiB belong to a thread: 64 threads with a block of 1 MiB each would
-// take 2 GiB, and a block of 33 MiB takes 64; it gives every freed huge block back to the system, so that the next one
-// starts with page faults (and here with a punch into shared memory); and it cannot give an arena back.
+// take 2 GiB, and a block of 33 MiB takes 64; it returns every freed huge block to the system, so that the next one
+// starts with page faults (and here with a punch into shared memory); and it cannot release an arena.
 //
 // What is known of a page stands outside the region (Run below): the host can read and write the region, and must not
 // be able to lead the allocator astray; and a fork copies the books like any private memory.
@@ -32,9 +32,9 @@ struct Run {
     std::uint32_t pages;       // on a run's first page: its length
     std::uint32_t tail;        // on the last page of a free run: its length; elsewhere 0
     std::uint32_t next, prev;  // on the first page of a free run: its neighbours in the list; `none` ends it
-    std::uint32_t fresh;       // of a free run: so many pages at its end were never used since the grant: zeros
-    std::uint32_t flags;       // of a used run: the driver layer's
-    std::uint32_t slack;       // of a used run: bytes that the program did not ask for
+    std::uint32_t fresh;  // of a free run: the number of pages at its end that were never used since the grant: zeros
+    std::uint32_t flags;  // of a used run: the driver layer's
+    std::uint32_t slack;  // of a used run: bytes that the program did not ask for
     std::atomic<State> state;  // interior unless a run begins here; from and to `free` only under the lock
     bool hidden;               // of a used run: a staging buffer, or lent: no program looks at its address
 
@@ -154,7 +154,7 @@ class Pages {
 
 template <class F> void Pages::each_block(Extent extent, F visit) noexcept {
     const std::uint32_t end = page_of(extent.address) + static_cast<std::uint32_t>(extent.bytes / page);
-    // A run without a length: the fork has interrupted who wrote it (a signal handler forks).
+    // A run without a length: a signal handler has forked while the interrupted thread was writing it.
     for (std::uint32_t at = page_of(extent.address); at < end; at += books[at].pages ? books[at].pages : 1)
         if (books[at].is() == State::used && !books[at].hidden)
             visit(address_of(at), std::size_t{books[at].pages} * page);

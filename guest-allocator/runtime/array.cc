@@ -126,7 +126,7 @@ cudaError_t describe(const cudaChannelFormatDesc* desc, cudaExtent extent, unsig
 
 }  // namespace
 
-// ---- making and giving back ----------------------------------------------------------------------------------------
+// ---- making and destroying -----------------------------------------------------------------------------------------
 API cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* desc, cudaExtent extent, unsigned flags) {
     CUDA_ARRAY3D_DESCRIPTOR its;
     if (cudaError_t error = describe(desc, extent, flags, &its)) return record(error);

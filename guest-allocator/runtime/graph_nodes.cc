@@ -3,8 +3,8 @@
 // addresses, counts copies in elements, and leaves out the context, which is the current one.
 #include <cstring>
 
+#include "guest-allocator/runtime/box.h"
 #include "guest-allocator/runtime/registry.h"
-#include "guest-allocator/runtime/shape.h"
 
 using namespace barcuda::runtime;
 

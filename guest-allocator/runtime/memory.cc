@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.cc: the manual's "Memory Management": what makes and gives back memory, and what is known about a pointer.
+// memory.cc: the manual's "Memory Management": allocating and freeing memory, and what is known about a pointer.
 // Copies are in copy.cc and shape.cc, arrays in array.cc, pools in pool.cc.
 #include <iterator>
 

@@ -52,7 +52,7 @@ CUresult init();                                   // cuInit, once
 CUresult bind();                                   // the slow path of ready()
 CUresult primary(int device, CUcontext* context);  // retains it at first use
 int device_count();                                // 0 if there is none, or no driver
-bool exiting();  // main has returned: the driver may be gone, and nothing need be given back
+bool exiting();  // main has returned: the driver may be gone, and nothing need be released
 
 // Makes sure that a context is current: the program's own (driver API) if it set one, else the device's primary one.
 inline CUresult ready() {
@@ -66,7 +66,7 @@ inline CUresult ready() {
 // ---- the error (error.cc) ------------------------------------------------------------------------------------------
 cudaError_t translate(CUresult result);  // the values coincide; what the runtime has no name for is cudaErrorUnknown
 
-// A failure: the thread remembers it, and it is told to who asks for that (log.h).
+// A failure: the thread remembers it, and it is logged where that was asked for (log.h).
 cudaError_t fail(cudaError_t error, const char* function);
 cudaError_t fail(CUresult result, const void* function);  // the driver's
 

@@ -33,9 +33,9 @@ namespace {
 int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 // How soon a new client is noticed, and how much looking costs: some loads and a system call each time. Whatever is
-// heard (a worker's request or end, the doorbell, a program that opens or closes the region's file) makes the bridge look
-// often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks for
-// its heart's sake; one that a plain VM may come to must go on looking.
+// heard (a worker's request or end, the doorbell, a program that opens or closes the region's file) makes the bridge
+// look often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks
+// for its heart's sake; one that a plain VM may come to must go on looking.
 constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
 
 std::string describe_end(int status) {
@@ -108,7 +108,7 @@ int Bridge::run() {
         fds.assign({{signal_fd, POLLIN, 0}, {opens_, POLLIN, 0}});
         doorbell_.watch(fds);
         const std::size_t first = fds.size();
-        std::vector<Client*> at;  // who stands behind fds[first + 2 * i] (link) and the next (pid)
+        std::vector<Client*> at;  // the client of fds[first + 2 * i] (link) and the next (pid)
         for (auto& c : clients_)
             if (c && c->worker.pid > 0) {
                 fds.push_back({c->worker.link, POLLIN, 0});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bridge.h: the supervisor of one region. It admits clients, gives each a worker process of its own, grants heap
-// memory, and cleans up after whoever ends: client, worker, or the whole guest. It never opens the CUDA driver and
+// memory, and cleans up when a client, a worker or the whole guest ends. It never opens the CUDA driver and
 // never reads a command.
 #pragma once
 #include <sys/types.h>
@@ -52,7 +52,7 @@ class Bridge {
     bool start_worker(Worker& worker);
     void publish_heartbeat();  // says to the clients that the bridge lives
     void stop_worker(Worker& worker);
-    static int reap(Worker& worker);  // that has ended: how
+    static int reap(Worker& worker);  // collects a worker that has ended: its status
     void keep_warm();
     void prepare(Worker& worker);
     bool drop_reserves();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // doorbell.h: ivshmem's interrupts. QEMU's `ivshmem-doorbell` device gets its memory and its interrupts from a server
 // on a socket (QEMU's docs/specs/ivshmem-spec); for one guest, this is that server. A guest that writes its doorbell
-// register writes our eventfd; whoever writes the guest's eventfd interrupts it.
+// register writes our eventfd; a write to the guest's eventfd interrupts the guest.
 //
 // The protocol is a stream of 64-bit numbers, some with a descriptor: version 0; the guest's id; -1 and the memory;
 // then for each peer its id and one eventfd a vector. The host is peer 0 and has one vector, as the guest has.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// grants.h: who holds which granule of the heap. First fit over a table of at most 8,192 granules; a granule is given
-// out again only when its owner is gone *and* the guest's module reports no mapping of it, and only after its contents
-// are gone.
+// grants.h: which client holds which granule of the heap. First fit over a table of at most 8,192 granules; a granule
+// is given out again only when its owner is gone *and* the guest's module reports no mapping of it, and only after its
+// contents are gone.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -12,7 +12,7 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle) {
     const Thing thing{kind, handle};
     if (const auto known = its.find(thing); known != its.end()) return handle = known->second, true;
     struct {
-        char name[16] = "barcuda shared";  // for whoever looks at it
+        char name[16] = "barcuda shared";  // as tools show it
         char random[16];
     } secret;
     if (its.size() >= most || getrandom(secret.random, sizeof secret.random, 0) != sizeof secret.random) return false;

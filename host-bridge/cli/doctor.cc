@@ -78,7 +78,7 @@ void look_at_guest() {
     const bool module = std::filesystem::exists("/sys/module/uio_barcuda");
     if (module) good("kernel module uio_barcuda is loaded");
     else if (device)
-        bad("kernel module uio_barcuda", "modprobe uio_barcuda (install it with dkms from guest-uio, see README)");
+        bad("kernel module uio_barcuda", "modprobe uio_barcuda (install it with dkms: docs/using-your-own-vm.md)");
     if (!device && !module)
         note("no ivshmem device here: this is a host, or a guest started without -device ivshmem-plain");
     Region region;

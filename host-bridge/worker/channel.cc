@@ -14,7 +14,8 @@ ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
     : channel_(channel),
       queue_(virtqueue::in_channel(channel.memory)),
       bell_(bell),
-      // A driver takes what a kernel needs, however little the guest says there is: behind a launch is room for the most.
+      // A driver takes what a kernel needs, however little the guest says there is: behind a launch is room for the
+      // most.
       copy_(new std::byte[BARCUDA_COMMANDS_SIZE + wire::most_parameter_bytes]()),
       reply_(new std::byte[BARCUDA_COMMANDS_SIZE]) {
     queue_.disable_kick();  // awake
@@ -30,7 +31,7 @@ void ChannelReader::sleep(std::uint64_t nanoseconds) {
     } else {
         announced_ = true;
         seen_ = bell_.kicks();
-        queue_.enable_kick();  // whether something came meanwhile, the caller sees for himself
+        queue_.enable_kick();  // the caller looks whether something came meanwhile
     }
 }
 

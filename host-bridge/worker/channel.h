@@ -44,8 +44,8 @@ class ChannelReader {
     void flush() {
         if (queue_.flush()) bell_.wake();
     }
-    // For who has looked in vain again and again. The first time it asks the client to kick, and returns for one more
-    // look; then it sleeps until a kick, or for so long. (After flush().)
+    // After next() has found nothing for a while, and after flush(). The first call asks the client to kick, and
+    // returns, so that the caller looks once more; further calls sleep until a kick, or for `nanoseconds`.
     void sleep(std::uint64_t nanoseconds);
 
   private:

@@ -21,7 +21,7 @@ class Code {
   public:
     // One part, at its place. False: it is not the next, or more than there may be.
     bool add_part(std::uint64_t place, const void* bytes, std::size_t size);
-    // The image of so many bytes; null: its parts are not all there.
+    // The image of `bytes` bytes; null: its parts are not all there.
     const void* parts(std::uint64_t bytes) const { return bytes && bytes == parts_.size() ? parts_.data() : nullptr; }
 
     // An image is about to be loaded.

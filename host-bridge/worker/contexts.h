@@ -44,7 +44,7 @@ class Contexts {
     void switch_to(CUcontext context) {
         if (context && context != current_) make_current(context);
     }
-    // While this lives the worker may switch: whoever it works for goes on in the context in which it was.
+    // While this lives the worker may switch contexts; at its end the context of before is current again.
     class Visit {
       public:
         explicit Visit(Contexts& contexts)

@@ -7,7 +7,7 @@
 namespace barcuda {
 
 // Streams that the client has destroyed are behind fences of its library (guest-allocator/driver/stream.cc).
-bool Deferred::idle() {
+bool Deferred::check_idle() {
     if (!worked_) return true;
     if (fences_.collect()) return false;
     const Contexts::Visit visit(contexts_);
@@ -48,15 +48,15 @@ void Deferred::keep(const Entry& e) {
 }
 
 CUresult Deferred::defer(const Entry& e) {
-    constexpr std::size_t most = 1 << 16;   // a guest may free while its GPU never rests
-    if (idle()) return reap(), release(e);  // in the order in which they came
+    constexpr std::size_t most = 1 << 16;         // a guest may free while its GPU never rests
+    if (check_idle()) return reap(), release(e);  // in the order in which they came
     // The answer to that is to wait for the GPU, as CUDA does (execute.cc).
     if (entries_.size() >= most) return CUDA_ERROR_OUT_OF_MEMORY;
     return keep(e), CUDA_SUCCESS;
 }
 
 bool Deferred::reap(bool wait) {
-    if (!pending() || !(wait || idle())) return false;
+    if (!pending() || !(wait || check_idle())) return false;
     const Contexts::Visit visit(contexts_);
     for (const Entry& e : std::exchange(entries_, {})) {
         if (e.is_address()) addresses_.end_retirement(e.name);

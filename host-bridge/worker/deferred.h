@@ -7,10 +7,10 @@
 // crash, 580.159 within some hundred pools, with nothing of ours in the process.)
 //
 // Freed memory is recycled besides. Allocating and freeing cost a driver 50 us and more; programs do it in loops. So
-// memory that has been freed (the guest has waited for the GPU then, as CUDA does) stays until the worker has nothing
-// else to do, or somebody asks what memory there is: who asks for as much meanwhile gets it again. That is for a few
-// blocks, in the context that they were allocated in: for any other the guest has not waited; and other clients of the
-// GPU need memory too.
+// memory that has been freed (the guest has waited for the GPU then, as CUDA does) stays allocated until the worker has
+// nothing else to do, or the client asks how much memory is free; an allocation of the same size in the same context is
+// served with it meanwhile. (For other contexts the guest has not waited.) Only a few blocks are kept so: other clients
+// of the GPU need memory too.
 #pragma once
 #include <cuda.h>
 
@@ -53,8 +53,10 @@ class Deferred {
     // was anything.
     bool reap(bool wait = false);
 
-    void note_work() { worked_ = true; }   // the GPU has been given something
-    bool idle();                           // and has done it
+    void note_work() { worked_ = true; }  // the GPU has been given something
+    // Whether the GPU has done all of it. Asks the driver, in each context, unless nothing was given since the last
+    // yes.
+    bool check_idle();
     void context_gone(CUcontext context);  // and its memory and modules with it
 
   private:

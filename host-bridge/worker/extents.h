@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
 // the region's base plus its offset and registered with the driver there, so that host address = guest address = device
-// address. This is the only place in the worker that turns an offset into a pointer.
+// address. An offset that a command names becomes a pointer here alone (of a buffer in the channel:
+// ChannelReader::locate).
 #pragma once
 #include <cstddef>
 #include <cstdint>

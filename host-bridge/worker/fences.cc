@@ -116,7 +116,7 @@ void Fences::post_failure(std::uint32_t op, CUresult result) {
     note(result);
 }
 
-// What a command has come to, whoever is told of it.
+// How a command has ended, whether its reply says so or the status page.
 void Fences::note(CUresult result) {
     output_.note(result);
     if (is_lasting(result)) fault(result);
@@ -134,7 +134,7 @@ void Fences::fault(CUresult error) {
     bell_.wake();
 }
 
-// Here alone the CPU writes a fence: whoever calls this has published why.
+// Here alone the CPU writes a fence: the caller has published the reason.
 void Fences::release(const Fence& fence) {
     if (!fence.reached()) publish(*fence.word, fence.value);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fences.h: words of the region that the GPU writes when a stream has come so far, and for which the client's threads
-// wait. Whoever waits must be woken however the command ends that was to write the fence, and must find the reason then:
-// so whatever failed is published first, in the status page, and only then is a fence released. A fence that the GPU has
-// been given is remembered until it has happened. After a GPU fault nothing would be written any more in this process:
-// the CPU writes all that are outstanding. (The guest's half: guest-allocator/driver/fence.h.)
+// wait. A waiting thread must be woken however the command ends that was to write the fence, and must find the reason
+// then: so a failure is published first, in the status page, and only then is a fence released. A fence that the GPU
+// has been given is remembered until it has happened. After a GPU fault nothing would be written any more in this
+// process: the CPU writes all that are outstanding. (The guest's half: guest-allocator/driver/fence.h.)
 #pragma once
 #include <cuda.h>
 
@@ -37,18 +37,16 @@ class Fences {
     // Has the GPU write it, behind all earlier work of the stream.
     CUresult write(CUstream stream);
     // Tells the client why the command has failed, unless its reply does (`answered`); then, and not before, wakes
-    // whoever waits for a fence that it leaves unwritten.
+    // the threads that wait for a fence which the command leaves unwritten.
     void end_command(std::uint32_t op, CUresult result, bool answered);
 
     // ---- those that are outstanding
-    // Forgets fences that have been written, and wakes whoever sleeps for one. True if some have not.
+    // Forgets fences that have been written, and wakes the threads that sleep for one. True if some are outstanding.
     bool collect();
     // Asks about the oldest, so that a GPU fault is noticed. Called while the worker has nothing else to do.
     void watch();
-    void stream_gone(CUstream stream);
-    void context_gone(
-        CUcontext
-            context);  // the driver has ended it: the GPU writes nothing there any more  // its work goes on without it
+    void stream_gone(CUstream stream);     // its work goes on without it
+    void context_gone(CUcontext context);  // the driver has ended it: the GPU writes nothing there any more
 
     // The failure of a command that has no reply.
     void post_failure(std::uint32_t op, CUresult result);

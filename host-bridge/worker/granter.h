@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// granter.h: who grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in
+// granter.h: grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in
 // memory.
 #pragma once
 #include <cuda.h>

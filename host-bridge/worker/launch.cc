@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch.cc: launches that are made at once, and what depends on their shape. (Those that may be held: launches.h. The guest's
-// half: guest-allocator/driver/launch.cc.)
+// launch.cc: launches that are made at once, and what depends on their shape. (Those that may be held: launches.h. The
+// guest's half: guest-allocator/driver/launch.cc.)
 #include "host-bridge/worker/launch.h"
 
 #include "host-bridge/worker/session.h"
@@ -40,11 +40,11 @@ CUresult replace_address(CUtensorMap* map, CUdeviceptr address) {
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
     return shape.cooperative || shape.clustered()
                ? try_launch(function, shape, stream, parameters, bytes)
-               : session().launches().take(function, shape, stream, parameters, bytes);
+               : session().launches().hold(function, shape, stream, parameters, bytes);
 }
 
 CUresult try_launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
-    session().launches().give();
+    session().launches().flush();
     return session().launches().launch({function, shape, parameters, bytes}, stream);
 }
 

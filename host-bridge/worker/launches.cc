@@ -21,43 +21,43 @@ Launches::Launches(const Driver& driver, const Contexts& contexts, const Streams
         run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
 }
 
-CUresult Launches::take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
+CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                         std::size_t bytes) {
     if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one
     const Place place{contexts_.current(), stream};
-    if (held_ && !stream != !runs_[0].place.stream) give();  // the default stream waits for others, and they for it
+    if (held_ && !stream != !runs_[0].place.stream) flush();  // the default stream waits for others, and they for it
     auto run = std::find_if(runs_.begin(), runs_.begin() + held_, [&](const Run& r) { return r.place == place; });
-    // When one is full all go: else a launch would be held as long as others come for another stream.
-    if (run == runs_.end() || run->count == longest || bytes > most_bytes) give(), run = runs_.begin();
+    // A full run flushes all: else a launch would be held for as long as other streams get launches.
+    if (run == runs_.end() || run->count == longest || bytes > most_bytes) flush(), run = runs_.begin();
     if (run == runs_.begin() + held_) run->place = place, run->count = 0, ++held_;
     Launch& launch = run->launches[run->count];
     launch = {function, shape, parameters, bytes};
     if (bytes <= most_bytes)
         launch.parameters = std::memcpy(run->parameters.get() + run->count * most_bytes, parameters, bytes);
     ++run->count;
-    if (bytes > most_bytes) give();
+    if (bytes > most_bytes) flush();
     return CUDA_SUCCESS;
 }
 
-void Launches::give() {
-    for (Run& run : std::span(runs_).first(held_)) give(run);
+void Launches::flush() {
+    for (Run& run : std::span(runs_).first(held_)) flush(run);
     held_ = 0;
 }
 
-void Launches::give(Run& run) {
+void Launches::flush(Run& run) {
     const CUstream stream = run.place.stream;
     Chains* chains = chains_for(run);
     if (chains) chains->launched += run.count;
     for (unsigned i = 0; i < run.count;) {
         const Launch* next = run.launches.data() + i;
         const unsigned left = run.count - i;
-        if (chains && left >= longest && give_chain(*chains, next, longest, stream)) i += longest;
-        else if (chains && left >= shortest && give_chain(*chains, next, shortest, stream)) i += shortest;
-        else give_alone(*next, stream), ++i, chains = chains_for(run);  // for memory it may have unloaded code
+        if (chains && left >= longest && launch_chain(*chains, next, longest, stream)) i += longest;
+        else if (chains && left >= shortest && launch_chain(*chains, next, shortest, stream)) i += shortest;
+        else launch_alone(*next, stream), ++i, chains = chains_for(run);  // making room may have unloaded code
     }
 }
 
-// Null: none of them may go in a chain.
+// Null: no launch of this run may go in a chain.
 Launches::Chains* Launches::chains_for(const Run& run) {
     if (run.count < shortest || streams_.capturing(run.place.stream)) return nullptr;
     Chains& chains = chains_of(run.place);
@@ -76,14 +76,14 @@ CUresult Launches::launch(const Launch& l, CUstream stream) {
                                     : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void Launches::give_alone(const Launch& l, CUstream stream) {
+void Launches::launch_alone(const Launch& l, CUstream stream) {
     CUresult r = launch(l, stream);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && make_room_()) r = launch(l, stream);
     if (r != CUDA_SUCCESS) fences_.post_failure(static_cast<std::uint32_t>(Op::launch), r);
 }
 
-// False: nothing has been launched. Why, the launches tell when they go alone.
-bool Launches::give_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream) {
+// False: nothing has been launched. The launches are tried alone then, and give the reason.
+bool Launches::launch_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream) {
     const trace::Slice slice("a chain of launches");
     Chain* chain = pick(chains, launches, count);
     if (!chain) return false;
@@ -143,7 +143,7 @@ Launches::Chain* Launches::make(Chains& chains, const Launch* launches, unsigned
 Launches::Chains& Launches::chains_of(const Place& place) {
     auto [at, fresh] = chains_.try_emplace(place);
     if (!fresh) return at->second;
-    // What a stream lends each of its launches, the nodes of a graph do not get.
+    // Attributes of a stream apply to its launches, but not to the nodes of a graph.
     const auto value = [&](CUstreamAttrID id) {
         CUstreamAttrValue v{};
         return driver_.cuStreamGetAttribute(place.stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};

@@ -35,11 +35,11 @@ class Launches {
     };
     // One, at once.
     CUresult launch(const Launch& launch, CUstream stream);
-    // A launch, held until give(), which is near: the caller has nothing else to do, or something that is no launch.
-    CUresult take(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
+    // A launch, held until flush(): when the queue is empty, or brings something else than a launch.
+    CUresult hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                   std::size_t bytes);
-    // All that is held, to the driver. What it refuses is told as any failure of a posted command.
-    void give();
+    // Everything held, to the driver. Launches that the driver refuses are reported like any failed posted command.
+    void flush();
 
     // Chains remember what functions and streams were like. Where that changes, or such a thing goes, they go too.
     void forget();
@@ -72,15 +72,15 @@ class Launches {
         std::uint64_t used;
     };
     struct Chains {
-        bool barred = false;     // this stream's launches are not alike to those of a graph
+        bool barred = false;     // a launch of this stream is not the same as a graph's
         unsigned launched = 0;   // kernels that might have gone in chains since the last one was made
         std::vector<Chain> all;  // of every length
     };
 
-    void give(Run& run);
+    void flush(Run& run);
     Chains* chains_for(const Run& run);
-    void give_alone(const Launch& launch, CUstream stream);
-    bool give_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream);
+    void launch_alone(const Launch& launch, CUstream stream);
+    bool launch_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream);
     Chain* pick(Chains& chains, const Launch* launches, unsigned count);
     Chain* make(Chains& chains, const Launch* launches, unsigned count);
     Chains& chains_of(const Place& place);

@@ -54,7 +54,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
             session.fences().collect();  // one thread may sleep for a fence while others post
 
         if (!command) {
-            session.launches().give();
+            session.launches().flush();
             reader.flush();
             if (!reader.lie().empty()) {
                 log::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());

@@ -37,7 +37,7 @@ void Session::begin_command(std::uint32_t op) {
     const unsigned traits = traits_of(static_cast<Op>(op));
     if (traits & trait::held) return;
     libraries_.need(static_cast<Op>(op));
-    launches_.give();
+    launches_.flush();
     if (traits & trait::configures) launches_.forget();
     if (traits & trait::counts) deferred_.reap();
 }
@@ -50,12 +50,12 @@ void Session::drop(std::uint64_t id) {
     handles_.drop(id);
 }
 
-// What is registered in a context would go with it, under the hands of other contexts' work: then it stays the driver's until
-// all is done.
+// What is registered in a context would go with it, under the hands of other contexts' work: then it stays the driver's
+// until all is done.
 CUresult Session::end(const Contexts::Living& l) {
     const std::uint64_t id = handles_.name(l.context);
     const auto parts = handles_.within(id);
-    const bool now = !contexts_.is_needed(l.context) || deferred_.idle();
+    const bool now = !contexts_.is_needed(l.context) || deferred_.check_idle();
     if (!now) {
         Contexts::Ending ending{l, {}};
         for (const std::uint64_t part : parts)

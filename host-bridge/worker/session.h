@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h: one client, as its worker knows it. Every value here is the host's own; guest memory is read in channel.h
-// alone. A session is made of nouns, each with its own story, state and checks, in a file of its name:
+// session.h: one client, as its worker knows it. Every value here is the host's own: commands are copied out of guest
+// memory in channel.h. A session is made of nouns, each with its own story, state and checks, in a file of its name:
 //
 //   Handles     the client's ids, and the driver's handles behind them
 //   Streams     whether one captures, whether its work is done
@@ -32,7 +32,7 @@ class Session {
     Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status,
             barcuda_calls* calls = nullptr, const Bell& bell = {});
 
-    // ---- the kinds' host ----------------------------------------------------------------------------------------------
+    // ---- the kinds' host ------------------------------------------------------------------------------------------
     template <class T> Verdict find(std::uint64_t id, T& value) const {
         if (id == 0 && !std::is_same_v<T, CUstream>) return bad_handle;
         if (std::is_same_v<T, CUstream> && id <= 2) return value = (T)id, fine;  // the default streams
@@ -79,7 +79,7 @@ class Session {
     // Whatever is not a launch comes after those that are held.
     void begin_command(std::uint32_t op);
     Verdict enter(std::uint32_t context) {
-        return contexts_.enter(context, [&] { launches_.give(); });
+        return contexts_.enter(context, [&] { launches_.flush(); });
     }
     // The end of a context of the client's, and of all that is in it.
     CUresult end(const Contexts::Living& context);

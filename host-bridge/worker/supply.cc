@@ -13,10 +13,10 @@
 namespace barcuda {
 namespace {
 
-// How long the clerk sleeps: behind a door that lets kicks through it is woken; elsewhere it looks for who is stuck.
+// How long the clerk sleeps: where kicks come through, a kick wakes it; elsewhere it polls for requests.
 constexpr std::uint64_t kicked_ns = 500'000'000, unkicked_ns = 50'000'000;
-// How long the worker's thread has to process a release before a request is refused: far longer than commands take, shorter than
-// anybody notices who then gets ordinary memory.
+// How long the worker's thread has to process a release before a request is refused: far longer than commands take, and
+// short for a program that then gets ordinary memory.
 constexpr auto grace = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -95,11 +95,11 @@ struct LaunchesTest : testing::Test {
     LaunchesTest() { given = &all; }
     void take(const std::string& names, CUstream stream) {
         const ext::Shape shape{{1, 1, 1}, {1, 1, 1}, 0, 0};
-        for (char name : names) EXPECT_EQ(launches.take(kernel(name), shape, stream, "", 0), CUDA_SUCCESS);
+        for (char name : names) EXPECT_EQ(launches.hold(kernel(name), shape, stream, "", 0), CUDA_SUCCESS);
     }
     std::string taken(const std::string& names) {
         take(names, one);
-        launches.give();
+        launches.flush();
         return std::exchange(all.kernels, {});
     }
     void make_chains() {  // of both lengths
@@ -131,9 +131,9 @@ TEST_F(LaunchesTest, ChainsDoNotGrowInNumberForEver) {
 TEST_F(LaunchesTest, TheOrderInEachStreamStays) {
     for (int i = 0; i < 100; ++i) {
         take("a", one), take("A", two), take("b", one), take("B", two);
-        if (i % 7 == 0) launches.give();
+        if (i % 7 == 0) launches.flush();
     }
-    launches.give();
+    launches.flush();
     std::string small, large;
     for (char c : all.kernels)
         if (std::isalpha(c)) (std::islower(c) ? small : large) += c;
@@ -141,7 +141,7 @@ TEST_F(LaunchesTest, TheOrderInEachStreamStays) {
 }
 TEST_F(LaunchesTest, TheDefaultStreamKeepsItsPlaceAmongOthers) {
     take("a", one), take("b", nullptr), take("c", one), take("d", CU_STREAM_LEGACY), take("e", nullptr);
-    launches.give();
+    launches.flush();
     EXPECT_EQ(all.kernels, "abcde");
 }
 TEST_F(LaunchesTest, NoneIsHeldForEverWhileOthersCome) {
@@ -152,7 +152,7 @@ TEST_F(LaunchesTest, NoneIsHeldForEverWhileOthersCome) {
 TEST_F(LaunchesTest, ManyParametersGoAloneAndInTheirTurn) {
     const std::vector<char> large(5000);
     take("a", one);
-    launches.take(kernel('b'), {{1, 1, 1}, {1, 1, 1}, 0, 0}, one, large.data(), large.size());
+    launches.hold(kernel('b'), {{1, 1, 1}, {1, 1, 1}, 0, 0}, one, large.data(), large.size());
     EXPECT_EQ(all.kernels, "ab");
 }
 TEST_F(LaunchesTest, ARefusedOneIsToldAndTheOthersRun) {

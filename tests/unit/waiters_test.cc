@@ -111,8 +111,8 @@ TEST_F(Waiters, FindThatItIsLostWhicheverCommandHeardItFirst) {
 TEST_F(Waiters, FindThatItIsLostWhenALaunchThatWasHeldHearsIt) {
     EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
     gpu->launch = CUDA_ERROR_ASSERT;
-    ground.session.launches().take(nullptr, {{1, 1, 1}, {1, 1, 1}, 0, 0}, nullptr, "", 0);
-    ground.session.launches().give();
+    ground.session.launches().hold(nullptr, {{1, 1, 1}, {1, 1, 1}, 0, 0}, nullptr, "", 0);
+    ground.session.launches().flush();
     EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_ASSERT, CUDA_ERROR_ASSERT}}));
 }
 TEST_F(Waiters, FindThatItIsLostWhenTheWorkerLooksAfterThem) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed.cc: managed memory is pinned memory under another name: host and device both reach it where it lies, and it stays there.
-// Advice about it is heard, not kept.
+// managed.cc: managed memory is pinned memory under another name: host and device both reach it where it lies, and it
+// stays there. Advice about it is heard, not kept.
 #include "guest-allocator/driver/managed/managed.h"
 
 #include "guest-allocator/driver/copy.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed.h: the door to managed memory (cudaMallocManaged, __managed__ variables): the one header of this folder, and all that the
-// rest of the driver layer knows of it.
+// managed.h: the door to managed memory (cudaMallocManaged, __managed__ variables): the one header of this folder, and
+// all that the rest of the driver layer knows of it.
 //
 //   managed.cc     what programs ask for: pinned memory of the region under another name
 //   variables.cc   __managed__ variables, which the driver keeps where kernels' code names them: the program has a mirror
 //
-// The driver layer says here when a stream gets work, what a kernel is given, and what has been waited for. Which memory commands may
-// write the client's end of the channel says by itself (client/observer.h). Where no managed variable is in use each is one load.
+// The driver layer says here when a stream gets work, what a kernel is given, and what has been waited for. Which
+// memory commands may write the client's end of the channel says by itself (client/observer.h). Where no managed
+// variable is in use each is one load.
 #pragma once
 #include <cuda.h>
 

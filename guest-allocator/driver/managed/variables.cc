@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// variables.cc: __managed__ variables. The driver keeps such a variable where the code of kernels names it, in the worker's process, out
-// of the guest's reach. The program gets a mirror of it in the region instead. Before a stream gets kernels to run, the words of the
-// mirror that the CPU has written go to the variable; behind them, in the stream's order, the words of the variable that kernels have
-// written come to the mirror. `known` is what both sides had when they last agreed: it says who has written. A kernel that is given a
-// pointer to the mirror gets one to the variable.
+// variables.cc: __managed__ variables. The driver keeps such a variable where the code of kernels names it, in the
+// worker's process, out of the guest's reach. The program gets a mirror of it in the region instead. Before a stream
+// gets kernels to run, the words of the mirror that the CPU has written go to the variable; behind them, in the
+// stream's order, the words of the variable that kernels have written come to the mirror. `known` is what both sides
+// had when they last agreed: it says who has written. A kernel that is given a pointer to the mirror gets one to the
+// variable.
 #include "guest-allocator/driver/managed/managed.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ struct Mirror {
     CUdeviceptr there = 0;  // 0: to be asked again
     bool touched = false;   // by work that may still be under way
     // What streams bring may come in another order than they fetched it. So where two were on their way at once, the
-    // variable is looked at again by whoever waits for a stream; and nothing that was asked for before that look
+    // variable is read again at the next wait for a stream; and nothing that was asked for before that look
     // counts.
     std::uint64_t asked = 0, arrived = 0, looked = 0;
     bool mixed = false;
@@ -165,7 +166,7 @@ void look(const Shared& m, CUstream stream) {
     }
 }
 
-// The mirror of a library's variable, made by the first who asks.
+// The mirror of a library's variable, made at the first call.
 CUresult find(CUlibrary library, const char* name, void** mirror, std::size_t* bytes) {
     for (const Shared& m : all())
         if (m->library == library && m->name == name) return *mirror = m->here, *bytes = m->bytes, CUDA_SUCCESS;

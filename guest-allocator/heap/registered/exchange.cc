@@ -5,8 +5,8 @@
 //   replace        other threads may read; a writer waits
 //     protect        UFFDIO_WRITEPROTECT: from here on nobody writes `p`
 //     copy           to `alias`
-//     mremap         `alias` over `p`: one step for all who look, since the kernel lets no page fault in between
-//     wake           who waited tries again, in the new memory
+//     mremap         `alias` over `p`: one step for all readers, since the kernel lets no page fault in between
+//     wake           threads that waited repeat their access, in the new memory
 //
 //   make_private   other threads wait
 //     mremap         an empty private mapping over `p`, whose missing pages are ours to deliver. Its registration moves

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// loans.cc: who has which run, and for how many registrations. One lock holds everything still while something is lent
-// or taken back, forks included: half of an exchange is nothing that a child could begin with.
+// loans.cc: which memory has which run, and for how many registrations. One lock holds everything still while something
+// is lent or taken back, forks included: half of an exchange is nothing that a child could begin with.
 #include "guest-allocator/heap/registered/loans.h"
 
 #include <sys/mman.h>

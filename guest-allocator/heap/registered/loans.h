@@ -11,8 +11,8 @@ namespace barcuda::heap {
 // the reason): then the memory is as it was. For a range whose pages have been lent already this is one look.
 std::byte* lend(std::byte* p, std::size_t bytes) noexcept;
 
-// As often as lend() succeeded. The last one makes the memory private again, and the run is free for others; if that is
-// not possible now, it will be tried again.
+// To be called as often as lend() succeeded. The last one makes the memory private again, and the run is free for
+// others; if that is not possible now, it will be tried again.
 void restore(std::byte* p, std::size_t bytes) noexcept;
 
 void forget_loans() noexcept;  // in a forked child

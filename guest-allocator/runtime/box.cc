@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shape.cc: copies of rows and boxes, and to and from arrays: every form of the runtime is one of two driver
+// box.cc: copies of rows and boxes, and to and from arrays: every form of the runtime is one of two driver
 // descriptors.
 //
 // Two traps, both the runtime's: in a 3D copy that touches an array, positions and the extent's width are in elements
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "guest-allocator/runtime/array.h"
-#include "guest-allocator/runtime/shape.h"
+#include "guest-allocator/runtime/box.h"
 
 namespace barcuda::runtime {
 namespace {

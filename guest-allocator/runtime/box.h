@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shape.h: copies of rows and boxes as the driver describes them; graphs (graph_nodes.cc) put the same ones into nodes.
+// box.h: copies of rows and boxes as the driver describes them; graphs (graph_nodes.cc) put the same ones into nodes.
 #pragma once
 #include "guest-allocator/runtime/runtime.h"
 
