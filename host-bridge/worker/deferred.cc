@@ -119,7 +119,7 @@ CUresult Deferred::release(std::uint64_t offset, std::uint64_t bytes) {
     return defer({What::extent, offset, bytes, nullptr});
 }
 
-// What the worker may say at once, so that the guest hears it.
+// Memory that this client has not opened is refused at once: an error of the deferred close would come out at another call.
 CUresult Deferred::close(CUdeviceptr opened) {
     return addresses_.close(opened) ? defer({What::opened, opened, 0, contexts_.current()}) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -6,12 +6,8 @@
 // <cuda.h> in its order, and entry_points.cc, which gives them their other names. A function that is not done is absent:
 // no stub pretends.
 //
-// How to link it (one recipe, both compilers; both archives are built with -fvisibility=hidden):
-//   $(B)/soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine)
-//       $(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -static-libstdc++ -static-libgcc $(LDFLAGS)
-//              -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map
-//              -Wl,--whole-archive $(B)/soft-driver.a -Wl,--no-whole-archive $(B)/soft-engine.a -lzstd -llz4
-// A test links the same two archives and calls the driver API in its own process.
+// The Makefile links the archives soft-driver and soft-engine into the library; a test links the same two and calls the
+// driver API in its own process.
 #pragma once
 // All versions of each function and the per-thread-default-stream twins are declared, and none of the macros that hide
 // them; what is declared here is exported where we define it, although everything else is hidden.
