@@ -34,33 +34,37 @@ CUresult done_by(CUstream stream, CUresult sent, Until until) {
     return sent == CUDA_SUCCESS && until == Until::done && several_contexts() ? wait_for(stream) : sent;
 }
 
-// Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it.
+// Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it. The fences are
+// not in the buffers: the worker looks at a fence's word for a while after the guest has seen its value, and the buffers are
+// somebody else's by then.
 class Stage {
   public:
     static constexpr std::size_t piece = 1 << 20;  // about 20 us of DMA: enough to hide a wake-up, small for a cache
     explicit Stage(std::size_t bytes)
         : piece_(std::min(piece, bytes)),
-          memory_(static_cast<std::byte*>(heap::staging_alloc(2 * padded(piece_) + 64))) {
-        if (memory_) fences()[0] = fences()[1] = 0;
-    }
+          memory_(static_cast<std::byte*>(heap::staging_alloc(2 * padded(piece_)))),
+          fences_{take_fence(0), take_fence(0)} {}
     ~Stage() {
-        if (!memory_) return;
-        for (int i : {0, 1}) wait(i);
-        heap::staging_free(memory_);
+        for (int i : {0, 1}) {
+            if (fences_[i]) wait(i);
+            recycle_fence(fences_[i]);
+        }
+        if (memory_) heap::staging_free(memory_);
     }
-    explicit operator bool() const { return memory_; }
+    Stage(const Stage&) = delete;
+    explicit operator bool() const { return memory_ && fences_[0] && fences_[1]; }
     std::size_t size() const { return piece_; }
-    std::byte* buffer(int i) { return memory_ + 64 + static_cast<std::size_t>(i) * padded(piece_); }
+    std::byte* buffer(int i) { return memory_ + static_cast<std::size_t>(i) * padded(piece_); }
     CUresult fence(int i, CUstream stream) {
-        return command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(&fences()[i]), ++asked_[i]});
+        const std::uint64_t value = fences_[i]->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+        return command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(fences_[i]->word), value});
     }
-    CUresult wait(int i) { return wait_until(fences()[i], asked_[i]); }
+    CUresult wait(int i) { return wait_until(*fences_[i]->word, fences_[i]->asked.load(std::memory_order_relaxed)); }
 
   private:
-    unsigned long long* fences() { return reinterpret_cast<unsigned long long*>(memory_); }
     std::size_t piece_;
     std::byte* memory_;
-    unsigned long long asked_[2] = {0, 0};
+    Fence* fences_[2];
 };
 
 // memcpy past the caches: what is written is not read here soon, and need not be fetched before it is overwritten.
