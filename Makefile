@@ -217,8 +217,9 @@ kernels: $(kernels)
 # The folder that a test's name begins with says which archives it is linked with, and with what is made of the
 # toolkit's files.
 archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
-    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(host) soft-engine shm-device)))
-generated_of = $(if $(filter runtime%,$(1)),$(B)/unsupported.o $(B)/runtime_shapes.o)
+    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
+    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(host) soft-engine shm-device)))
+generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
 unit_names := $(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc)))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
@@ -226,6 +227,9 @@ $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
+
+# The guest's layers over a worker that opens the software GPU.
+$(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
