@@ -53,6 +53,17 @@ TEST_F(Loopback, AnIdThatIsTakenCannotBeChosenAgain) {
     CUstream other = nullptr;
     EXPECT_TRUE((call<Op::cuStreamCreateWithPriority>(&other, 0u, 0).lie));
 }
+TEST_F(Loopback, AListLongerThanAReplyIsRefusedNotCutShort) {
+    using R = RowOf<Op::cuGraphGetNodes>;
+    const auto valid = [&](std::size_t room) {
+        CUgraphNode node = nullptr;
+        const R::Arguments arguments{nullptr, &node, &room};
+        return std::get<1>(R::Parameters{}).valid(arguments, guest);
+    };
+    constexpr std::size_t most = max_list_bytes / sizeof(CUgraphNode);
+    EXPECT_EQ(valid(most), CUDA_SUCCESS);
+    EXPECT_EQ(valid(most + 1), CUDA_ERROR_NOT_SUPPORTED);
+}
 TEST_F(Loopback, NodesOfAGraphGoWithIt) {
     const CUgraph g = graph();
     CUgraphNode node = nullptr;
