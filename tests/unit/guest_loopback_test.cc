@@ -272,7 +272,9 @@ TEST_P(GuestLoopback, AThreadCapturesWhileOthersWork) {
                 OK(cuGraphLaunch(exec, stream));
                 OK(cuStreamSynchronize(stream));
                 OK(cuMemcpyDtoH(&result, words + 4 * r, sizeof result));
-                if (computes) EXPECT_EQ(t + 3 * r, result);  // else whatever the staging buffer held before
+                if (computes) {  // else it is whatever the staging buffer held before
+                    EXPECT_EQ(t + 3 * r, result);
+                }
                 OK(cuGraphExecDestroy(exec));
                 OK(cuGraphDestroy(graph));
             }
