@@ -37,6 +37,7 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
     X(cuMemMap,                                             call,       plain, in, in, in, use, in)   \
     X(cuMemUnmap,                                           call,       plain, freed, in)             \
     X(cuMemSetAccess,                                       call,       plain, in, in, access<3>, in) \
+    X(cuMemGetAccess,                                       call,       plain, out, desc, in)         \
     X(cuMemCreate,                                          call,       plain, make, in, desc, in)    \
     X(cuMemRelease,                                         call,       plain, drop)                  \
     X(cuMemGetAllocationGranularity,                        call,       plain, out, desc, in)         \
