@@ -20,7 +20,7 @@ namespace {
 
 struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
-    std::atomic<bool> in_graph;  // last recorded by a graph: likewise
+    std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: likewise
     std::atomic<bool> shared;    // other processes record it: likewise
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
@@ -121,6 +121,14 @@ CU cuEventDestroy_v2(CUevent event) {
 }
 CU cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, CU_EVENT_RECORD_DEFAULT); }
 CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
+
+CU cuCtxRecordEvent(CUcontext context, CUevent event) {
+    Event* e = find(event);
+    if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult r = command<Op::cuCtxRecordEvent>(context, event);
+    if (r == CUDA_SUCCESS) e->in_graph.store(true, std::memory_order_relaxed);  // no stream of ours writes its fence
+    return r;
+}
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {

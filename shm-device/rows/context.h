@@ -33,6 +33,8 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuCtxDisablePeerAccess,                               call,       plain, use)              \
     X(cuProfilerStart,                                      call,       plain)                   \
     X(cuProfilerStop,                                       call,       plain)                   \
+    X(cuCtxRecordEvent,                                     inner_call, work, use, use)          \
+    X(cuCtxWaitEvent,                                       call,       work, use, use)          \
     X(cuCtxDestroy_v2,                                      inner_call, configures|hosted, drop) \
     X(cuDevicePrimaryCtxRetain,                             inner_call, hosted, give, in)        \
     X(cuDevicePrimaryCtxReset_v2,                           inner_call, configures|hosted, in)   \

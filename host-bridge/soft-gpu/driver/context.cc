@@ -134,6 +134,23 @@ void Context::post_between(Stream& stream, std::shared_ptr<Operation> operation,
     for (Context* each : all) each->gate_ = mark;
 }
 
+Mark Context::post_behind_all(std::shared_ptr<Operation> operation) {
+    require(!capturing_anywhere(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    const auto stream = add_stream(CU_STREAM_NON_BLOCKING, 0);
+    Mark mark = post(*stream, std::move(operation), marks());
+    drop_stream(*stream);
+    return mark;
+}
+
+void Context::hold_until(const Mark& mark) {
+    const auto stream = add_stream(CU_STREAM_NON_BLOCKING, 0);
+    {
+        std::lock_guard lock(order);
+        gate_ = stream->enqueue(std::make_shared<Action>([](Context&) {}), {gate_, mark});
+    }
+    drop_stream(*stream);
+}
+
 void Context::perform(Stream& stream, std::shared_ptr<Operation> operation) {
     Mark mark;
     {

@@ -48,6 +48,10 @@ class Context : public std::enable_shared_from_this<Context> {
                       const std::vector<std::shared_ptr<Context>>& contexts);
     // What waiting for the stream waits for: its own work, and the blocking streams' if it is the legacy one.
     std::vector<Mark> ends(Stream& stream);
+    // Work behind all that the context was given so far.
+    Mark post_behind_all(std::shared_ptr<Operation> operation);
+    // All that the context is given from now on begins behind `mark`.
+    void hold_until(const Mark& mark);
     void drop_per_thread(std::uint64_t thread);
     void synchronize();         // all streams
     std::vector<Mark> marks();  // the end of each stream

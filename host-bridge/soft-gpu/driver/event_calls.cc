@@ -37,22 +37,29 @@ void EventWait::run(Context& context) {
 
 namespace {
 
+// `post` gives the record its place.
+template <class Post> void record(const std::shared_ptr<Event>& event, const Context& context, const Post& post) {
+    require(event->context.get() == &context, CUDA_ERROR_INVALID_HANDLE);
+    auto operation = std::make_shared<EventRecord>();
+    operation->event = event;
+    auto fresh = operation->record = std::make_shared<Event::Record>();
+    if (event->shared) operation->number = event->shared->ask();
+    const Mark mark = post(std::move(operation));
+    if (!mark.stream) return;  // became a graph's node
+    std::lock_guard lock(event->mutex);
+    fresh->mark = mark;
+    event->record = std::move(fresh);
+    event->capture = nullptr;
+}
+
 void record(CUevent handle, CUstream stream_handle, unsigned flags) {
     require((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) == 0);
     const auto stream = stream_of(stream_handle);
     const auto event = Driver::get().events.find(handle);
     require(event->context.get() == &stream->context(), CUDA_ERROR_INVALID_HANDLE);
     if (!(flags & CU_EVENT_RECORD_EXTERNAL) && record_in_capture(*stream, *event)) return;
-    auto operation = std::make_shared<EventRecord>();
-    operation->event = event;
-    auto fresh = operation->record = std::make_shared<Event::Record>();
-    if (event->shared) operation->number = event->shared->ask();
-    const Mark mark = stream->context().post(*stream, std::move(operation));
-    if (!mark.stream) return;  // became a graph's node
-    std::lock_guard lock(event->mutex);
-    fresh->mark = mark;
-    event->record = std::move(fresh);
-    event->capture = nullptr;
+    record(event, stream->context(),
+           [&](auto operation) { return stream->context().post(*stream, std::move(operation)); });
 }
 
 }  // namespace
@@ -80,6 +87,23 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
 }
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
     return api([&] { record(hEvent, hStream, flags); });
+}
+
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+    return api([&] {
+        const auto context = Driver::get().contexts.find(hCtx);
+        record(Driver::get().events.find(hEvent), *context,
+               [&](auto operation) { return context->post_behind_all(std::move(operation)); });
+    });
+}
+
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+    return api([&] {
+        const auto context = Driver::get().contexts.find(hCtx);
+        const auto event = Driver::get().events.find(hEvent);
+        require(!context->capturing_anywhere(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        if (const auto last = event->last(); last && !last->mark.done()) context->hold_until(last->mark);
+    });
 }
 
 CUresult cuEventQuery(CUevent hEvent) {
