@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // graph.cc: graphs as wholes: instantiation, update, launch. What is inside nodes: graph_node.cc, graph_copy.cc.
+#include <cstdio>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
@@ -21,6 +27,22 @@ CU cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResult
     CUresult verdict = CUDA_ERROR_UNKNOWN;
     const CUresult r = command<Op::exec_update>(exec, graph, why, &verdict);
     return r == CUDA_SUCCESS ? verdict : r;
+}
+
+CU cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned flags) {
+    if (!path) return CUDA_ERROR_INVALID_VALUE;
+    std::string text;
+    std::vector<char> part(32 << 10);
+    for (std::uint64_t all = 1; text.size() < all;) {
+        const CUresult r = command<Op::graph_text>(graph, flags, text.size(), part.data(), part.size(), &all);
+        if (r != CUDA_SUCCESS) return r;
+        if (all <= text.size()) break;  // another thread changes the graph meanwhile
+        text.append(part.data(), std::min<std::uint64_t>(part.size(), all - text.size()));
+    }
+    FILE* file = fopen(path, "we");
+    if (!file) return CUDA_ERROR_OPERATING_SYSTEM;
+    const bool written = fwrite(text.data(), 1, text.size(), file) == text.size();
+    return fclose(file) == 0 && written ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {

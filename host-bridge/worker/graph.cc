@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // graph.cc: nodes of graphs whose form cannot travel: kernels with their parameters packed, functions of the program by their
 // numbers. (The guest's half: guest-allocator/driver/graph.cc and graph_node.cc.)
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <string>
 
 #include "host-bridge/worker/attributes.h"
 #include "host-bridge/worker/body.h"
@@ -71,6 +76,22 @@ CUresult host_node(CUgraphNode node, std::uint64_t* function) {
     CUDA_HOST_NODE_PARAMS p{};
     const CUresult r = driver().cuGraphHostNodeGetParams(node, &p);
     if (r == CUDA_SUCCESS) *function = reinterpret_cast<std::uint64_t>(p.userData);
+    return r;
+}
+
+// The driver writes to a file of the worker's own. Handles in it would be the driver's, which mean nothing to the client.
+CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* text, std::size_t room,
+                    std::uint64_t* all) {
+    if (!driver().cuGraphDebugDotPrint) return CUDA_ERROR_NOT_SUPPORTED;
+    const int file = memfd_create("barcuda-graph", MFD_CLOEXEC);
+    if (file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    const std::string path = "/proc/self/fd/" + std::to_string(file);
+    CUresult r = driver().cuGraphDebugDotPrint(graph, path.c_str(), flags & ~CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES);
+    struct stat written {};
+    if (r == CUDA_SUCCESS && (fstat(file, &written) || pread(file, text, room, static_cast<off_t>(from)) < 0))
+        r = CUDA_ERROR_OPERATING_SYSTEM;
+    *all = static_cast<std::uint64_t>(written.st_size);
+    close(file);
     return r;
 }
 

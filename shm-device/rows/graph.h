@@ -25,6 +25,10 @@ CUresult set_host_node(CUgraphNode node, std::uint64_t function);
 CUresult exec_set_host_node(CUgraphExec exec, CUgraphNode node, std::uint64_t function);
 CUresult host_node(CUgraphNode node, std::uint64_t* function);
 
+// The text that cuGraphDebugDotPrint writes, from its byte `from` on: `all` is how many it has. The file is the client's.
+CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* text, std::size_t room,
+                    std::uint64_t* all);
+
 // cuGraphExecUpdate: the driver's own verdict is a value, because it comes with reasons.
 CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict);
 
@@ -83,6 +87,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphKernelNodeSetAttribute,                        call,       hosted, use, in, desc)                        \
     X(cuDeviceGetGraphMemAttribute,                         call,       plain, in, in, attribute)                     \
     X(cuDeviceSetGraphMemAttribute,                         call,       plain, in, in, attribute_in)                  \
+    X(cuGraphDebugDotPrint,                                 guest,      plain)                                        \
     X(cuGraphAddHostNode,                                   guest,      plain)                                        \
     X(cuGraphAddKernelNode_v2,                              guest,      plain)                                        \
     X(cuGraphAddNode_v2,                                    guest,      plain)                                        \
@@ -107,5 +112,6 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(set_host_node,                                        call,       plain, use, in)                                \
     X(exec_set_host_node,                                   call,       plain, use, use, in)                           \
     X(host_node,                                            call,       plain, use, out)                               \
+    X(graph_text,                                           call,       plain, use, in, in, fill<4>, in, out)          \
     X(exec_update,                                          call,       plain, use, use, told, out)
 // clang-format on

@@ -2,12 +2,14 @@
 // graph_capture: a captured graph reads and writes its memory at every launch, wherever that lies: pinned memory, the heap,
 // the stack. A copy is one node of the graph wherever its memory lies, and stays so in clones, updates and changes. Functions
 // of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
+#include <unistd.h>
+
 #include <chrono>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "check.h"
-
-#include <vector>
 
 constexpr int n = 3000;
 
@@ -237,6 +239,23 @@ static void programmatic_edge(cudaStream_t stream, int* device) {
     CHECK(cudaGraphDestroy(graph));
 }
 
+// A graph as text: as many nodes and edges as it has, in a file of ours.
+static void drawn(cudaGraph_t graph, size_t nodes) {
+    char path[] = "/tmp/barcuda-graph-XXXXXX";
+    const int file = mkstemp(path);
+    REQUIRE(file >= 0);
+    CHECK(cudaGraphDebugDotPrint(graph, path, 0));
+    std::string text(1 << 20, 0);
+    text.resize(read(file, &text[0], text.size()));
+    close(file), unlink(path);
+    REQUIRE(text.find("digraph") != text.npos && text.find('}') != text.npos);
+    size_t arrows = 0;
+    for (size_t at = 0; (at = text.find("->", at)) != text.npos; ++at) ++arrows;
+    REQUIRE(arrows >= nodes - 1);
+    REQUIRE(cudaGraphDebugDotPrint(graph, "/no/such/folder/graph", 0) != cudaSuccess);
+    cudaGetLastError();
+}
+
 int main() {
     int on_stack[n], result[n];
     int *a, *b;
@@ -258,6 +277,7 @@ int main() {
     REQUIRE(nodes == 4);
     check_chain(graph,
                 {cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeHost});
+    drawn(graph, nodes);
     cudaGraphExec_t exec;
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     for (int round = 0; round < 3; ++round) {
