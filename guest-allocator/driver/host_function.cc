@@ -138,6 +138,15 @@ std::uint64_t keep_function(CUhostFn function, void* data) noexcept {
     return keep(f);
 }
 
+std::uint64_t await_function(CUhostFn function, void* data) noexcept {
+    Function f{};
+    f.kind = Function::host;
+    f.once = true;
+    f.host_function = {function, data};
+    return keep(f);
+}
+void forget_function(std::uint64_t number) noexcept { forget(number); }
+
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
     std::lock_guard lock(mutex);
     const Function* f = functions.at(number);

@@ -11,6 +11,9 @@ namespace barcuda::guest {
 // The number under which the worker asks for `function(data)`; 0: there is no memory. Kept: a graph may call it again
 // and again, and nobody says when it was the last time.
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
+// The same for a function that is called once, some day; and if it will not be after all.
+std::uint64_t await_function(CUhostFn function, void* data) noexcept;
+void forget_function(std::uint64_t number) noexcept;
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;
 
 }  // namespace barcuda::guest

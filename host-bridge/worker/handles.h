@@ -38,6 +38,7 @@ BARCUDA_HANDLE(CUmemGenericAllocationHandle, 14);
 BARCUDA_HANDLE(CUlinkState, 15);
 BARCUDA_HANDLE(cublasHandle_t, 16);
 BARCUDA_HANDLE(curandGenerator_t, 17);
+BARCUDA_HANDLE(CUuserObject, 18);
 #undef BARCUDA_HANDLE
 
 // What goes with the context in which it was made: at its address the driver may find room for another.

@@ -28,6 +28,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
       deferred_(driver, extents, granter, handles_, contexts_, streams_, fences_, addresses_, launches_),
       libraries_(driver.library),
+      user_objects_(driver),
       scratch_(new std::byte[scratch_bytes]) {}
 
 void Session::begin_command(std::uint32_t op) {

@@ -11,6 +11,7 @@
 //   Launches    kernels on their way to the driver
 //   Deferred    what is released when the GPU is idle, and memory that is recycled
 //   Code        images in parts, logs, links
+//   UserObjects what graphs keep for the client
 //
 // Each needs only those before it. The bodies of commands (context.cc, memory.cc, ...) use the nouns; the kinds
 // (shm-device/kinds.h) call what stands first in the class, their "host", while a command is admitted and answered.
@@ -24,6 +25,7 @@
 #include "host-bridge/worker/code.h"
 #include "host-bridge/worker/deferred.h"
 #include "host-bridge/worker/libraries.h"
+#include "host-bridge/worker/user_objects.h"
 
 namespace barcuda {
 
@@ -100,6 +102,7 @@ class Session {
     Deferred& deferred() { return deferred_; }
     Code& code() { return code_; }
     Libraries& libraries() { return libraries_; }
+    UserObjects& user_objects() { return user_objects_; }
 
   private:
     // The context that an object of this type goes with, by its id; 0: none.
@@ -120,6 +123,7 @@ class Session {
     Deferred deferred_;
     Code code_;
     Libraries libraries_;
+    UserObjects user_objects_;
     std::set<std::uint64_t> objects_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;

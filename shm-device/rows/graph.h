@@ -25,6 +25,9 @@ CUresult set_host_node(CUgraphNode node, std::uint64_t function);
 CUresult exec_set_host_node(CUgraphExec exec, CUgraphNode node, std::uint64_t function);
 CUresult host_node(CUgraphNode node, std::uint64_t* function);
 
+// The last reference's end calls the client's function, by its number.
+CUresult create_user_object(CUuserObject* object, std::uint64_t destroy, unsigned references, unsigned flags);
+
 // The text that cuGraphDebugDotPrint writes, from its byte `from` on: `all` is how many it has. The file is the client's.
 CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* text, std::size_t room,
                     std::uint64_t* all);
@@ -87,6 +90,11 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphKernelNodeSetAttribute,                        call,       hosted, use, in, desc)                        \
     X(cuDeviceGetGraphMemAttribute,                         call,       plain, in, in, attribute)                     \
     X(cuDeviceSetGraphMemAttribute,                         call,       plain, in, in, attribute_in)                  \
+    X(cuUserObjectRetain,                                   call,       hosted, use, in)                              \
+    X(cuUserObjectRelease,                                  call,       hosted, use, in)                              \
+    X(cuGraphRetainUserObject,                              call,       hosted, use, use, in, in)                     \
+    X(cuGraphReleaseUserObject,                             call,       hosted, use, use, in)                         \
+    X(cuUserObjectCreate,                                   guest,      plain)                                        \
     X(cuGraphDebugDotPrint,                                 guest,      plain)                                        \
     X(cuGraphAddHostNode,                                   guest,      plain)                                        \
     X(cuGraphAddKernelNode_v2,                              guest,      plain)                                        \
@@ -112,6 +120,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(set_host_node,                                        call,       plain, use, in)                                \
     X(exec_set_host_node,                                   call,       plain, use, use, in)                           \
     X(host_node,                                            call,       plain, use, out)                               \
+    X(create_user_object,                                   call,       plain, make, in, in, in)                       \
     X(graph_text,                                           call,       plain, use, in, in, fill<4>, in, out)          \
     X(exec_update,                                          call,       plain, use, use, told, out)
 // clang-format on

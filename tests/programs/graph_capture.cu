@@ -4,6 +4,7 @@
 // of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -256,6 +257,47 @@ static void drawn(cudaGraph_t graph, size_t nodes) {
     cudaGetLastError();
 }
 
+static void CUDART_CB count_it(void* count) { ++*static_cast<std::atomic<int>*>(count); }
+
+// What a graph keeps goes with its last user: the graph, its clones, its executable graphs, the program.
+static void kept_by_graphs(cudaStream_t stream) {
+    static std::atomic<int> gone[3];
+    const auto becomes = [](int i) {  // destructors come when they come
+        for (int waited = 0; waited < 5000 && !gone[i]; ++waited)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return gone[i] == 1;
+    };
+    cudaUserObject_t object[3];
+    cudaGraph_t graph, clone;
+    cudaGraphExec_t exec;
+    CHECK(cudaGraphCreate(&graph, 0));
+    for (int i = 0; i < 3; ++i)
+        CHECK(cudaUserObjectCreate(&object[i], &gone[i], count_it, 1, cudaUserObjectNoDestructorSync));
+    REQUIRE(cudaUserObjectCreate(&object[0], nullptr, nullptr, 1, cudaUserObjectNoDestructorSync) != cudaSuccess);
+    REQUIRE(cudaUserObjectCreate(&object[0], nullptr, count_it, 0, cudaUserObjectNoDestructorSync) != cudaSuccess);
+    cudaGetLastError();
+    CHECK(cudaGraphRetainUserObject(graph, object[0], 1, cudaGraphUserObjectMove));
+    CHECK(cudaGraphRetainUserObject(graph, object[1], 2, 0));
+    CHECK(cudaUserObjectRetain(object[1], 2));
+    CHECK(cudaUserObjectRelease(object[2], 1));
+    REQUIRE(becomes(2));
+    CHECK(cudaGraphClone(&clone, graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaGraphExecDestroy(exec));
+    REQUIRE(gone[0] == 0 && gone[1] == 0);
+    CHECK(cudaGraphReleaseUserObject(clone, object[1], 2));
+    CHECK(cudaUserObjectRelease(object[1], 2));
+    REQUIRE(gone[1] == 0);
+    CHECK(cudaUserObjectRelease(object[1], 1));
+    REQUIRE(becomes(1));
+    REQUIRE(gone[0] == 0);
+    CHECK(cudaGraphDestroy(clone));
+    REQUIRE(becomes(0));
+}
+
 int main() {
     int on_stack[n], result[n];
     int *a, *b;
@@ -296,6 +338,7 @@ int main() {
     copies_of_the_stack(stream, a);
     rows_of_the_stack(stream, a);
     programmatic_edge(stream, a);
+    kept_by_graphs(stream);
 
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     REQUIRE(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported);
