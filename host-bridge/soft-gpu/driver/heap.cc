@@ -16,14 +16,25 @@ namespace {
 constexpr std::size_t page = 4096;
 // A freed range shorter than this keeps its pages: giving back and faulting in again would cost more than the memory.
 constexpr std::size_t worth_giving_back = 64 << 10;
+
+constexpr std::size_t whole(std::size_t size) { return (size + page - 1) / page * page; }
+
+int memory_file(std::size_t size) {
+    const int file = memfd_create("barcuda-device-memory", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(whole(size))) == 0) return file;
+    if (file >= 0) close(file);
+    fail(CUDA_ERROR_OUT_OF_MEMORY, "no file in memory for the device's memory");
+}
 }  // namespace
 
-Heap::Heap(std::uintptr_t hint, std::size_t size) : size_((size + page - 1) / page * page) {
-    file_ = memfd_create("barcuda-device-memory", MFD_CLOEXEC);
-    if (file_ < 0 || ftruncate(file_, static_cast<off_t>(size_)) != 0)
-        fail(CUDA_ERROR_OUT_OF_MEMORY, "no file in memory for the device's memory");
+Heap::Heap(std::uintptr_t hint, std::size_t size) : Heap(hint, size, memory_file(size)) {}
+
+Heap::Heap(std::uintptr_t hint, std::size_t size, int file) : size_(whole(size)), file_(file) {
     void* const at = mmap(reinterpret_cast<void*>(hint), size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-    if (at == MAP_FAILED) fail(CUDA_ERROR_OUT_OF_MEMORY, "no address space for the device's memory");
+    if (at == MAP_FAILED) {
+        close(file_);
+        fail(CUDA_ERROR_OUT_OF_MEMORY, "no address space for the device's memory");
+    }
     // A forked child has no device: it need not pay for a copy of its memory.
     madvise(at, size_, MADV_DONTFORK);
     base_ = reinterpret_cast<std::uintptr_t>(at);

@@ -13,6 +13,8 @@ class Heap {
   public:
     // Maps the window at `hint` if that is free, else anywhere. Throws Error{CUDA_ERROR_OUT_OF_MEMORY}.
     Heap(std::uintptr_t hint, std::size_t size);
+    // The same of a file that is there, and from now on the heap's.
+    Heap(std::uintptr_t hint, std::size_t size, int file);
     ~Heap();
     Heap(const Heap&) = delete;
 

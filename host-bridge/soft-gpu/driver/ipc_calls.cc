@@ -14,10 +14,19 @@
 
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/shareable.h"
 #include "host-bridge/soft-gpu/driver/stream.h"
 
 namespace barcuda::soft::driver {
 
+std::shared_ptr<Opened> Opened::map(int file, std::size_t offset, std::size_t bytes) {
+    constexpr std::size_t page = 4096;
+    const std::size_t before = offset % page, length = before + bytes;
+    void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset - before));
+    if (at == MAP_FAILED) fail(CUDA_ERROR_MAP_FAILED);
+    madvise(at, length, MADV_DONTFORK);
+    return std::make_shared<Opened>(at, length, reinterpret_cast<std::uintptr_t>(at) + before);
+}
 Opened::~Opened() { munmap(pages, length); }
 
 SharedEvent::SharedEvent(int file) : file(file) {
@@ -64,12 +73,6 @@ struct Handle {
 };
 static_assert(sizeof(Handle) <= CU_IPC_HANDLE_SIZE);
 
-std::uint64_t inode_of(int file) {
-    struct stat st;
-    if (fstat(file, &st) != 0) fail(CUDA_ERROR_INVALID_HANDLE);
-    return st.st_ino;
-}
-
 template <class Outer> void put(Outer* outer, What what, int file, std::uint64_t offset, std::uint64_t bytes) {
     const Handle h{what, getpid(), file, inode_of(file), offset, bytes};
     std::memset(outer, 0, sizeof *outer);
@@ -107,13 +110,15 @@ AllOpened& opened() {
 }
 
 std::shared_ptr<Opened> map_memory(const Handle& h, const Context& context) {
-    constexpr std::uint64_t page = 4096;
     const int file = open_file(h);
-    const std::uint64_t before = h.offset % page, length = before + h.bytes;
-    void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(h.offset - before));
+    std::shared_ptr<Opened> fresh;
+    try {
+        fresh = Opened::map(file, h.offset, h.bytes);
+    } catch (const Error&) {
+        close(file);
+        throw;
+    }
     close(file);
-    if (at == MAP_FAILED) fail(CUDA_ERROR_MAP_FAILED);
-    auto fresh = std::make_shared<Opened>(at, length, reinterpret_cast<std::uintptr_t>(at) + before);
     Driver::get().memory.adopt({.base = fresh->address,
                                 .size = h.bytes,
                                 .kind = Allocation::Kind::opened,
@@ -159,7 +164,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
         current_context()->synchronize();  // CUDA waits for the work that may still use it
         std::lock_guard lock(opened().mutex);
         const auto found = Driver::get().memory.find(address);
-        require(found && found->opened && found->base == address);
+        require(found && found->opened && !found->pool && found->base == address);
         if (--found->opened->times == 0) Driver::get().memory.remove(address, [](const Allocation&) { return true; });
         std::erase_if(opened().all, [](const auto& each) { return each.second.expired(); });
     });

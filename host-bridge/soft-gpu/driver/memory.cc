@@ -8,6 +8,9 @@
 
 #include <algorithm>
 
+#include "host-bridge/soft-gpu/driver/pool.h"
+#include "host-bridge/soft-gpu/driver/shareable.h"
+
 namespace barcuda::soft::driver {
 
 Physical::Physical(const CUmemAllocationProp& wanted, std::size_t bytes, Memory& memory)
@@ -16,11 +19,11 @@ Physical::Physical(const CUmemAllocationProp& wanted, std::size_t bytes, Memory&
         counted = nullptr;
         fail(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    file = memfd_create("barcuda-device-memory", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) {
-        if (file >= 0) close(file);
+    try {
+        file = make_shareable({Label::What::memory, size, properties});
+    } catch (const Error&) {
         memory.give(properties.location.id, size);
-        fail(CUDA_ERROR_OUT_OF_MEMORY);
+        throw;
     }
 }
 
@@ -41,10 +44,15 @@ bool Memory::take(int device, std::size_t bytes) {
     return true;
 }
 
+// What a pool shows to other processes lies in a file of its own.
+Heap& Memory::heap_of(const Allocation& allocation) {
+    return allocation.pool && allocation.pool->own ? *allocation.pool->own : heap_;
+}
+
 std::uintptr_t Memory::allocate(Allocation wanted, std::size_t alignment) {
     const std::size_t bytes = Heap::rounded(wanted.size);
     if (wanted.size > total() || !take(wanted.device, bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
-    wanted.base = heap_.allocate(wanted.size, alignment);
+    wanted.base = heap_of(wanted).allocate(wanted.size, alignment);
     if (wanted.base == 0) {
         give(wanted.device, bytes);
         fail(CUDA_ERROR_OUT_OF_MEMORY);
@@ -73,7 +81,7 @@ Allocation Memory::remove(Ranges::iterator at) {
     ranges_.erase(at);
     if (gone.accessible && gone.kind != Allocation::Kind::global) space_.remove(gone.base);
     if (gone.in_heap()) {
-        heap_.release(gone.base, gone.size);
+        heap_of(gone).release(gone.base, gone.size);
         give(gone.device, Heap::rounded(gone.size));
     }
     return gone;

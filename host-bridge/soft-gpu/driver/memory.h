@@ -22,12 +22,15 @@ class Context;
 class Pool;
 struct GraphMemory;
 
-// Device memory without an address yet (cuMemCreate): a memory file that may be mapped several times.
+// Device memory without an address yet (cuMemCreate): a file (shareable.h) that may be mapped several times.
 struct Physical {
     Physical(const CUmemAllocationProp& properties, std::size_t size,
-             class Memory& memory);                                   // throws CUDA_ERROR_OUT_OF_MEMORY
-    Physical(int file, std::size_t size) : file(file), size(size) {}  // another process's, counted there
+             class Memory& memory);  // throws CUDA_ERROR_OUT_OF_MEMORY
+    // Another process's, counted there.
+    Physical(const CUmemAllocationProp& properties, std::size_t size, int file)
+        : file(file), size(size), properties(properties) {}
     ~Physical();
+    Physical(const Physical&) = delete;
     int file = -1;
     std::size_t size = 0;
     CUmemAllocationProp properties{};  // the device among them
@@ -37,6 +40,8 @@ struct Physical {
 
 // Another process's memory, mapped here (ipc_calls.cc).
 struct Opened {
+    // Throws CUDA_ERROR_MAP_FAILED.
+    static std::shared_ptr<Opened> map(int file, std::size_t offset, std::size_t bytes);
     Opened(void* pages, std::size_t length, std::uintptr_t address) : pages(pages), length(length), address(address) {}
     ~Opened();
     Opened(const Opened&) = delete;
@@ -69,6 +74,8 @@ struct Allocation {
         return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened;
     }
     bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
+    bool of_others_pool() const { return kind == Kind::opened && pool; }                  // cuMemPoolImportPointer
+    bool freeable() const { return in_heap() || of_others_pool(); }                       // cuMemFree takes it
     bool legacy_ipc() const { return kind == Kind::device && !pool && graph.expired(); }  // cuIpcGetMemHandle takes it
     bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
 };
@@ -126,6 +133,7 @@ class Memory {
     AddressSpace& space() { return space_; }
 
   private:
+    Heap& heap_of(const Allocation& allocation);
     using Ranges = std::map<std::uintptr_t, Allocation>;
     Allocation remove(Ranges::iterator at);
     Ranges::const_iterator containing(std::uintptr_t address) const;

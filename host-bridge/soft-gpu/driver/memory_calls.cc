@@ -88,14 +88,14 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         const auto context = current_context();
         if (dptr == 0) return;
         const auto target = Driver::get().memory.find(dptr);
-        require(target && target->base == dptr && target->in_heap());
+        require(target && target->base == dptr && target->freeable());
         context->synchronize();  // CUDA waits for the work that may still use it
         if (target->context != context->handle())
             if (const auto owner = Driver::get().contexts.try_find(target->context)) owner->synchronize();
         if (!free_graph_memory(dptr)) {
             const Allocation gone =
-                Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.in_heap(); });
-            if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
+                Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.freeable(); });
+            if (gone.pool && gone.in_heap()) gone.pool->give(Heap::rounded(gone.size));
         }
         context->check();
     });
@@ -207,7 +207,9 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(data, found->size); break;
         case CU_POINTER_ATTRIBUTE_MAPPED: put<bool>(data, found->accessible); break;
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-            put<unsigned long long>(data, found->physical ? found->physical->properties.requestedHandleTypes : 0);
+            put<unsigned long long>(data, found->physical ? found->physical->properties.requestedHandleTypes
+                                          : found->pool && found->pool->own ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                                                            : CU_MEM_HANDLE_TYPE_NONE);
             break;
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: put<bool>(data, false); break;
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

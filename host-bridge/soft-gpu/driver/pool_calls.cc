@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*.
+// pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*. (What other processes get of pools: pool_sharing_calls.cc)
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/graph_memory.h"
 #include "host-bridge/soft-gpu/driver/pool.h"
+#include "host-bridge/soft-gpu/driver/shareable.h"
 
 namespace barcuda::soft::driver {
 
@@ -22,6 +23,7 @@ namespace {
 CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Context& context) {
     Memory& memory = Driver::get().memory;
     const std::size_t bytes = Heap::rounded(size);
+    require(pool->imported < 0);
     if (!pool->take(bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
     try {
         return memory.allocate({.size = size,
@@ -38,8 +40,8 @@ CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Contex
 void give_back(CUdeviceptr address) {
     if (free_graph_memory(address)) return;
     const Allocation gone =
-        Driver::get().memory.remove(address, [](const Allocation& allocation) { return allocation.in_heap(); });
-    if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
+        Driver::get().memory.remove(address, [](const Allocation& allocation) { return allocation.freeable(); });
+    if (gone.pool && gone.in_heap()) gone.pool->give(Heap::rounded(gone.size));
 }
 
 Device& device_of_pool(const CUmemLocation* location, CUmemAllocationType type) {
@@ -49,11 +51,21 @@ Device& device_of_pool(const CUmemLocation* location, CUmemAllocationType type) 
     return Driver::get().device(location->id);
 }
 
+// As large as the device: what is not used costs nothing.
+std::unique_ptr<Heap> heap_for_others(const CUmemPoolProps& pool) {
+    const std::size_t size = Driver::get().memory.total() / 4096 * 4096;  // whole pages
+    Label label{Label::What::pool, size, {}};
+    label.properties.type = pool.allocType;
+    label.properties.requestedHandleTypes = pool.handleTypes;
+    label.properties.location = pool.location;
+    return std::make_unique<Heap>(0, size, make_shareable(label));
+}
+
 CUmemoryPool handle_of(const Pool& pool) { return Handles<CUmemoryPool, Pool>::handle_of(pool); }
 
 void set_current(Device& device, CUdevice ordinal, CUmemoryPool handle) {
     auto pool = Driver::get().pools.find(handle);
-    require(pool->device == ordinal);
+    require(pool->device == ordinal && pool->imported < 0);
     device.set_current(std::move(pool));
 }
 
@@ -106,7 +118,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
             if (stream->capture) return capture_operation(*stream, free_in_graph(dptr));
         }
         const auto target = Driver::get().memory.find(dptr);
-        require(target && target->base == dptr && target->in_heap());
+        require(target && target->base == dptr && target->freeable());
         stream->context().post(*stream, std::make_shared<Action>([=](Context&) { give_back(dptr); }, true));
     });
 }
@@ -150,9 +162,11 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
         require(pool && poolProps && poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
         require(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE);
         require_device(poolProps->location.id);
-        if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) refuse("a memory pool that other processes can open");
+        if (poolProps->handleTypes & ~static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+            refuse("a memory pool's handle other than a POSIX file descriptor");
         auto made = std::make_shared<Pool>(poolProps->location.id);
         made->limit = poolProps->maxSize;
+        if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) made->own = heap_for_others(*poolProps);
         *pool = Driver::get().pools.add(made);
     });
 }

@@ -2,14 +2,13 @@
 // vmm_calls.cc: virtual memory management. An address range is reserved without memory; physical memory is a memory
 // file; mapping one into the other and giving access makes it device memory. The file is what other processes get.
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <map>
 #include <mutex>
 
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/shareable.h"
 
 namespace barcuda::soft::driver {
 namespace {
@@ -161,9 +160,7 @@ CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocat
         const auto physical = Driver::get().physicals.find(handle);
         require(handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
                 (physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-        const int file = dup(physical->file);
-        if (file < 0) fail(CUDA_ERROR_OPERATING_SYSTEM);
-        *static_cast<int*>(shareableHandle) = file;
+        *static_cast<int*>(shareableHandle) = duplicate(physical->file);
     });
 }
 
@@ -171,17 +168,11 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
                                         CUmemAllocationHandleType shHandleType) {
     return api([&] {
         require(handle && shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-        const int file = dup(static_cast<int>(reinterpret_cast<std::intptr_t>(osHandle)));
-        struct stat about {};
-        if (file < 0 || fstat(file, &about) != 0 || !whole(static_cast<std::size_t>(about.st_size))) {
-            if (file >= 0) close(file);
-            fail(CUDA_ERROR_INVALID_VALUE);
-        }
-        auto physical = std::make_shared<Physical>(file, static_cast<std::size_t>(about.st_size));
-        physical->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-        physical->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-        physical->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-        *handle = Driver::get().physicals.add(std::move(physical));
+        const int file = static_cast<int>(reinterpret_cast<std::intptr_t>(osHandle));
+        const Label label = label_of(file, Label::What::memory);
+        require(whole(label.size));
+        *handle =
+            Driver::get().physicals.add(std::make_shared<Physical>(label.properties, label.size, duplicate(file)));
     });
 }
 
