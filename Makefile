@@ -233,7 +233,7 @@ $(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
-$(B)/vm-tests/stub_bridge: $(B)/host-bridge/bridge/doorbell.o $(B)/host-bridge/log.o
+$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/%.o,bridge/doorbell log message)
 $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"

@@ -13,29 +13,14 @@
 #include <cstring>
 
 #include "host-bridge/log.h"
+#include "host-bridge/message.h"
 
 namespace barcuda {
 namespace {
 
 constexpr std::int64_t version = 0, host_id = 0, guest_id = 1, memory = -1;
 
-bool send(int to, std::int64_t number, int fd = -1) {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-    iovec data{&number, sizeof number};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        cmsghdr* c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof fd);
-        std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
-    return sendmsg(to, &message, MSG_NOSIGNAL) == sizeof number;
-}
+bool send(int to, std::int64_t number, int fd = -1) { return send_message(to, &number, sizeof number, fd); }
 
 }  // namespace
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// message.h: messages between processes of one machine, over a UNIX socket, each with a descriptor or without.
+#pragma once
+#include <sys/types.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace barcuda {
+
+// A descriptor that is closed with it; -1: none.
+class File {
+  public:
+    File() = default;
+    explicit File(int fd) : fd_(fd) {}
+    File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    File& operator=(File&& other) noexcept { return std::swap(fd_, other.fd_), *this; }
+    ~File();
+    int fd() const { return fd_; }
+    explicit operator bool() const { return fd_ >= 0; }
+
+  private:
+    int fd_ = -1;
+};
+
+// True: the whole message is on its way. `fd`: -1 for none; it stays the caller's.
+bool send_message(int socket, const void* message, std::size_t bytes, int fd = -1);
+// As recv(); `file`: what came with it.
+ssize_t receive_message(int socket, void* message, std::size_t bytes, File& file, int flags = 0);
+
+}  // namespace barcuda
