@@ -24,15 +24,15 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
 };
 
 struct BridgeRequest {  // worker -> bridge
-    enum What : std::uint64_t { grant, release, share, find } what;
+    enum What : std::uint64_t { grant, release, share, find, withdraw } what;
     std::uint64_t offset, bytes;
     Shared::Kind kind{};      // share, find
-    Shared::Handle handle{};  // share: the driver's; find: a token
+    Shared::Handle handle{};  // share: the driver's, or its descriptor comes with the message; find, withdraw: a token
 };
 struct BridgeReply {  // bridge -> worker, for each request
     std::uint64_t offset, bytes;
     std::int64_t error;       // CUresult
-    Shared::Handle handle{};  // share: the token; find: the driver's
+    Shared::Handle handle{};  // share: the token; find: the driver's, or its descriptor comes with the message
 };
 
 // In a file in memory that both hold: it says what a worker was about when it died, however it died.

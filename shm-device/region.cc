@@ -17,13 +17,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shm-device/out_of_the_way.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
 namespace {
-
-// Our descriptor lives up here, out of the way of programs that count on getting 3 from their first open().
-constexpr int kHighFd = 512;
 
 // The guest module's maps (docs/region.md): mmap's offset chooses one, in pages.
 constexpr off_t kUioHeader = 0, kUioChannel = BARCUDA_PAGE, kUioExtents = 2 * BARCUDA_PAGE;
@@ -131,10 +129,7 @@ Error Region::open_file(const char* path, int flags) {
     if (flags & O_NOFOLLOW && names_a_descriptor(path)) flags &= ~O_NOFOLLOW;
     fd_ = ::open(path, O_RDWR | O_CLOEXEC | flags, 0660);
     if (fd_ < 0) return cannot_open(path, errno);
-    if (const int high = ::fcntl(fd_, F_DUPFD_CLOEXEC, kHighFd); high >= 0) {
-        ::close(fd_);
-        fd_ = high;
-    }
+    fd_ = out_of_the_way(fd_);
     struct stat st;
     struct statfs fs;
     if (::fstat(fd_, &st) != 0 || ::fstatfs(fd_, &fs) != 0)

@@ -101,20 +101,33 @@ template <> struct Crossing<CUDA_RESOURCE_DESC> : PlainCrossing<CUDA_RESOURCE_DE
     }
 };
 
-// ---- memory: sharing between processes needs file descriptors and security attributes, which do not cross: they are
-// refused, not ignored.
+// ---- memory. Processes of a guest share it by file descriptors (guest-allocator/driver/descriptor.h); handles of other
+// kinds, and memory that the program's own CPU should reach at the driver's address, a guest cannot have: they are refused,
+// not ignored.
+namespace crossing {
+constexpr Verdict shared_as(CUmemAllocationHandleType type) {
+    return type == CU_MEM_HANDLE_TYPE_NONE || type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? fine : not_supported;
+}
+constexpr bool on_host(const CUmemLocation& location) {
+    return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+           location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+}  // namespace crossing
 template <> struct Crossing<CUmemPoolProps> : PlainCrossing<CUmemPoolProps> {
     static Verdict admit(CUmemPoolProps& props, auto&) {
         props.win32SecurityAttributes = nullptr;
-        return props.handleTypes == CU_MEM_HANDLE_TYPE_NONE ? fine : not_supported;
+        if (crossing::on_host(props.location) || props.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+            return not_supported;
+        return crossing::shared_as(props.handleTypes);
     }
     static void disclose(CUmemPoolProps& props, auto&) { props.win32SecurityAttributes = nullptr; }
 };
 template <> struct Crossing<CUmemAllocationProp> : PlainCrossing<CUmemAllocationProp> {
     static Verdict admit(CUmemAllocationProp& prop, auto&) {
         prop.win32HandleMetaData = nullptr;
-        return prop.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ? fine : not_supported;
+        return crossing::shared_as(prop.requestedHandleTypes);
     }
+    static void disclose(CUmemAllocationProp& prop, auto&) { prop.win32HandleMetaData = nullptr; }
 };
 
 // ---- copies of boxes; the guest has said of each side where the device finds it (guest-allocator/driver/box.cc)

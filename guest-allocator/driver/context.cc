@@ -177,7 +177,10 @@ CU cuCtxDestroy_v2(CUcontext context) {
     if (std::lock_guard lock(mutex); context)
         if (Known* k = find(context); k && k->retained < 0) gone = take(*k);
     if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
-    const CUresult r = end(gone, [=] { return command<Op::cuCtxDestroy_v2>(context); });
+    const CUresult r = end(gone, [=] {
+        const InContext in(context);  // which lives; the current one may not, and the host enters none that has ended
+        return command<Op::cuCtxDestroy_v2>(context);
+    });
     if (r == CUDA_SUCCESS && current_context() == context) --stack.depth;
     return r;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "guest-allocator/client/client.h"
+#include "guest-allocator/driver/descriptor.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/heap/heap.h"
 
@@ -112,9 +113,21 @@ CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
         case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
-        case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
-        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: *value = 0; break;
+        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: *value = 0; break;
+        // Of the ways to share memory between processes, the one that a guest has too.
+        case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+        case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+            *value = barcuda::guest::descriptors::there_are()
+                         ? dev->attributes[a] & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                         : 0;
+            break;
         default: *value = dev->attributes[a];
     }
     return CUDA_SUCCESS;

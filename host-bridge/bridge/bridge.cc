@@ -14,13 +14,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
+#include "host-bridge/message.h"
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
@@ -78,6 +81,7 @@ int Bridge::run() {
     if (std::string e = publish_devices(region_, library_); !e.empty()) return log::critical("{}", e), 1;
     grants_ =
         std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
+    shared_ = std::make_unique<Shared>(files_of_each());
     if (!options_.doorbell.empty())
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
             return log::critical("{}", e), 1;
@@ -145,6 +149,17 @@ void Bridge::look_at_slots() {
     }
 }
 
+// How many descriptors a client may have the bridge hold: an equal share of what the bridge has no need of itself.
+std::size_t Bridge::files_of_each() {
+    constexpr std::size_t own = 64, of_a_worker = 4, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    getrlimit(RLIMIT_NOFILE, &files_);
+    rlimit all = files_;
+    all.rlim_cur = all.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = files_;
+    const std::size_t clients = region_.header().channel_count, needed = own + of_a_worker * (clients + options_.warm);
+    return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
+}
+
 bool Bridge::start_worker(Worker& worker) {
     int ends[2], errors[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
@@ -165,6 +180,7 @@ bool Bridge::start_worker(Worker& worker) {
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
+        setrlimit(RLIMIT_NOFILE, &files_);
         personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
         execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
         _exit(127);
@@ -267,21 +283,35 @@ void Bridge::worker_ended(Client& client) {
 
 void Bridge::answer_request(Client& client) {
     BridgeRequest request{};
-    if (recv(client.worker.link, &request, sizeof request, MSG_DONTWAIT) != sizeof request) return;
-    BridgeReply answer{0, 0, CUDA_ERROR_OUT_OF_MEMORY, request.handle};
-    if (request.what == BridgeRequest::share) {
-        if (shared_.offer(client.channel.index, request.kind, answer.handle)) answer.error = CUDA_SUCCESS;
-    } else if (request.what == BridgeRequest::find) {
-        answer.error = shared_.find(request.kind, answer.handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-    } else if (request.what == BridgeRequest::grant) {
-        Grants::Run run = grants_->grant(client.channel.index, request.bytes);
-        if (!run.bytes && drop_reserves()) run = grants_->grant(client.channel.index, request.bytes);
-        if (run.bytes) answer = {run.offset, run.bytes, CUDA_SUCCESS, {}};
-    } else {
-        const bool its_own = grants_->release(client.channel.index, {request.offset, request.bytes});
-        answer.error = its_own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    File file;
+    if (receive_message(client.worker.link, &request, sizeof request, file, MSG_DONTWAIT) != sizeof request) return;
+    const std::uint32_t channel = client.channel.index;
+    BridgeReply answer{0, 0, CUDA_SUCCESS, request.handle};
+    int behind = -1;  // the token that is asked for
+    switch (request.what) {
+        case BridgeRequest::share:
+            if (shared_->offer(channel, request.kind, answer.handle, std::move(file))) break;
+            answer.error = CUDA_ERROR_OUT_OF_MEMORY;
+            if (!std::exchange(client.told, true))
+                log::warn("channel {}: the client shows other processes more than the bridge keeps for one", channel);
+            break;
+        case BridgeRequest::find:
+            if (const Shared::Thing* thing = shared_->find(request.kind, request.handle))
+                answer.handle = thing->handle, behind = thing->file.fd();
+            else answer.error = CUDA_ERROR_INVALID_HANDLE;
+            break;
+        case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
+        case BridgeRequest::grant: {
+            Grants::Run run = grants_->grant(channel, request.bytes);
+            if (!run.bytes && drop_reserves()) run = grants_->grant(channel, request.bytes);
+            answer.offset = run.offset, answer.bytes = run.bytes;
+            if (!run.bytes) answer.error = CUDA_ERROR_OUT_OF_MEMORY;
+            break;
+        }
+        default:
+            if (!grants_->release(channel, {request.offset, request.bytes})) answer.error = CUDA_ERROR_INVALID_VALUE;
     }
-    send(client.worker.link, &answer, sizeof answer, MSG_NOSIGNAL);
+    send_message(client.worker.link, &answer, sizeof answer, behind);
 }
 
 // The client is gone: so is its worker, and all that it held.
@@ -291,7 +321,7 @@ void Bridge::reclaim(std::uint32_t slot) {
         region_.unmap_channel(client->channel);
         client.reset();
     }
-    shared_.forget(slot);
+    shared_->forget(slot);
     const std::size_t granules = grants_->release_all(slot);
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];

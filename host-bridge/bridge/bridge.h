@@ -3,6 +3,7 @@
 // memory, and cleans up when a client, a worker or the whole guest ends. It never opens the CUDA driver and
 // never reads a command.
 #pragma once
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <memory>
@@ -47,8 +48,10 @@ class Bridge {
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
+        bool told = false;  // that it shows too much
     };
 
+    std::size_t files_of_each();
     bool start_worker(Worker& worker);
     void publish_heartbeat();  // says to the clients that the bridge lives
     void stop_worker(Worker& worker);
@@ -68,11 +71,12 @@ class Bridge {
     BridgeOptions options_;
     int quiet_looks_ = 0;  // since anything last happened
     std::string library_;
+    rlimit files_{};  // that a process may have open, as the bridge was given it
     Region region_;
     Doorbell doorbell_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
-    Shared shared_;
+    std::unique_ptr<Shared> shared_;
     std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
     std::vector<Worker> waiting_;                   // warm workers
 };

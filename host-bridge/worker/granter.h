@@ -14,9 +14,10 @@ struct Granter {
     virtual ~Granter() = default;
     virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
     virtual void release(std::uint64_t offset, std::uint64_t bytes) = 0;
-    // A token for a driver's handle, and the way back.
-    virtual CUresult share(Shared::Kind kind, Shared::Handle& handle) = 0;
-    virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) = 0;
+    // A token for a driver's handle or descriptor, the way back, and its end.
+    virtual CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) = 0;
+    virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) = 0;
+    virtual void withdraw(const Shared::Handle& token) = 0;
 };
 
 }  // namespace barcuda

@@ -87,6 +87,7 @@ class Handles {
         value = (T)e->raw;
         return true;
     }
+    template <class T> bool has(T value) const { return ids_.contains({raw(value), TypeOf<T>::value}); }
     void drop(std::uint64_t id) {
         Entry* e = const_cast<Entry*>(entry(id));
         if (!e || e->type == 0) return;
@@ -119,9 +120,10 @@ class Handles {
         std::uint8_t type = 0;
         std::uint32_t turn = 0;  // of a place in `given_` that is used again: its ids differ
     };
-    // Programs make graphs without end; of other objects that the host names the guest keeps what it learnt, by id.
+    // Programs make graphs without end, and retain memory; of other objects that the host names the guest keeps what it learnt, by id.
     static bool reusable(std::uint8_t type) {
-        return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value;
+        return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value ||
+               type == TypeOf<CUmemGenericAllocationHandle>::value;
     }
     struct Hash {
         std::size_t operator()(const std::pair<std::uint64_t, std::uint8_t>& k) const {

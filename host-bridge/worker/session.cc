@@ -51,6 +51,14 @@ void Session::drop(std::uint64_t id) {
     handles_.drop(id);
 }
 
+void Session::forget_address(CUdeviceptr freed) {
+    addresses_.forget(freed);
+    const auto shown = shown_.find(freed);
+    if (shown == shown_.end()) return;
+    granter_.withdraw(shown->second);
+    shown_.erase(shown);
+}
+
 // What is registered in a context would go with it, under the hands of other contexts' work: then it stays the driver's
 // until all is done.
 CUresult Session::end(const Contexts::Living& l) {

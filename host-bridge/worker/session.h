@@ -20,6 +20,7 @@
 
 #include <memory>
 #include <set>
+#include <unordered_map>
 
 #include "host-bridge/worker/calls.h"
 #include "host-bridge/worker/code.h"
@@ -64,7 +65,7 @@ class Session {
         return addresses_.reachable_rows(address, pitch, width, height);
     }
     bool is_retired(CUdeviceptr address) const { return addresses_.is_retired(address); }
-    void forget_address(CUdeviceptr freed) { addresses_.forget(freed); }
+    void forget_address(CUdeviceptr freed);
 
     // Textures and surfaces: kernels take their raw numbers.
     void add_object(std::uint64_t object) { objects_.insert(object); }
@@ -86,6 +87,8 @@ class Session {
     // The end of a context of the client's, and of all that is in it.
     CUresult end(const Contexts::Living& context);
     void note_work() { deferred_.note_work(); }
+    // Others may open this memory of a pool by the token, until it is freed.
+    void note_shown(CUdeviceptr memory, const Shared::Handle& token) { shown_[memory] = token; }
     void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
 
     // ---- the nouns
@@ -125,6 +128,7 @@ class Session {
     Libraries libraries_;
     UserObjects user_objects_;
     std::set<std::uint64_t> objects_;
+    std::unordered_map<CUdeviceptr, Shared::Handle> shown_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;
 };

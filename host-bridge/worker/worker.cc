@@ -13,6 +13,7 @@
 
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
+#include "host-bridge/message.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session.h"
@@ -32,26 +33,28 @@ class BridgeGranter : public Granter {
         return static_cast<CUresult>(answer.error);
     }
     void release(std::uint64_t offset, std::uint64_t bytes) override { ask({BridgeRequest::release, offset, bytes}); }
-    CUresult share(Shared::Kind kind, Shared::Handle& handle) override {
-        return ask_for(BridgeRequest::share, kind, handle);
-    }
-    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) override {
-        return ask_for(BridgeRequest::find, kind, handle);
-    }
-
-  private:
-    std::mutex mutex_;  // the clerk asks too (supply.h)
-    CUresult ask_for(BridgeRequest::What what, Shared::Kind kind, Shared::Handle& handle) {
-        const BridgeReply answer = ask({what, 0, 0, kind, handle});
+    CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override {
+        const BridgeReply answer = ask({BridgeRequest::share, 0, 0, kind, handle}, file.fd());
         handle = answer.handle;
         return static_cast<CUresult>(answer.error);
     }
-    BridgeReply ask(const BridgeRequest& request) {
+    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override {
+        const BridgeReply answer = ask({BridgeRequest::find, 0, 0, kind, handle}, -1, &file);
+        handle = answer.handle;
+        return static_cast<CUresult>(answer.error);
+    }
+    void withdraw(const Shared::Handle& token) override { ask({BridgeRequest::withdraw, 0, 0, {}, token}); }
+
+  private:
+    std::mutex mutex_;  // the clerk asks too (supply.h)
+    BridgeReply ask(const BridgeRequest& request, int with = -1, File* got = nullptr) {
         const std::lock_guard lock(mutex_);
         BridgeReply answer{};
-        if (send(link_fd, &request, sizeof request, MSG_NOSIGNAL) != sizeof request ||
-            recv(link_fd, &answer, sizeof answer, 0) != sizeof answer)
+        File file;
+        if (!send_message(link_fd, &request, sizeof request, with) ||
+            receive_message(link_fd, &answer, sizeof answer, file) != sizeof answer)
             answer.error = CUDA_ERROR_DEVICE_UNAVAILABLE;
+        if (got) *got = std::move(file);
         return answer;
     }
 };

@@ -8,6 +8,20 @@
 
 namespace barcuda::ext {
 
+// What stands for a driver's descriptor of memory or of a pool outside the host: as unguessable as those of cuIpc*.
+struct Token {
+    char bytes[64];
+};
+CUresult export_memory(Token* token, CUmemGenericAllocationHandle memory);
+CUresult import_memory(CUmemGenericAllocationHandle* memory, Token token);
+CUresult export_pool(Token* token, CUmemoryPool pool);
+CUresult import_pool(CUmemoryPool* pool, Token token);
+// Nobody has the descriptor any more that this client made of the token.
+CUresult withdraw(Token token);
+
+// cuMemRetainAllocationHandle. The client holds each handle once, however often its program does.
+CUresult retain_memory(CUmemGenericAllocationHandle* memory, CUdeviceptr address);
+
 // cuPointerGetAttribute of device memory, for attributes of at most eight bytes that hold no handle.
 CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address);
 
@@ -16,7 +30,7 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_MEMORY_ROWS(X)                                                                        \
-    X(cuMemGetInfo_v2,                                      call,       counts, out, out)             \
+    X(cuMemGetInfo_v2,                                      inner_call, counts, out, out)             \
     X(cuMemAllocPitch_v2,                                   call,       plain, out, out, in, in, in)  \
     X(cuMemGetAddressRange_v2,                              call,       counts, maybe, maybe, in)     \
     X(cuMemAllocAsync,                                      call,       plain, out, in, use)          \
@@ -38,9 +52,12 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
     X(cuMemUnmap,                                           call,       plain, freed, in)             \
     X(cuMemSetAccess,                                       call,       plain, in, in, access<3>, in) \
     X(cuMemGetAccess,                                       call,       plain, out, desc, in)         \
-    X(cuMemCreate,                                          call,       plain, make, in, desc, in)    \
-    X(cuMemRelease,                                         call,       plain, drop)                  \
+    X(cuMemCreate,                                          inner_call, plain, make, in, desc, in)    \
+    X(cuMemRelease,                                         inner_call, plain, drop)                  \
     X(cuMemGetAllocationGranularity,                        call,       plain, out, desc, in)         \
+    X(cuMemGetAllocationPropertiesFromHandle,               call,       plain, told, use)             \
+    X(cuMemPoolExportPointer,                               call,       hosted, out, device_word<1>)  \
+    X(cuMemPoolImportPointer,                               call,       hosted, out, use, desc)       \
     X(cuIpcGetMemHandle,                                    inner_call, hosted, out, device_word<1>)  \
     X(cuIpcOpenMemHandle_v2,                                inner_call, hosted, out, in, in)          \
     X(cuIpcCloseMemHandle,                                  inner_call, hosted, freed)                \
@@ -54,19 +71,30 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
     X(cuMemAdvise_v2,                                       guest,      plain)                        \
     X(cuMemAllocHost_v2,                                    guest,      plain)                        \
     X(cuMemAllocManaged,                                    guest,      plain)                        \
+    X(cuMemExportToShareableHandle,                         guest,      plain)                        \
     X(cuMemFreeHost,                                        guest,      plain)                        \
     X(cuMemHostAlloc,                                       guest,      plain)                        \
     X(cuMemHostGetDevicePointer_v2,                         guest,      plain)                        \
     X(cuMemHostGetFlags,                                    guest,      plain)                        \
     X(cuMemHostRegister_v2,                                 guest,      plain)                        \
     X(cuMemHostUnregister,                                  guest,      plain)                        \
+    X(cuMemImportFromShareableHandle,                       guest,      plain)                        \
+    X(cuMemPoolExportToShareableHandle,                     guest,      plain)                        \
+    X(cuMemPoolImportFromShareableHandle,                   guest,      plain)                        \
     X(cuMemPrefetchAsync_v2,                                guest,      plain)                        \
     X(cuMemRangeGetAttribute,                               guest,      plain)                        \
     X(cuMemRangeGetAttributes,                              guest,      plain)                        \
+    X(cuMemRetainAllocationHandle,                          guest,      plain)                        \
     X(cuPointerGetAttribute,                                guest,      plain)                        \
     X(cuPointerGetAttributes,                               guest,      plain)
 
 //    ours
-#define BARCUDA_MEMORY_OWN_ROWS(X)                                                           \
-    X(pointer_attribute,                                    call,       counts, out, in, in)
+#define BARCUDA_MEMORY_OWN_ROWS(X)                                                                \
+    X(pointer_attribute,                                    call,       counts, out, in, in)      \
+    X(export_memory,                                        call,       plain, out, use)          \
+    X(import_memory,                                        call,       plain, make, in)          \
+    X(export_pool,                                          call,       plain, out, use)          \
+    X(import_pool,                                          call,       plain, make, in)          \
+    X(withdraw,                                             post,       plain, in)                \
+    X(retain_memory,                                        call,       plain, give, device_word<1>)
 // clang-format on

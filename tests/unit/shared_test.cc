@@ -2,7 +2,10 @@
 // shared_test: what the bridge keeps of memory and events that clients show each other.
 #include "host-bridge/bridge/shared.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace barcuda {
 namespace {
@@ -13,17 +16,29 @@ Shared::Handle handle(unsigned n) {
     return h;
 }
 
-constexpr auto memory = Shared::Kind::memory, event = Shared::Kind::event;
+constexpr auto memory = Shared::Kind::memory, event = Shared::Kind::event, allocation = Shared::Kind::allocation,
+               pool = Shared::Kind::pool;
 
 struct SharedTest : testing::Test {
-    Shared shared;
+    Shared shared{3};
     Shared::Handle token(std::uint32_t channel, unsigned n) {
         Shared::Handle h = handle(n);
         EXPECT_TRUE(shared.offer(channel, memory, h));
         return h;
     }
     // What a token leads to; zeros: nothing.
-    Shared::Handle behind(Shared::Handle h) { return shared.find(memory, h) ? h : Shared::Handle{}; }
+    Shared::Handle behind(const Shared::Handle& token) {
+        const Shared::Thing* thing = shared.find(memory, token);
+        return thing ? thing->handle : Shared::Handle{};
+    }
+    // A descriptor, and its number to look whether it is open.
+    Shared::Handle file_token(std::uint32_t channel, int& fd) {
+        Shared::Handle token{};
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        EXPECT_TRUE(shared.offer(channel, allocation, token, File(fd)));
+        return token;
+    }
+    static bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 };
 
 TEST_F(SharedTest, ATokenLeadsBackToItsHandle) {
@@ -52,6 +67,7 @@ TEST_F(SharedTest, ATokenOfMemoryIsNoneOfAnEvent) {
     ASSERT_TRUE(shared.offer(0, event, other));
     EXPECT_NE(other, t);
     EXPECT_TRUE(shared.find(event, other));
+    EXPECT_FALSE(shared.find(pool, other));
 }
 
 TEST_F(SharedTest, WhatIsNoTokenLeadsNowhere) {
@@ -77,6 +93,62 @@ TEST_F(SharedTest, OneClientHasOnlySoMany) {
     EXPECT_EQ(more, handle(Shared::most));
     EXPECT_TRUE(shared.offer(1, memory, more)) << "another client has room of its own";
     token(0, 1);  // known already
+}
+
+// ---- descriptors ----------------------------------------------------------------------------------------------------
+TEST_F(SharedTest, ADescriptorIsOpenUntilItsClientWithdrawsIt) {
+    int fd = -1;
+    const auto token = file_token(0, fd);
+    ASSERT_TRUE(shared.find(allocation, token));
+    EXPECT_EQ(shared.find(allocation, token)->file.fd(), fd);
+    EXPECT_FALSE(shared.find(pool, token));
+    EXPECT_FALSE(shared.find(memory, token));
+    shared.withdraw(0, token);
+    EXPECT_FALSE(shared.find(allocation, token));
+    EXPECT_FALSE(is_open(fd));
+    EXPECT_EQ(shared.size(), 0u);
+}
+
+TEST_F(SharedTest, OrEnds) {
+    int fd = -1, others = -1;
+    const auto token = file_token(0, fd);
+    file_token(1, others);
+    shared.forget(0);
+    EXPECT_FALSE(shared.find(allocation, token));
+    EXPECT_FALSE(is_open(fd));
+    EXPECT_TRUE(is_open(others));
+}
+
+TEST_F(SharedTest, NobodyWithdrawsWhatIsAnothers) {
+    int fd = -1;
+    const auto file = file_token(0, fd), handles = token(0, 1);
+    shared.withdraw(1, file);
+    shared.withdraw(1, handles);
+    EXPECT_TRUE(is_open(fd));
+    EXPECT_EQ(behind(handles), handle(1));
+    shared.withdraw(0, handles);
+    EXPECT_EQ(behind(handles), Shared::Handle{});
+    EXPECT_NE(token(0, 1), handles);
+}
+
+TEST_F(SharedTest, EachDescriptorHasATokenOfItsOwn) {
+    int one, two;
+    EXPECT_NE(file_token(0, one), file_token(0, two));
+}
+
+TEST_F(SharedTest, OneClientHasOnlySoManyDescriptors) {
+    int fd[4];
+    const auto first = file_token(0, fd[0]);
+    file_token(0, fd[1]), file_token(0, fd[2]);
+    Shared::Handle more{};
+    fd[3] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    EXPECT_FALSE(shared.offer(0, allocation, more, File(fd[3])));
+    EXPECT_FALSE(is_open(fd[3]));
+    EXPECT_EQ(behind(token(0, 1)), handle(1)) << "handles are counted apart";
+    int others;
+    file_token(1, others);
+    shared.withdraw(0, first);
+    file_token(0, fd[0]);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // prototype: a handle that it is given must be one that it has given, an object that it is asked for is new. So a
 // session above it that lets a lie through is found out at once.
 #pragma once
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -140,19 +142,22 @@ struct Ground : Granter {
     ~Ground() override;
     CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
     void release(std::uint64_t, std::uint64_t) override {}
-    CUresult share(Shared::Kind kind, Shared::Handle& handle) override {
-        return shared.offer(0, kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override {
+        return shared.offer(0, kind, handle, File(dup(file.fd()))) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle) override {
-        return shared.find(kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override {
+        const Shared::Thing* thing = shared.find(kind, handle);
+        if (!thing) return CUDA_ERROR_INVALID_HANDLE;
+        handle = thing->handle, file = File(dup(thing->file.fd()));
+        return CUDA_SUCCESS;
     }
+    void withdraw(const Shared::Handle& token) override { shared.withdraw(0, token); }
     Shared shared;
 };
 
 }  // namespace barcuda::fake
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 inline barcuda::fake::Ground::Ground(std::uint64_t base, const Driver& driver)
     : file(memfd_create("ground", 0)), extents(file, base), table(driver), session(table, extents, *this, status) {

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// descriptor.cc: natively the driver makes a file descriptor of memory that cuMemCreate has made, or of a pool; programs send it
+// to each other over UNIX sockets, and it keeps the memory alive. The host's descriptor stays on the host: the bridge has it,
+// under a token. The program gets one end of a pair of sockets, in which the token lies for whoever imports it (MSG_PEEK: it
+// stays there). It travels, is duplicated and inherited as any descriptor; and once all of it are closed, wherever they went, the
+// other end says so. Then the bridge closes the driver's, so that memory is kept as long as natively.
+// (The host's half: host-bridge/worker/ipc.cc.)
+#include "guest-allocator/driver/descriptor.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/export.h"
+#include "guest-allocator/heap/uncancelled.h"
+#include "shm-device/out_of_the_way.h"
+#include "shm-device/wire.h"
+
+namespace barcuda::guest {
+namespace {
+
+struct Slip {  // what lies in the socket
+    char name[16] = "barcuda memory";
+    ext::Token token{};
+};
+
+// Our ends, and whose socket it is: a program may close descriptors that it knows nothing of, and get the number again.
+struct Watched {
+    int end = -1;
+    ino_t inode = 0;
+    ext::Token token{};
+
+    bool is_ours() const {
+        struct stat st;
+        return fstat(end, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == inode;
+    }
+};
+Mutex mutex;
+std::vector<Watched>& watched() {
+    static auto& all = *new std::vector<Watched>;
+    return all;
+}
+
+// The program's end; -1: no more descriptors can be opened.
+int watch(const Slip& slip) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return -1;
+    const auto [programs, other] = ends;
+    const int ours = out_of_the_way(other);
+    struct stat st;
+    if (send(ours, &slip, sizeof slip, MSG_NOSIGNAL) != sizeof slip || shutdown(ours, SHUT_RD) != 0 ||
+        fstat(ours, &st) != 0)
+        return close(ours), close(programs), -1;
+    std::lock_guard lock(mutex);
+    watched().push_back({ours, st.st_ino, slip.token});
+    return programs;
+}
+
+template <Op op, class Handle>
+CUresult export_to(void* descriptor, Handle handle, CUmemAllocationHandleType type, unsigned long long flags) {
+    if (!descriptor || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags) return CUDA_ERROR_INVALID_VALUE;
+    descriptors::collect();
+    const heap::Uncancelled uncancelled;
+    Slip slip;
+    if (CUresult r = command<op>(&slip.token, handle); r != CUDA_SUCCESS) return r;
+    const int end = watch(slip);
+    if (end < 0) return command<Op::withdraw>(slip.token), CUDA_ERROR_OPERATING_SYSTEM;
+    memcpy(descriptor, &end, sizeof end);
+    return CUDA_SUCCESS;
+}
+
+template <Op op, class Handle>
+CUresult import_from(Handle* handle, void* descriptor, CUmemAllocationHandleType type, unsigned long long flags) {
+    if (!handle || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags) return CUDA_ERROR_INVALID_VALUE;
+    // Whatever else it may be, it is only looked at.
+    const int end = static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor));
+    const heap::Uncancelled uncancelled;
+    Slip slip;
+    if (recv(end, &slip, sizeof slip, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) != sizeof slip ||
+        memcmp(slip.name, Slip{}.name, sizeof slip.name) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return command<op>(handle, slip.token);
+}
+
+// ---- handles that the program holds more than once: the host has each of them once
+Mutex held_mutex;
+std::map<CUmemGenericAllocationHandle, unsigned>& held() {
+    static auto& all = *new std::map<CUmemGenericAllocationHandle, unsigned>;
+    return all;
+}
+
+}  // namespace
+
+namespace descriptors {
+
+bool there_are() noexcept { return host_rows::numbers[static_cast<std::size_t>(Op::export_memory)] != no_row; }
+
+void collect() noexcept {
+    if (forked_after_connection()) return;
+    const heap::Uncancelled uncancelled;
+    std::vector<ext::Token> closed;
+    {
+        std::lock_guard lock(mutex);
+        if (watched().empty()) return;
+        std::vector<pollfd> ends;
+        for (const Watched& w : watched()) ends.push_back({w.end, 0, 0});
+        if (poll(ends.data(), ends.size(), 0) <= 0) return;
+        auto end = ends.begin();
+        std::erase_if(watched(), [&](const Watched& w) {
+            if (!(end++)->revents) return false;
+            if (!w.is_ours()) return true;  // closed under our hands: the bridge keeps its descriptor until we end
+            close(w.end);
+            return closed.push_back(w.token), true;
+        });
+    }
+    for (const ext::Token& token : closed) command<Op::withdraw>(token);
+}
+
+}  // namespace descriptors
+}  // namespace barcuda::guest
+
+using namespace barcuda::guest;
+
+CU cuMemExportToShareableHandle(void* descriptor, CUmemGenericAllocationHandle memory, CUmemAllocationHandleType type,
+                                unsigned long long flags) {
+    return export_to<Op::export_memory>(descriptor, memory, type, flags);
+}
+CU cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* memory, void* descriptor,
+                                  CUmemAllocationHandleType type) {
+    return import_from<Op::import_memory>(memory, descriptor, type, 0);
+}
+CU cuMemPoolExportToShareableHandle(void* descriptor, CUmemoryPool pool, CUmemAllocationHandleType type,
+                                    unsigned long long flags) {
+    return export_to<Op::export_pool>(descriptor, pool, type, flags);
+}
+CU cuMemPoolImportFromShareableHandle(CUmemoryPool* pool, void* descriptor, CUmemAllocationHandleType type,
+                                      unsigned long long flags) {
+    return import_from<Op::import_pool>(pool, descriptor, type, flags);
+}
+
+// ---- memory without an address
+CU cuMemCreate(CUmemGenericAllocationHandle* memory, size_t bytes, const CUmemAllocationProp* properties,
+               unsigned long long flags) {
+    // The program would reach it at the address where the worker has it mapped.
+    if (properties && crossing::on_host(properties->location)) return CUDA_ERROR_NOT_SUPPORTED;
+    descriptors::collect();
+    return command<Op::cuMemCreate>(memory, bytes, properties, flags);
+}
+
+CU cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* memory, void* address) {
+    std::lock_guard lock(held_mutex);
+    const CUresult r = command<Op::retain_memory>(memory, reinterpret_cast<CUdeviceptr>(address));
+    if (r != CUDA_SUCCESS) return r;
+    // What the guest has named (cuMemCreate) it holds already.
+    ++held().try_emplace(*memory, *memory < wire::given ? 1 : 0).first->second;
+    return r;
+}
+
+CU cuMemRelease(CUmemGenericAllocationHandle memory) {
+    descriptors::collect();
+    std::lock_guard lock(held_mutex);
+    if (const auto it = held().find(memory); it != held().end()) {
+        if (--it->second) return CUDA_SUCCESS;
+        held().erase(it);
+    }
+    return command<Op::cuMemRelease>(memory);
+}
+
+CU cuMemGetInfo_v2(size_t* free, size_t* total) {
+    descriptors::collect();
+    return command<Op::cuMemGetInfo_v2>(free, total);
+}
