@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "guest-allocator/client/error_log.h"
 #include "shm-device/results.h"
 
 namespace barcuda::guest {
@@ -22,9 +23,12 @@ bool logs_debug() noexcept {
 }
 
 void log_failure(const char* name, CUresult result) noexcept {
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || !logs_debug()) return;  // not ready: an answer
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return;  // not ready: an answer
     const ResultText* text = find_result(result);
-    log_line("%s: %s (%d)", name, text ? text->name : "no known result", static_cast<int>(result));
+    char line[200];
+    snprintf(line, sizeof line, "%s: %s (%d)", name, text ? text->name : "no known result", static_cast<int>(result));
+    if (logs_debug()) log_line("%s", line);
+    error_log::add(line);
 }
 
 void log_line(const char* format, ...) noexcept {

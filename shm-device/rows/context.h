@@ -64,7 +64,12 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuGetErrorString,                                     guest,      plain)                   \
     X(cuGetExportTable,                                     guest,      plain)                   \
     X(cuGetProcAddress_v2,                                  guest,      plain)                   \
-    X(cuInit,                                               guest,      plain)
+    X(cuInit,                                               guest,      plain)                   \
+    X(cuLogsCurrent,                                        guest,      plain)                   \
+    X(cuLogsDumpToFile,                                     guest,      plain)                   \
+    X(cuLogsDumpToMemory,                                   guest,      plain)                   \
+    X(cuLogsRegisterCallback,                               guest,      plain)                   \
+    X(cuLogsUnregisterCallback,                             guest,      plain)
 
 //    ours
 #define BARCUDA_CONTEXT_OWN_ROWS(X) \
