@@ -11,6 +11,7 @@
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/graph_node.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/launch.h"
 
@@ -34,25 +35,28 @@ struct Packed {
     }
 };
 
-Mutex mutex;
-
-// What cuGraphKernelNodeGetParams points to: one block a node, until the next question about it.
+// What cuGraphKernelNodeGetParams points to.
 void** keep_parameters(CUgraphNode node, const FunctionFacts& f, const std::byte* packed) {
-    static auto* blocks = new std::unordered_map<CUgraphNode, void*>;
     const std::size_t pointers = f.parameter_count * sizeof(void*);
     auto* block = static_cast<std::byte*>(malloc(pointers + padded(f.parameter_bytes) + 16));
     if (!block) return nullptr;
     auto* each = reinterpret_cast<void**>(block);
     memcpy(block + pointers, packed, f.parameter_bytes);
     for (std::uint32_t i = 0; i < f.parameter_count; ++i) each[i] = block + pointers + f.parameters()[i].offset;
-    std::lock_guard lock(mutex);
-    void*& place = (*blocks)[node];
-    free(place);
-    place = block;
+    keep_block(node, block);
     return each;
 }
 
 }  // namespace
+
+void keep_block(CUgraphNode node, void* block) noexcept {
+    static Mutex mutex;
+    static auto* blocks = new std::unordered_map<CUgraphNode, void*>;
+    std::lock_guard lock(mutex);
+    void*& place = (*blocks)[node];
+    free(place);
+    place = block;
+}
 
 }  // namespace barcuda::guest
 
@@ -157,6 +161,9 @@ CUDA_KERNEL_NODE_PARAMS kernel_of(const CUDA_KERNEL_NODE_PARAMS_v3& k) {
 CUDA_MEMSET_NODE_PARAMS fill_of(const CUDA_MEMSET_NODE_PARAMS_v2& m) {
     return {m.dst, m.pitch, m.value, m.elementSize, m.width, m.height};
 }
+CUDA_BATCH_MEM_OP_NODE_PARAMS values_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& v) {
+    return {v.ctx, v.count, v.paramArray, v.flags};
+}
 
 CUresult add_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraphNodeParams* p) {
     switch (p->type) {
@@ -187,6 +194,10 @@ CUresult add_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, si
             return p->alloc.dptr = a.dptr, r;
         }
         case CU_GRAPH_NODE_TYPE_MEM_FREE: return cuGraphAddMemFreeNode(node, graph, after, count, p->free.dptr);
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+            const CUDA_BATCH_MEM_OP_NODE_PARAMS v = values_of(p->memOp);
+            return cuGraphAddBatchMemOpNode(node, graph, after, count, &v);
+        }
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -228,6 +239,10 @@ CU cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* p) {
         }
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return cuGraphEventWaitNodeSetEvent(node, p->eventWait.event);
         case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return cuGraphEventRecordNodeSetEvent(node, p->eventRecord.event);
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+            const CUDA_BATCH_MEM_OP_NODE_PARAMS v = values_of(p->memOp);
+            return cuGraphBatchMemOpNodeSetParams(node, &v);
+        }
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
@@ -253,6 +268,10 @@ CU cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParam
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return cuGraphExecEventWaitNodeSetEvent(exec, node, p->eventWait.event);
         case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
             return cuGraphExecEventRecordNodeSetEvent(exec, node, p->eventRecord.event);
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+            const CUDA_BATCH_MEM_OP_NODE_PARAMS v = values_of(p->memOp);
+            return cuGraphExecBatchMemOpNodeSetParams(exec, node, &v);
+        }
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }

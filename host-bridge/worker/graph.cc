@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -13,6 +14,13 @@
 #include "host-bridge/worker/launch.h"
 
 namespace barcuda::ext {
+namespace {
+CUDA_BATCH_MEM_OP_NODE_PARAMS values_of(CUcontext context, const CUstreamBatchMemOpParams* operations, unsigned count,
+                                        unsigned flags) {
+    return {context, count, const_cast<CUstreamBatchMemOpParams*>(operations), flags};  // the driver only reads them
+}
+}  // namespace
+
 CUresult add_kernel_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
                          CUfunction function, Shape shape, const void* parameters, std::size_t bytes) {
     Packed packed(parameters, bytes);
@@ -93,6 +101,35 @@ CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* tex
     *all = static_cast<std::uint64_t>(written.st_size);
     close(file);
     return r;
+}
+
+CUresult add_values_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                         CUcontext context, const CUstreamBatchMemOpParams* operations, unsigned operation_count,
+                         unsigned flags) {
+    if (!driver().cuGraphAddBatchMemOpNode) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS p = values_of(context, operations, operation_count, flags);
+    return driver().cuGraphAddBatchMemOpNode(node, graph, after, count, &p);
+}
+CUresult set_values_node(CUgraphNode node, CUcontext context, const CUstreamBatchMemOpParams* operations,
+                         unsigned count, unsigned flags) {
+    if (!driver().cuGraphBatchMemOpNodeSetParams) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS p = values_of(context, operations, count, flags);
+    return driver().cuGraphBatchMemOpNodeSetParams(node, &p);
+}
+CUresult exec_set_values_node(CUgraphExec exec, CUgraphNode node, CUcontext context,
+                              const CUstreamBatchMemOpParams* operations, unsigned count, unsigned flags) {
+    if (!driver().cuGraphExecBatchMemOpNodeSetParams) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS p = values_of(context, operations, count, flags);
+    return driver().cuGraphExecBatchMemOpNodeSetParams(exec, node, &p);
+}
+CUresult values_node(CUgraphNode node, CUcontext* context, CUstreamBatchMemOpParams* operations, unsigned* count,
+                     unsigned* flags) {
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p{};
+    if (!driver().cuGraphBatchMemOpNodeGetParams) return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult r = driver().cuGraphBatchMemOpNodeGetParams(node, &p); r != CUDA_SUCCESS) return r;
+    if (operations) std::copy_n(p.paramArray, std::min(*count, p.count), operations);
+    *context = p.ctx, *count = p.count, *flags = p.flags;
+    return CUDA_SUCCESS;
 }
 
 CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict) {

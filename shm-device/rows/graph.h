@@ -32,6 +32,17 @@ CUresult create_user_object(CUuserObject* object, std::uint64_t destroy, unsigne
 CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* text, std::size_t room,
                     std::uint64_t* all);
 
+// Nodes of a stream's operations on words of memory.
+CUresult add_values_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                         CUcontext context, const CUstreamBatchMemOpParams* operations, unsigned operation_count,
+                         unsigned flags);
+CUresult set_values_node(CUgraphNode node, CUcontext context, const CUstreamBatchMemOpParams* operations,
+                         unsigned count, unsigned flags);
+CUresult exec_set_values_node(CUgraphExec exec, CUgraphNode node, CUcontext context,
+                              const CUstreamBatchMemOpParams* operations, unsigned count, unsigned flags);
+CUresult values_node(CUgraphNode node, CUcontext* context, CUstreamBatchMemOpParams* operations, unsigned* count,
+                     unsigned* flags);
+
 // cuGraphExecUpdate: the driver's own verdict is a value, because it comes with reasons.
 CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict);
 
@@ -96,9 +107,13 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphReleaseUserObject,                             call,       hosted, use, use, in)                         \
     X(cuUserObjectCreate,                                   guest,      plain)                                        \
     X(cuGraphDebugDotPrint,                                 guest,      plain)                                        \
+    X(cuGraphAddBatchMemOpNode,                             guest,      plain)                                        \
     X(cuGraphAddHostNode,                                   guest,      plain)                                        \
     X(cuGraphAddKernelNode_v2,                              guest,      plain)                                        \
     X(cuGraphAddNode_v2,                                    guest,      plain)                                        \
+    X(cuGraphBatchMemOpNodeGetParams,                       guest,      plain)                                        \
+    X(cuGraphBatchMemOpNodeSetParams,                       guest,      plain)                                        \
+    X(cuGraphExecBatchMemOpNodeSetParams,                   guest,      plain)                                        \
     X(cuGraphExecHostNodeSetParams,                         guest,      plain)                                        \
     X(cuGraphExecKernelNodeSetParams_v2,                    guest,      plain)                                        \
     X(cuGraphExecNodeSetParams,                             guest,      plain)                                        \
@@ -122,5 +137,9 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(host_node,                                            call,       plain, use, out)                               \
     X(create_user_object,                                   call,       plain, make, in, in, in)                       \
     X(graph_text,                                           call,       plain, use, in, in, fill<4>, in, out)          \
+    X(add_values_node,                                      call,       plain, part<1>, use, nodes<3>, in, use, memory_operations<6>, in, in) \
+    X(set_values_node,                                      call,       plain, use, use, memory_operations<3>, in, in) \
+    X(exec_set_values_node,                                 call,       plain, use, use, use, memory_operations<4>, in, in) \
+    X(values_node,                                          call,       plain, use, give, all<3>, inout, out)          \
     X(exec_update,                                          call,       plain, use, use, told, out)
 // clang-format on

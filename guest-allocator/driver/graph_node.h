@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_node.h: what the files about the insides of nodes share.
+#pragma once
+#include <cuda.h>
+
+namespace barcuda::guest {
+
+// What an answer about a node points to: a block of malloc's, one a node, until the next such answer.
+void keep_block(CUgraphNode node, void* block) noexcept;
+
+}  // namespace barcuda::guest
