@@ -218,6 +218,24 @@ template <std::size_t Whole> struct part {
     };
 };
 
+// The handle of a conditional node's value, which kernels name by its raw number: made for the graph that parameter Whole
+// names, and gone with it.
+template <std::size_t Whole> struct make_condition {
+    template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        void publish(Writer& w, auto& params, auto& host) {
+            host.name(this->value, std::get<Whole>(params).id);
+            w.put(this->value);
+        }
+    };
+};
+template <std::size_t Whole> struct use_condition {  // such a number, of that graph
+    template <class T, std::size_t I> struct As : in::As<T, I> {
+        Verdict check(auto& params, auto& host) {
+            return host.is_part(this->value, std::get<Whole>(params).id) ? fine : bad_value;
+        }
+    };
+};
+
 template <std::size_t N> struct region {  // memory in the region; parameter N counts its bytes
     template <class T, std::size_t I> struct As : Plain {
         std::uint64_t offset = 0;

@@ -198,6 +198,7 @@ CUresult add_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, si
             const CUDA_BATCH_MEM_OP_NODE_PARAMS v = values_of(p->memOp);
             return cuGraphAddBatchMemOpNode(node, graph, after, count, &v);
         }
+        case CU_GRAPH_NODE_TYPE_CONDITIONAL: return add_conditional(node, graph, after, count, p->conditional);
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }

@@ -3,9 +3,14 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstddef>
+
 namespace barcuda::guest {
 
 // What an answer about a node points to: a block of malloc's, one a node, until the next such answer.
 void keep_block(CUgraphNode node, void* block) noexcept;
+
+CUresult add_conditional(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                         CUDA_CONDITIONAL_NODE_PARAMS& asked) noexcept;  // conditional.cc
 
 }  // namespace barcuda::guest

@@ -132,6 +132,19 @@ CUresult values_node(CUgraphNode node, CUcontext* context, CUstreamBatchMemOpPar
     return CUDA_SUCCESS;
 }
 
+CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                              CUgraphConditionalHandle condition, CUgraphConditionalNodeType type, CUcontext context,
+                              CUgraph* branches, unsigned branch_count) {
+    if (!driver().cuGraphAddNode_v2) return CUDA_ERROR_NOT_SUPPORTED;
+    CUgraphNodeParams p{};
+    p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    p.conditional = {condition, type, branch_count, nullptr, context};
+    if (CUresult r = driver().cuGraphAddNode_v2(node, graph, after, nullptr, count, &p); r != CUDA_SUCCESS) return r;
+    if (!p.conditional.phGraph_out) return CUDA_ERROR_UNKNOWN;
+    std::copy_n(p.conditional.phGraph_out, branch_count, branches);
+    return CUDA_SUCCESS;
+}
+
 CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict) {
     *verdict = driver().cuGraphExecUpdate_v2(exec, graph, why);
     return CUDA_SUCCESS;

@@ -39,6 +39,7 @@ BARCUDA_HANDLE(CUlinkState, 15);
 BARCUDA_HANDLE(cublasHandle_t, 16);
 BARCUDA_HANDLE(curandGenerator_t, 17);
 BARCUDA_HANDLE(CUuserObject, 18);
+BARCUDA_HANDLE(CUgraphConditionalHandle, 19);
 #undef BARCUDA_HANDLE
 
 // What goes with the context in which it was made: at its address the driver may find room for another.
@@ -88,6 +89,12 @@ class Handles {
         return true;
     }
     template <class T> bool has(T value) const { return ids_.contains({raw(value), TypeOf<T>::value}); }
+    // Whether the driver's object is one that was named as a part of `whole`, and lives.
+    template <class T> bool is_part(T value, std::uint64_t whole) const {
+        const auto at = ids_.find({raw(value), TypeOf<T>::value});
+        const Entry* e = at == ids_.end() ? nullptr : entry(at->second);
+        return e && e->whole == whole;
+    }
     void drop(std::uint64_t id) {
         Entry* e = const_cast<Entry*>(entry(id));
         if (!e || e->type == 0) return;
@@ -123,7 +130,8 @@ class Handles {
     // Programs make graphs without end, and retain memory; of other objects that the host names the guest keeps what it learnt, by id.
     static bool reusable(std::uint8_t type) {
         return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value ||
-               type == TypeOf<CUmemGenericAllocationHandle>::value;
+               type == TypeOf<CUmemGenericAllocationHandle>::value ||
+               type == TypeOf<CUgraphConditionalHandle>::value;
     }
     struct Hash {
         std::size_t operator()(const std::pair<std::uint64_t, std::uint8_t>& k) const {

@@ -46,6 +46,7 @@ class Session {
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
         return handles_.name(value, whole, place<T>());
     }
+    template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
     void drop(std::uint64_t id);
 
     // [offset, offset + bytes) lies in the client's extents.

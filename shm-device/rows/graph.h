@@ -43,6 +43,11 @@ CUresult exec_set_values_node(CUgraphExec exec, CUgraphNode node, CUcontext cont
 CUresult values_node(CUgraphNode node, CUcontext* context, CUstreamBatchMemOpParams* operations, unsigned* count,
                      unsigned* flags);
 
+// The graphs of its branches are the driver's, and the node's parts.
+CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                              CUgraphConditionalHandle condition, CUgraphConditionalNodeType type, CUcontext context,
+                              CUgraph* branches, unsigned branch_count);
+
 // cuGraphExecUpdate: the driver's own verdict is a value, because it comes with reasons.
 CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict);
 
@@ -97,6 +102,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphExecDestroy,                                   call,       plain, drop)                                  \
     X(cuGraphDestroy,                                       call,       plain, drop)                                  \
     X(cuGraphLaunch,                                        inner_post, work, use, use)                               \
+    X(cuGraphConditionalHandleCreate,                       inner_call, plain, make_condition<1>, use, use, in, in)   \
     X(cuGraphKernelNodeGetAttribute,                        call,       hosted, use, in, out)                         \
     X(cuGraphKernelNodeSetAttribute,                        call,       hosted, use, in, desc)                        \
     X(cuDeviceGetGraphMemAttribute,                         call,       plain, in, in, attribute)                     \
@@ -141,5 +147,6 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(set_values_node,                                      call,       plain, use, use, memory_operations<3>, in, in) \
     X(exec_set_values_node,                                 call,       plain, use, use, use, memory_operations<4>, in, in) \
     X(values_node,                                          call,       plain, use, give, all<3>, inout, out)          \
+    X(add_conditional_node,                                 call,       plain, part<1>, use, nodes<3>, in, use_condition<1>, in, use, all<8>, in) \
     X(exec_update,                                          call,       plain, use, use, told, out)
 // clang-format on

@@ -53,6 +53,19 @@ TEST_F(HandlesTest, TwoObjectsOfOneAddressAndDifferentTypesDiffer) {
     EXPECT_NE(handles.name(raw<CUmodule>(0x7000)), handles.name(raw<CUlibrary>(0x7000)));
 }
 
+TEST_F(HandlesTest, AConditionIsAPartOfItsGraphAloneAndGoesWithIt) {
+    handles.keep(0x20, raw<CUgraph>(0x7000));
+    handles.keep(0x21, raw<CUgraph>(0x7100));
+    const CUgraphConditionalHandle condition = 0x8000;
+    EXPECT_FALSE(handles.is_part(condition, 0x20));
+    handles.name(condition, 0x20);
+    EXPECT_TRUE(handles.is_part(condition, 0x20));
+    EXPECT_FALSE(handles.is_part(condition, 0x21));
+    EXPECT_FALSE(handles.is_part(CUmemGenericAllocationHandle{0x8000}, 0x20));
+    handles.drop(0x20);
+    handles.keep(0x20, raw<CUgraph>(0x7000));
+    EXPECT_FALSE(handles.is_part(condition, 0x20));
+}
 TEST_F(HandlesTest, PartsGoWithTheWhole) {
     handles.keep(0x20, raw<CUmodule>(0x7000));
     const auto function = handles.name(raw<CUfunction>(0x8000), 0x20);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "host-bridge/soft-gpu/conditions.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 
 namespace barcuda::soft::driver {
@@ -80,6 +81,7 @@ CUgraphEdgeData edge_between(const GraphNode& first, const GraphNode& second) {
 std::shared_ptr<Graph> Graph::clone() const {
     auto copy = std::make_shared<Graph>();
     copy->users = users;
+    copy->conditions = conditions;
     std::map<const GraphNode*, GraphNode*> of;
     for (const auto& node : nodes) {
         GraphNode& made = copy->add(node->operation->copy(), {});
@@ -117,7 +119,49 @@ void ChildGraph::run(Context& context) {
         if (node->enabled) node->operation->run(context);
 }
 
+// ---- branches
+Condition::Condition(unsigned initial, bool assigned)
+    : handle(conditions().add()), initial(initial), assigned(assigned) {}
+Condition::~Condition() { conditions().remove(handle); }
+
+Conditional::Conditional(CUgraphConditionalNodeType kind, std::shared_ptr<Condition> condition, std::size_t count)
+    : kind(kind), condition(std::move(condition)) {
+    for (std::size_t i = 0; i < count; ++i) {
+        branches.push_back(std::make_shared<ChildGraph>(std::make_shared<Graph>()));
+        handles.push_back(branches.back()->graph->handle());
+    }
+}
+
+std::shared_ptr<Operation> Conditional::copy() const {
+    auto made = std::make_shared<Conditional>(kind, condition, 0);
+    for (const auto& branch : branches) {
+        made->branches.push_back(std::make_shared<ChildGraph>(branch->graph->clone()));
+        made->handles.push_back(made->branches.back()->graph->handle());
+    }
+    return made;
+}
+
+void Conditional::run(Context& context) {
+    const auto value = [&] { return conditions().get(condition->handle); };
+    if (kind == CU_GRAPH_COND_TYPE_WHILE) {
+        while (value() && context.alive() && context.fault() == CUDA_SUCCESS) branches[0]->run(context);
+    } else {
+        const std::size_t branch = kind == CU_GRAPH_COND_TYPE_SWITCH ? value() : value() ? 0 : 1;
+        if (branch < branches.size()) branches[branch]->run(context);
+    }
+}
+
 namespace {
+// All conditions of a graph and of the graphs in it.
+void collect(std::vector<std::shared_ptr<Condition>>& all, const Graph& graph) {
+    all.insert(all.end(), graph.conditions.begin(), graph.conditions.end());
+    for (const auto& node : graph.nodes) {
+        if (const auto* child = dynamic_cast<const ChildGraph*>(node->operation.get())) collect(all, *child->graph);
+        if (const auto* conditional = dynamic_cast<const Conditional*>(node->operation.get()))
+            for (const auto& branch : conditional->branches) collect(all, *branch->graph);
+    }
+}
+
 void append(GraphExec::Plan& plan, const Graph& graph) {
     for (const GraphNode* node : graph.in_order()) {
         if (!node->enabled) continue;
@@ -134,6 +178,12 @@ GraphExec::GraphExec(const Graph& from, unsigned long long flags) : graph(from.c
 
 void GraphExec::plan_again() {
     auto fresh = std::make_shared<Plan>();
+    std::vector<std::shared_ptr<Condition>> all;
+    collect(all, *graph);
+    for (const auto& condition : all)
+        if (condition->assigned)
+            fresh->push_back(
+                std::make_shared<Action>([=](Context&) { conditions().set(condition->handle, condition->initial); }));
     append(*fresh, *graph);
     plan = std::move(fresh);
 }

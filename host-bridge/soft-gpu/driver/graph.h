@@ -36,10 +36,20 @@ struct UserObject {
     unsigned references;  // the program's own. Guarded by graphs_mutex()
 };
 
+// What the handle of a conditional node's value stands for: gone with the last graph that it was made for, and its copies.
+struct Condition {
+    Condition(unsigned initial, bool assigned);
+    ~Condition();
+    const std::uint64_t handle;
+    const unsigned initial;
+    const bool assigned;  // `initial`, when a launch begins
+};
+
 struct Graph : std::enable_shared_from_this<Graph> {
     ~Graph();
     std::vector<std::shared_ptr<GraphNode>> nodes;  // as they were added
     std::map<std::shared_ptr<UserObject>, unsigned> users;
+    std::vector<std::shared_ptr<Condition>> conditions;
     bool embedded = false;  // a child node's: destroyed with it
 
     // `edges`: null, or as many as it comes after.
@@ -65,6 +75,17 @@ struct ChildGraph final : Operation {
     void run(Context& context) override;
     CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_GRAPH; }
     std::shared_ptr<Operation> copy() const override { return std::make_shared<ChildGraph>(graph->clone()); }
+};
+
+struct Conditional final : Operation {
+    Conditional(CUgraphConditionalNodeType kind, std::shared_ptr<Condition> condition, std::size_t branches);
+    const CUgraphConditionalNodeType kind;
+    const std::shared_ptr<Condition> condition;
+    std::vector<std::shared_ptr<ChildGraph>> branches;
+    std::vector<CUgraph> handles;  // of the branches' graphs, as the program is shown them
+    void run(Context& context) override;
+    CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_CONDITIONAL; }
+    std::shared_ptr<Operation> copy() const override;
 };
 
 struct GraphExec {

@@ -16,7 +16,8 @@ std::shared_ptr<Operation> child_operation(CUgraph graph);
 std::shared_ptr<Operation> record_operation(CUevent event);
 std::shared_ptr<Operation> wait_operation(CUevent event);
 std::shared_ptr<Operation> values_operation(const CUDA_BATCH_MEM_OP_NODE_PARAMS& asked);
-std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked);  // cuGraphAddNode
+// cuGraphAddNode, and what sets a node anew: then there is no graph, and what the node has of its own stays.
+std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked, Graph* graph = nullptr);
 
 CUDA_KERNEL_NODE_PARAMS_v2 parameters_of(Launch& launch);  // its pointers live as long as the launch
 

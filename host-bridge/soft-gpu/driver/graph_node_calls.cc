@@ -45,7 +45,22 @@ std::shared_ptr<Operation> values_operation(const CUDA_BATCH_MEM_OP_NODE_PARAMS&
     return values(asked.paramArray, asked.count);
 }
 
-std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked) {
+static std::shared_ptr<Operation> conditional_operation(CUDA_CONDITIONAL_NODE_PARAMS& asked, Graph& graph) {
+    const auto condition = std::find_if(graph.conditions.begin(), graph.conditions.end(),
+                                        [&](const auto& each) { return each->handle == asked.handle; });
+    require(condition != graph.conditions.end());
+    switch (asked.type) {
+        case CU_GRAPH_COND_TYPE_IF: require(asked.size == 1 || asked.size == 2); break;
+        case CU_GRAPH_COND_TYPE_WHILE: require(asked.size == 1); break;
+        case CU_GRAPH_COND_TYPE_SWITCH: require(asked.size != 0); break;
+        default: fail(CUDA_ERROR_INVALID_VALUE);
+    }
+    auto conditional = std::make_shared<Conditional>(asked.type, *condition, asked.size);
+    asked.phGraph_out = conditional->handles.data();
+    return conditional;
+}
+
+std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked, Graph* graph) {
     switch (asked.type) {
         case CU_GRAPH_NODE_TYPE_KERNEL: {
             const auto& k = asked.kernel;
@@ -64,7 +79,9 @@ std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked) {
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return wait_operation(asked.eventWait.event);
         case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
             return values_operation({asked.memOp.ctx, asked.memOp.count, asked.memOp.paramArray, asked.memOp.flags});
-        case CU_GRAPH_NODE_TYPE_CONDITIONAL: refuse("a conditional graph node");
+        case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+            if (!graph) refuse("other parameters for a conditional graph node");
+            return conditional_operation(asked.conditional, *graph);
         case CU_GRAPH_NODE_TYPE_MEM_ALLOC: refuse("a graph node that allocates memory");
         case CU_GRAPH_NODE_TYPE_MEM_FREE: refuse("a graph node that frees memory");
         default: refuse("a graph node of type " + std::to_string(asked.type));
@@ -207,13 +224,27 @@ CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgrap
 }
 CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                         CUgraphNodeParams* params) {
-    return add(node, graph, dependencies, count, [&] { return require(params), operation_of(*params); });
+    return add(node, graph, dependencies, count,
+               [&] { return require(params), operation_of(*params, Driver::get().graphs.find(graph).get()); });
 }
 CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                            const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
     return add(
-        node, graph, dependencies, count, [&] { return require(params), operation_of(*params); }, edges,
+        node, graph, dependencies, count,
+        [&] { return require(params), operation_of(*params, Driver::get().graphs.find(graph).get()); }, edges,
         "cuGraphAddNode");
+}
+
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph hGraph, CUcontext,
+                                        unsigned int defaultLaunchValue, unsigned int flags) {
+    return api([&] {
+        require(handle && (flags & ~CU_GRAPH_COND_ASSIGN_DEFAULT) == 0);
+        const auto graph = Driver::get().graphs.find(hGraph);
+        auto condition = std::make_shared<Condition>(defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
+        std::lock_guard lock(graphs_mutex());
+        *handle = condition->handle;
+        graph->conditions.push_back(std::move(condition));
+    });
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------

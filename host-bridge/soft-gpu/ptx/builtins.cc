@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// builtins.cc: printf, assert, malloc and free of kernels. Arguments and results lie in the caller's stack.
+// builtins.cc: printf, assert, malloc and free of kernels, and the values of graphs' conditions. Arguments and results lie in the caller's stack.
 #include "host-bridge/soft-gpu/ptx/builtins.h"
 
 #include <algorithm>
 
+#include "host-bridge/soft-gpu/conditions.h"
 #include "host-bridge/soft-gpu/ptx/memory.h"
 #include "host-bridge/soft-gpu/ptx/module.h"
 #include "host-bridge/soft-gpu/ptx/printf.h"
@@ -96,11 +97,21 @@ void free_(Warp& w, const Call& site, Mask lanes) {
     }
 }
 
+// void cudaGraphSetConditional(handle, value)
+void set_condition(Warp& w, const Call& site, Mask lanes) {
+    for (; lanes != 0; lanes &= lanes - 1) {
+        const int lane = __builtin_ctz(lanes);
+        if (!conditions().set(argument(w, site, 0, lane), static_cast<unsigned>(argument(w, site, 1, lane))))
+            throw Fault{CUDA_ERROR_ILLEGAL_ADDRESS, "cudaGraphSetConditional of a handle that does not exist", lane};
+    }
+}
+
 constexpr BuiltinFacts table[] = {
     {"vprintf", 2, vprintf_},
     {"__assertfail", 5, assertfail},
     {"malloc", 1, malloc_},
     {"free", 1, free_},
+    {"cudaGraphSetConditional", 2, set_condition},
 };
 
 }  // namespace
