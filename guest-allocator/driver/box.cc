@@ -153,6 +153,46 @@ CUDA_MEMCPY3D box(const CUDA_MEMCPY3D_PEER& p) {  // addresses are unique across
 }
 const CUDA_MEMCPY3D& box(const CUDA_MEMCPY3D& c) { return c; }
 
+// Of a batch: sizes and places in elements, where an array takes part; a side's rows and layers are as tight as the copy
+// unless it says more.
+CUresult box(const CUDA_MEMCPY3D_BATCH_OP& o, CUDA_MEMCPY3D& c) {
+    std::size_t element = 1;
+    for (const CUmemcpy3DOperand* side : {&o.src, &o.dst}) {
+        if (side->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+            CUDA_ARRAY3D_DESCRIPTOR d{};
+            const CUresult r = command<Op::cuArray3DGetDescriptor_v2>(&d, side->op.array.array);
+            if (r != CUDA_SUCCESS) return r;
+            if (!(element = crossing::element_bytes(d.Format, d.NumChannels))) return CUDA_ERROR_NOT_SUPPORTED;
+        } else if (side->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+                   (side->op.ptr.rowLength && side->op.ptr.rowLength < o.extent.width) ||
+                   (side->op.ptr.layerHeight && side->op.ptr.layerHeight < o.extent.height)) {
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    if (!o.extent.width || !o.extent.height || !o.extent.depth) return CUDA_ERROR_INVALID_VALUE;
+    if (o.srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || o.srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+        return CUDA_ERROR_INVALID_VALUE;
+    c = {};
+    c.WidthInBytes = o.extent.width * element, c.Height = o.extent.height, c.Depth = o.extent.depth;
+    const auto pitch = [&](auto& p) { return (p.rowLength ? p.rowLength : o.extent.width) * element; };
+    const auto rows = [&](auto& p) { return p.layerHeight ? p.layerHeight : o.extent.height; };
+    if (const auto& from = o.src.op; o.src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c.srcMemoryType = CU_MEMORYTYPE_ARRAY, c.srcArray = from.array.array;
+        c.srcXInBytes = from.array.offset.x * element, c.srcY = from.array.offset.y, c.srcZ = from.array.offset.z;
+    } else {
+        c.srcMemoryType = CU_MEMORYTYPE_UNIFIED, c.srcDevice = from.ptr.ptr;
+        c.srcPitch = pitch(from.ptr), c.srcHeight = rows(from.ptr);
+    }
+    if (const auto& to = o.dst.op; o.dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c.dstMemoryType = CU_MEMORYTYPE_ARRAY, c.dstArray = to.array.array;
+        c.dstXInBytes = to.array.offset.x * element, c.dstY = to.array.offset.y, c.dstZ = to.array.offset.z;
+    } else {
+        c.dstMemoryType = CU_MEMORYTYPE_UNIFIED, c.dstDevice = to.ptr.ptr;
+        c.dstPitch = pitch(to.ptr), c.dstHeight = rows(to.ptr);
+    }
+    return CUDA_SUCCESS;
+}
+
 template <class Description> CUresult copy(const Description* d, CUstream stream, Until until) {
     return d ? copy_box(box(*d), stream, until) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -212,11 +252,28 @@ CU cuMemcpyAtoHAsync_v2(void* to, CUarray from, size_t x, size_t bytes, CUstream
     return copy_run(run(to), run(from, x), bytes, s, Until::reusable);
 }
 
-// A batch promises no order among its copies: one after another is one of the allowed orders.
-CU cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count, CUmemcpyAttributes*, size_t*,
-                         size_t, CUstream s) {
+// A batch promises no order among its copies: one after another is one of the allowed orders. A source that may be gone
+// when the call returns has been read by then.
+static Until until(CUmemcpySrcAccessOrder order) {
+    return order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? Until::done : Until::reusable;
+}
+CU cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                         CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, CUstream s) {
     if (!to || !from || !bytes || count == 0) return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; ++i)
-        if (CUresult r = copy_any(to[i], from[i], bytes[i], s, Until::reusable); r != CUDA_SUCCESS) return r;
+    if (attribute_count && (!attributes || !indices)) return CUDA_ERROR_INVALID_VALUE;
+    Until now = Until::reusable;
+    for (size_t i = 0, k = 0; i < count; ++i) {
+        for (; k < attribute_count && indices[k] <= i; ++k) now = until(attributes[k].srcAccessOrder);
+        if (CUresult r = copy_any(to[i], from[i], bytes[i], s, now); r != CUDA_SUCCESS) return r;
+    }
+    return CUDA_SUCCESS;
+}
+CU cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP* operations, unsigned long long flags, CUstream s) {
+    if (!operations || count == 0 || flags) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i) {
+        CUDA_MEMCPY3D c;
+        if (CUresult r = box(operations[i], c); r != CUDA_SUCCESS) return r;
+        if (CUresult r = copy_box(c, s, until(operations[i].srcAccessOrder)); r != CUDA_SUCCESS) return r;
+    }
     return CUDA_SUCCESS;
 }

@@ -52,6 +52,13 @@ OLDER(copy_batch, "cuMemcpyBatchAsync",
     return r;
 }
 
+OLDER(copy_boxes, "cuMemcpy3DBatchAsync",
+      (size_t count, CUDA_MEMCPY3D_BATCH_OP* operations, size_t* failed, unsigned long long flags, CUstream stream)) {
+    const CUresult r = cuMemcpy3DBatchAsync(count, operations, flags, stream);
+    if (failed && r != CUDA_SUCCESS) *failed = SIZE_MAX;
+    return r;
+}
+
 // Programs that load the whole driver by name ask for this one too; addresses had 32 bits when it was made.
 OLDER(copy_32, "cuMemcpyDtoDAsync", (unsigned to, unsigned from, unsigned bytes, CUstream stream)) {
     return cuMemcpyDtoDAsync(to, from, bytes, stream);

@@ -43,6 +43,7 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
     X(cuMemcpy2DAsync_v2,                                   guest,      plain)                                    \
     X(cuMemcpy2DUnaligned_v2,                               guest,      plain)                                    \
     X(cuMemcpy2D_v2,                                        guest,      plain)                                    \
+    X(cuMemcpy3DBatchAsync_v2,                              guest,      plain)                                    \
     X(cuMemcpy3DPeer,                                       guest,      plain)                                    \
     X(cuMemcpy3DPeerAsync,                                  guest,      plain)                                    \
     X(cuMemcpy3D_v2,                                        guest,      plain)                                    \

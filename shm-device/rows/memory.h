@@ -73,6 +73,8 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
     X(cuMemAllocManaged,                                    guest,      plain)                        \
     X(cuMemExportToShareableHandle,                         guest,      plain)                        \
     X(cuMemFreeHost,                                        guest,      plain)                        \
+    X(cuMemDiscardAndPrefetchBatchAsync,                    guest,      plain)                        \
+    X(cuMemDiscardBatchAsync,                               guest,      plain)                        \
     X(cuMemHostAlloc,                                       guest,      plain)                        \
     X(cuMemHostGetDevicePointer_v2,                         guest,      plain)                        \
     X(cuMemHostGetFlags,                                    guest,      plain)                        \
@@ -82,6 +84,7 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
     X(cuMemPoolExportToShareableHandle,                     guest,      plain)                        \
     X(cuMemPoolImportFromShareableHandle,                   guest,      plain)                        \
     X(cuMemPrefetchAsync_v2,                                guest,      plain)                        \
+    X(cuMemPrefetchBatchAsync,                              guest,      plain)                        \
     X(cuMemRangeGetAttribute,                               guest,      plain)                        \
     X(cuMemRangeGetAttributes,                              guest,      plain)                        \
     X(cuMemRetainAllocationHandle,                          guest,      plain)                        \
