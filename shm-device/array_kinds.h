@@ -110,6 +110,7 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
 
 template <std::size_t N> using access = list<CUmemAccessDesc, N>;
 template <std::size_t N> using memory_operations = list<CUstreamBatchMemOpParams, N>;
+template <std::size_t N> using operations = list<CUatomicOperation, N>;
 template <std::size_t N> using nodes = list<CUgraphNode, N>;
 template <std::size_t N> using edges = list<CUgraphEdgeData, N, true>;
 using heads = several<5, 3>;  // of a capture: nodes of the graph that is being made

@@ -58,7 +58,9 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(reinterpret_cast<CUdeviceptr>(known));
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(f.bytes);
         case CU_POINTER_ATTRIBUTE_MAPPED: return put(unsigned{1});
-        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(unsigned{0});
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(unsigned{0});
         case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(known));
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -70,6 +72,9 @@ std::size_t attribute_bytes(CUpointer_attribute attribute) {
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return 4;
         default: return 8;
     }
@@ -82,8 +87,9 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
         const CUcontext context = current_context();
         return memcpy(data, &context, sizeof context), CUDA_SUCCESS;
     }
-    std::uint64_t value = 0;
-    if (CUresult r = command<Op::pointer_attribute>(&value, attribute, p); r != CUDA_SUCCESS) return r;
+    std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
+    if (attribute != CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
+        if (CUresult r = command<Op::pointer_attribute>(&value, attribute, p); r != CUDA_SUCCESS) return r;
     memcpy(data, &value, attribute_bytes(attribute));
     return CUDA_SUCCESS;
 }
@@ -195,4 +201,14 @@ CU cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void*
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(data[i]) = -2;
     }
     return CUDA_SUCCESS;
+}
+
+// Synchronous operations wait for the host's memory whatever it says.
+CU cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr p) {
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    unsigned word = 0;
+    memcpy(&word, value, sizeof word);
+    if (is_device(p)) return command<Op::set_pointer_attribute>(attribute, word, p);
+    return reachable_host(heap::find(reinterpret_cast<void*>(p)).kind) ? CUDA_ERROR_NOT_SUPPORTED
+                                                                       : CUDA_ERROR_INVALID_VALUE;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "guest-allocator/driver/export.h"
 
@@ -18,7 +19,37 @@ OLDER(get_proc_address, "cuGetProcAddress", (const char* symbol, void** function
     return cuGetProcAddress(symbol, function, version, flags, nullptr);
 }
 
-// ---- contexts
+// ---- devices and contexts: what was replaced, and is still called
+OLDER(compute_capability, "cuDeviceComputeCapability", (int* major, int* minor, CUdevice device)) {
+    if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult r = cuDeviceGetAttribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    if (r != CUDA_SUCCESS) return r;
+    return cuDeviceGetAttribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+}
+OLDER(device_properties, "cuDeviceGetProperties", (CUdevprop * to, CUdevice device)) {
+    if (!to) return CUDA_ERROR_INVALID_VALUE;
+    CUdevprop p{};
+    const std::pair<int*, CUdevice_attribute> values[] = {
+        {&p.maxThreadsPerBlock, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
+        {&p.maxThreadsDim[0], CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X},
+        {&p.maxThreadsDim[1], CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y},
+        {&p.maxThreadsDim[2], CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z},
+        {&p.maxGridSize[0], CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X},
+        {&p.maxGridSize[1], CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y},
+        {&p.maxGridSize[2], CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z},
+        {&p.sharedMemPerBlock, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
+        {&p.totalConstantMemory, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY},
+        {&p.SIMDWidth, CU_DEVICE_ATTRIBUTE_WARP_SIZE},
+        {&p.memPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH},
+        {&p.regsPerBlock, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK},
+        {&p.clockRate, CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
+        {&p.textureAlign, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT},
+    };
+    for (const auto& [value, attribute] : values)
+        if (CUresult r = cuDeviceGetAttribute(value, attribute, device); r != CUDA_SUCCESS) return r;
+    *to = p;
+    return CUDA_SUCCESS;
+}
 OLDER(create_context, "cuCtxCreate_v3",
       (CUcontext * context, CUexecAffinityParam*, int count, unsigned flags, CUdevice device)) {
     if (count) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;

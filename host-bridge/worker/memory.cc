@@ -14,12 +14,22 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         case CU_POINTER_ATTRIBUTE_MAPPED:
         case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: break;
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
     void* values[] = {value};
     *value = 0;
     return driver().cuPointerGetAttributes(1, &attribute, values, address);
+}
+CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CUdeviceptr address) {
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    if (!driver().cuPointerSetAttribute) return CUDA_ERROR_NOT_SUPPORTED;
+    return driver().cuPointerSetAttribute(&value, attribute, address);
 }
 
 }  // namespace barcuda::ext

@@ -20,6 +20,10 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       plain, out, in, in, in)  \
     X(cuDeviceCanAccessPeer,                                call,       plain, out, in, in)      \
     X(cuDeviceGetP2PAttribute,                              call,       plain, out, in, in, in)  \
+    X(cuDeviceGetP2PAtomicCapabilities,                     call,       plain, all<2>, operations<2>, in, in, in) \
+    X(cuDeviceGetHostAtomicCapabilities,                    call,       plain, all<2>, operations<2>, in, in) \
+    X(cuDeviceGetExecAffinitySupport,                       call,       plain, out, in, in)      \
+    X(cuFlushGPUDirectRDMAWrites,                           call,       plain, in, in)           \
     X(cuDevicePrimaryCtxSetFlags_v2,                        call,       plain, in, in)           \
     X(cuCtxGetFlags,                                        call,       plain, out)              \
     X(cuCtxSetFlags,                                        call,       plain, in)               \
@@ -29,6 +33,7 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuCtxSetCacheConfig,                                  call,       configures, in)          \
     X(cuCtxGetStreamPriorityRange,                          call,       plain, maybe, maybe)     \
     X(cuCtxResetPersistingL2Cache,                          call,       plain)                   \
+    X(cuCtxGetExecAffinity,                                 call,       plain, out, in)          \
     X(cuCtxEnablePeerAccess,                                call,       plain, use, in)          \
     X(cuCtxDisablePeerAccess,                               call,       plain, use)              \
     X(cuProfilerStart,                                      call,       plain)                   \

@@ -24,6 +24,8 @@ CUresult retain_memory(CUmemGenericAllocationHandle* memory, CUdeviceptr address
 
 // cuPointerGetAttribute of device memory, for attributes of at most eight bytes that hold no handle.
 CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address);
+// cuPointerSetAttribute: there is one attribute that may be set, and it is a number.
+CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CUdeviceptr address);
 
 }  // namespace barcuda::ext
 
@@ -89,11 +91,13 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
     X(cuMemRangeGetAttributes,                              guest,      plain)                        \
     X(cuMemRetainAllocationHandle,                          guest,      plain)                        \
     X(cuPointerGetAttribute,                                guest,      plain)                        \
-    X(cuPointerGetAttributes,                               guest,      plain)
+    X(cuPointerGetAttributes,                               guest,      plain)                        \
+    X(cuPointerSetAttribute,                                guest,      plain)
 
 //    ours
 #define BARCUDA_MEMORY_OWN_ROWS(X)                                                                \
     X(pointer_attribute,                                    call,       counts, out, in, in)      \
+    X(set_pointer_attribute,                                call,       plain, in, in, device_word<1>) \
     X(export_memory,                                        call,       plain, out, use)          \
     X(import_memory,                                        call,       plain, make, in)          \
     X(export_pool,                                          call,       plain, out, use)          \

@@ -299,6 +299,34 @@ CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType, CUdevice de
     });
 }
 
+// Kernels and the host's threads run on the same processor.
+namespace {
+void atomics(unsigned* capabilities, const CUatomicOperation* operations, unsigned count) {
+    require(capabilities && operations && count != 0);
+    for (unsigned i = 0; i < count; ++i) {
+        require(operations[i] >= CU_ATOMIC_OPERATION_INTEGER_ADD && operations[i] < CU_ATOMIC_OPERATION_MAX);
+        capabilities[i] = CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED | CU_ATOMIC_CAPABILITY_SCALAR_32 |
+                          CU_ATOMIC_CAPABILITY_SCALAR_64;
+    }
+}
+}  // namespace
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int* capabilities, const CUatomicOperation* operations,
+                                           unsigned int count, CUdevice dev) {
+    return api([&] {
+        require_device(dev);
+        atomics(capabilities, operations, count);
+    });
+}
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int* capabilities, const CUatomicOperation* operations,
+                                          unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
+    return api([&] {
+        require_device(srcDevice);
+        require_device(dstDevice);
+        require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
+        atomics(capabilities, operations, count);
+    });
+}
+
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope) {
     return api([] { current_context(); });  // nothing writes to our memory from outside
 }
