@@ -4,8 +4,8 @@
 
 `make docs` runs it; tests/e2e/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of
 functions: names come from shm-device/api.h and the toolkit's headers, what is done with them from what was built (the rows that
-`barcuda support` prints, the section in which the guest library's refusals lie), tests from a search through tests/. Only why a
-function is refused is written down here.
+`barcuda support` prints, the section in which the guest library's refusals lie), tests from a search through tests/, why a
+function is refused from shm-device/refused.h.
 """
 import argparse
 import collections
@@ -26,30 +26,44 @@ HOW = [
     ("post", "the guest sends it and goes on; a failure comes out at a later synchronizing call"),
     ("guest", "the guest library answers it, or makes it of others"),
     ("runtime", "the guest library's runtime makes it of the driver's functions"),
-    ("refused", "says once on standard error that it is not supported yet, and answers so: `CUDA_ERROR_NOT_SUPPORTED`, "
-                "`cudaErrorNotSupported`, `CUBLAS_STATUS_NOT_SUPPORTED`, `CURAND_STATUS_INTERNAL_ERROR`"),
+    ("refused", "says once on standard error why, and what to do instead, in the words below (`shm-device/refused.h`), and answers "
+                "so: `CUDA_ERROR_NOT_SUPPORTED`, `cudaErrorNotSupported`, `CUBLAS_STATUS_NOT_SUPPORTED`, "
+                "`CURAND_STATUS_INTERNAL_ERROR`"),
 ]
 
-# Why functions are refused: the first that fits.
-REASONS = [
-    ("Graphics: a guest has no display of the host's GPU", r"cu(da)?(Graphics|GL|EGL|VDPAU|EventCreateFromEGL)"),
-    ("Texture and surface references: gone since CUDA 12, objects have replaced them",
-     r"cu(TexRef|SurfRef|ModuleGet(Tex|Surf)Ref|ParamSetTexRef)"),
-    ("Deprecated for many years, and replaced",
-     r"cu(Ctx(At|De)tach|DeviceComputeCapability|DeviceGetProperties|FuncSet(BlockShape|SharedSize)|ParamSet\w+"
-     r"|Launch(Grid|GridAsync|CooperativeKernelMultiDevice)?|ProfilerInitialize)$"),
-    ("Memory and semaphores of other APIs, which come as file descriptors of a machine that is not the GPU's",
-     r"cu(da)?(Import|Destroy)?(External|GraphAddExternal|GraphExternal|GraphExecExternal|SignalExternal|WaitExternal)"),
-    ("The GPU's memory as a dma-buf of the host's kernel, which no device of a guest could open",
-     r"cuMemGetHandleForAddressRange"),
-    ("Several GPUs of one host as one: not done yet", r"cuMulticast"),
-    ("Parts of a GPU (green contexts): not done yet", r"cu\w*(GreenCtx|DevResource|DevSmResource)|cuStreamGetCtx_v2"),
-    ("The state of the process that holds the GPU, which is the host's", r"cu(da)?(Checkpoint|Coredump|Logs)"),
-    ("Other devices beside the GPU, of which a guest has none", r"cu(da)?(Device)?(FlushGPUDirect|GetNvSciSync|GetLuid)"),
-    ("cuBLAS for several GPUs and host memory (cuBLASXt): not done yet", r"cublasXt"),
-    ("cuBLASLt: not done yet", r"cublasLt"),
-    ("Not done yet", r""),
-]
+
+class Refusals:
+    """shm-device/refused.h: why functions are refused, and what to do instead; the first entry that names one counts."""
+
+    def __init__(self):
+        text = (TOP / "shm-device/refused.h").read_text().split("#define BARCUDA_REFUSED(X)")[1]
+        text = re.sub(r"\\\s*\n", "\n", text)
+        entries = re.findall(r'X\(((?:[^")]|"[^"]*")*)\)', text)
+        self.entries = []
+        for entry in entries:
+            strings = re.findall(r'((?:"[^"]*"\s*)+)', entry)
+            why, instead, names = ("".join(re.findall(r'"([^"]*)"', s)) for s in strings)
+            self.entries.append((f"{why}; {instead}", names.split()))
+        self.used = set()
+
+    def of(self, name):
+        for number, (reason, patterns) in enumerate(self.entries):
+            for pattern in patterns:
+                if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])):
+                    self.used.add((number, pattern))
+                    return number, reason
+        sys.exit(f"{name} is refused, and shm-device/refused.h does not say why")
+
+    def check(self, refused):
+        """Whatever refuses says why; and every entry, and every name in it, is still somebody's."""
+        for name in refused:
+            self.of(name)
+        idle = [p for number, (_, patterns) in enumerate(self.entries) for p in patterns if (number, p) not in self.used]
+        if idle:
+            sys.exit("shm-device/refused.h says why " + ", ".join(idle) + " is refused, and nothing of the name is")
+
+
+REFUSALS = Refusals()
 
 
 def output(*command):
@@ -68,7 +82,7 @@ class Build:
             address, _, name = line.split()
             name = name.split("@")[0]
             self.exported.add(name)
-            if begin <= int(address, 16) < begin + size:
+            if begin <= int(address, 16) < begin + size and not name.startswith(("__start_", "__stop_")):  # the linker's marks
                 self.refused.add(name)
         self.rows = {row["name"]: row["how"].removeprefix("inner_")
                      for row in json.loads(output(str(folder / "bin/barcuda"), "support", "--json"))}
@@ -161,23 +175,23 @@ def table(rows):
     return ["| function | how | test |", "|---|---|---|"] + [f"| {name} | {how} | {test or '-'} |" for name, how, test in rows]
 
 
-def refusals(names, reasons):
-    groups = collections.OrderedDict()
+def refusals(names):
+    groups = collections.defaultdict(list)
     for name in names:
-        groups.setdefault(reasons.get(name) or next(reason for reason, pattern in REASONS if re.match(pattern, name)), []).append(name)
+        groups[REFUSALS.of(name)].append(name)
     lines = []
-    for reason in sorted(groups, key=lambda r: (r == REASONS[-1][0], r)):
-        lines += paragraph(f"- **{reason}.** " + ", ".join(f"`{n}`" for n in sorted(groups[reason])), "  ")
+    for (_, reason), group in sorted(groups.items()):
+        lines += paragraph(f"- **{reason[0].upper() + reason[1:]}.** " + ", ".join(f"`{n}`" for n in sorted(group)), "  ")
     return lines
 
 
-def section(title, about, served, refused, reasons={}):
+def section(title, about, served, refused):
     counts = collections.Counter(how for _, how, _ in served)
     tested = sum(1 for _, _, test in served if test)
     kinds = ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
     summary = (f"{about} {len(served) + len(refused)} functions: {len(served)} served ({kinds}), of which a test names {tested}; "
                f"{len(refused)} refused.")
-    return ([f"## {title}", "", *paragraph(summary), ""] + table(served) + ["", "Refused:", ""] + refusals(refused, reasons) + [""])
+    return ([f"## {title}", "", *paragraph(summary), ""] + table(served) + ["", "Refused:", ""] + refusals(refused) + [""])
 
 
 def driver(build, tests):
@@ -221,7 +235,7 @@ def runtime(build, tests):
                    "the driver's.", served, [n for n in names if build.how(n) == "refused"])
 
 
-def library(title, about, build, tests, pattern, *headers, reasons={}):
+def library(title, about, build, tests, pattern, *headers):
     served, refused = [], []
     names = declared(pattern, *headers)
     for name in names:
@@ -233,12 +247,11 @@ def library(title, about, build, tests, pattern, *headers, reasons={}):
             refused.append(name)
         else:
             served.append((shown, how, tests.of([name, name.removesuffix("_v2")])))
-    return section(title, about, served, refused, reasons)
+    return section(title, about, served, refused)
 
 
 def page(build, tests):
     cublas = r"CUBLASWINAPI (cublas[A-Z]\w*) ?\("
-    handleless = {name: "cuBLAS as it was before it had handles" for name in declared(cublas, "cublas.h")}
     head = ["# What is supported", "", "<!-- docs/support.py writes this page (make docs); do not edit it. -->", ""]
     head += paragraph("Every function of CUDA 13.0, and what a program that calls it gets. Programs of CUDA 11 and 12 get the same under "
                       "the names and with the parameters that they know.")
@@ -249,7 +262,7 @@ def page(build, tests):
         head + driver(build, tests) + runtime(build, tests)
         + library("cuBLAS", "Those of `<cublas_api.h>`, `<cublas.h>`, `<cublasXt.h>` and `<cublasLt.h>`, for guests that use the host's "
                   "libraries. `_64`: the twin with 64-bit sizes too.", build, tests, cublas, "cublas_api.h", "cublas.h", "cublasXt.h",
-                  "cublasLt.h", reasons=handleless)
+                  "cublasLt.h")
         + library("cuRAND", "Those of `<curand.h>`, for guests that use the host's libraries.", build, tests,
                   r"CURANDAPI (curand[A-Z]\w*) ?\(", "curand.h"))
 
@@ -260,7 +273,9 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not what would be written")
     options = parser.parse_args()
     file = TOP / "docs/support.md"
-    text = page(Build(options.build), Tests())
+    build = Build(options.build)
+    text = page(build, Tests())
+    REFUSALS.check(build.refused)
     if not options.check:
         file.write_text(text)
         return 0

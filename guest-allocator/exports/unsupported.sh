@@ -6,16 +6,10 @@
 set -eu
 driver=$1
 shift
-cat <<'C'
-#include <stdio.h>
-#include <string.h>
-static int no(const char *name, int *told, int status) {
-    if (!*told) *told = 1, fprintf(stderr, "barcuda: %s is not supported yet\n", name);
-    return status;
-}
-C
+# Absent where the runtime layer stands alone (its tests).
+echo '__attribute__((weak)) void barcuda_refuse(const char *name, int *told);  // client/refused.cc'
 weak() { # weak STATUS: reads lines "SYMBOL NAME"
-    awk -v status="$1" '{ printf "__attribute__((weak, visibility(\"default\"), section(\"barcuda_unsupported\"))) int %s() { static int told; return no(\"%s\", &told, %s); }\n", $1, $2, status }'
+    awk -v status="$1" '{ printf "__attribute__((weak, visibility(\"default\"), section(\"barcuda_unsupported\"))) int %s() { static int told; if (barcuda_refuse) barcuda_refuse(\"%s\", &told); return %s; }\n", $1, $2, status }'
 }
 grep -oE '(FIRST|LATER)\(cu[^)]*' "$driver" | tr -d ' ' | tr '(' ',' | awk -F, '
     $1 == "FIRST" { order[n++] = $2; named[$2] = $2 }

@@ -6,18 +6,17 @@
 // toolkits had. <cuda_runtime_api.h> is not included here on purpose: these take any arguments, and look at none.
 #include <driver_types.h>
 
-#include <atomic>
-#include <cstdio>
-
 namespace barcuda::runtime {
 cudaError_t record_unsupported();  // error.cc: the thread remembers cudaErrorNotSupported
 }
+extern "C" [[gnu::weak]] void barcuda_refuse(const char* name,
+                                             int* told);  // client/refused.cc; absent in tests of this layer
 
 // In the section in which everything lies that only says so (guest-allocator/unsupported.sh).
 #define UNSUPPORTED(name)                                                                                  \
     extern "C" __attribute__((visibility("default"), section("barcuda_unsupported"))) cudaError_t name() { \
-        static constinit std::atomic<bool> told{false};                                                    \
-        if (!told.exchange(true)) std::fprintf(stderr, "barcuda: " #name " is not supported yet\n");       \
+        static constinit int told = 0;                                                                     \
+        if (barcuda_refuse) barcuda_refuse(#name, &told);                                                  \
         return barcuda::runtime::record_unsupported();                                                     \
     }
 

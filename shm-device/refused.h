@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * refused.h: what is refused by decision, once: why, and what to do instead. The guest says so where such a function is called
+ * (guest-allocator/client/refused.cc), docs/support.md where it is listed. C as well as C++: the functions that refuse are
+ * generated (guest-allocator/exports/unsupported.sh). The first entry that names a function counts; a name that ends in * names
+ * all that begin so. docs/support.py fails where a refused function has no entry, and where an entry has no refused function.
+ *
+ *   X(why, what to do instead, names)
+ */
+#pragma once
+
+// clang-format off
+#define BARCUDA_REFUSED(X)                                                                                           \
+    X("a guest has no display of the host's GPU", "copy through CUDA's memory",                                      \
+      "cuGraphics* cudaGraphics* cudaGL* cudaEGL* cudaVDPAU* cudaEventCreateFromEGLSync")                            \
+    X("texture and surface references are gone since CUDA 12", "use texture and surface objects",                    \
+      "cuTexRef* cuSurfRef* cuModuleGetTexRef cuModuleGetSurfRef cuParamSetTexRef cudaBind* cudaUnbindTexture "      \
+      "cudaGetTexture* cudaGetSurfaceReference __cudaRegisterTexture __cudaRegisterSurface")                         \
+    X("it has been replaced since CUDA 4", "use cuLaunchKernel",                                                     \
+      "cuFuncSetBlockShape cuFuncSetSharedSize cuParamSet* cuLaunch cuLaunchGrid cuLaunchGridAsync")                 \
+    X("contexts count no uses since CUDA 4", "end one by cuCtxDestroy", "cuCtxAttach cuCtxDetach")                   \
+    X("it is deprecated since CUDA 11.3", "launch on each device by cuLaunchCooperativeKernel",                      \
+      "cuLaunchCooperativeKernelMultiDevice cudaLaunchCooperativeKernelMultiDevice")                                 \
+    X("devices have had doubles since CUDA 2", "leave it out", "cudaSetDoubleFor*")                                  \
+    X("it is between NVIDIA's compiler and NVIDIA's runtime", "please report the program",                           \
+      "__cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable")                                       \
+    X("profilers see the host's GPU from the host alone", "run the profiler around the worker, there",               \
+      "cuProfilerInitialize cudaProfilerInitialize")                                                                 \
+    X("a handle of another API names what the guest's kernel has, which the host's driver does not know",            \
+      "share by cudaIpc*, wait by events",                                                                           \
+      "cuImportExternal* cuDestroyExternal* cuExternalMemory* cuSignalExternal* cuWaitExternal* cuGraphAddExternal* " \
+      "cuGraphExternal* cuGraphExecExternal* cudaImportExternal* cudaDestroyExternal* cudaExternalMemory* "          \
+      "cudaSignalExternal* cudaWaitExternal* cudaGraphAddExternal* cudaGraphExternal* cudaGraphExecExternal*")       \
+    X("a DMA-BUF of the host's GPU means nothing to a guest's devices (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0)", \
+      "send from pinned memory", "cuMemGetHandleForAddressRange")                                                    \
+    X("NVLink multicast would reach other VMs' memory (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED is 0)",               \
+      "use peer access", "cuMulticast*")                                                                             \
+    X("the process that holds the GPU is the worker, on the host", "end the program's CUDA work before it is saved", \
+      "cuCheckpoint*")                                                                                               \
+    X("a core dump would be the worker's, on the host", "set CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 for the bridge",    \
+      "cuCoredump*")                                                                                                 \
+    X("sparse arrays are not mapped in parts (CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED is 0)",                \
+      "create arrays without CUDA_ARRAY3D_SPARSE and CUDA_ARRAY3D_DEFERRED_MAPPING", "cuMemMapArrayAsync")           \
+    X("the GPU's decompression engine is not a guest's (CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK is 0)",    \
+      "decompress in kernels", "cuMemBatchDecompressAsync")                                                          \
+    X("functions of the host and of the GPU lie in two machines (CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS is 0)", \
+      "launch a kernel", "cuLibraryGetUnifiedFunction cudaLibraryGetUnifiedFunction")                                \
+    X("the host tells a guest of no memory budget", "ask cuMemGetInfo",                                              \
+      "cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification cudaDeviceRegisterAsyncNotification "   \
+      "cudaDeviceUnregisterAsyncNotification")                                                                       \
+    X("it is for Windows", "tell devices apart by cuDeviceGetUuid", "cuDeviceGetLuid")                               \
+    X("NvSci is for embedded boards", "wait by events",                                                              \
+      "cuDeviceGetNvSciSyncAttributes cudaDeviceGetNvSciSyncAttributes")                                             \
+    X("which devices a process sees is settled at its start", "set CUDA_VISIBLE_DEVICES", "cudaSetValidDevices")     \
+    X("it is cuBLAS as it was before it had handles, or for several GPUs", "use cublas_v2.h, or NVIDIA's cuBLAS in the guest", \
+      "cublasXt* cublasAlloc cublasFree cublasInit cublasShutdown cublasGetError cublasSetKernelStream")             \
+    X("the host's cuBLAS and cuRAND are served for what programs were seen to call",                                 \
+      "use NVIDIA's in the guest, without --host-libraries", "cublas* curand*")                                      \
+    X("parts of a GPU are not given to guests", "give work that must not wait a stream of higher priority",          \
+      "cuGreenCtx* cuCtxFromGreenCtx cuCtxGetDevResource cuDeviceGetDevResource cuDevResource* cuDevSmResource* "    \
+      "cuStreamGetGreenCtx cuStreamGetCtx_v2")                                                                       \
+    X("it is for GPUs newer than any that Barcuda has run on", "use cuTensorMapEncodeIm2col",                        \
+      "cuTensorMapEncodeIm2colWide")
+// clang-format on
