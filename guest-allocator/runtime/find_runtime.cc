@@ -26,6 +26,15 @@ File::~File() {
     if (data_) munmap(const_cast<char*>(data_), bytes_);
 }
 
+std::span<const Elf64_Phdr> File::segments() const {
+    if (bytes_ < sizeof(Elf64_Ehdr) || memcmp(data_, ELFMAG, SELFMAG)) return {};
+    const auto& header = *reinterpret_cast<const Elf64_Ehdr*>(data_);
+    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff % alignof(Elf64_Phdr) || header.e_phoff > bytes_ ||
+        header.e_phnum > (bytes_ - header.e_phoff) / sizeof(Elf64_Phdr))
+        return {};
+    return {reinterpret_cast<const Elf64_Phdr*>(data_ + header.e_phoff), header.e_phnum};
+}
+
 namespace {
 
 // An ELF file's sections; what it says of itself is believed only as far as the file goes.

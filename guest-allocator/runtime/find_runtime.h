@@ -3,6 +3,8 @@
 // file's symbol tables say so; a stripped file is compared with the archives that such runtimes come from
 // (runtime_shapes.py).
 #pragma once
+#include <elf.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -33,6 +35,8 @@ class File {
     ~File();
     File(const File&) = delete;
     std::span<const char> bytes() const { return {data_, bytes_}; }
+    // What of it is mapped to be executed: empty, if it is no ELF file.
+    std::span<const Elf64_Phdr> segments() const;
 
   private:
     const char* data_ = nullptr;

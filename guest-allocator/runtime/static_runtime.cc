@@ -83,19 +83,18 @@ void jump(std::uintptr_t from, const void* to) {
     memcpy(reinterpret_cast<void*>(from), &jump, sizeof jump);
 }
 
-// Every runtime function of a mapped file becomes a jump to ours.
-bool redirect(const dl_phdr_info& object, const std::vector<Function>& functions) {
+// Every runtime function of a file that is mapped `at` becomes a jump to ours.
+bool redirect(std::uintptr_t at, const File& file, const std::vector<Function>& functions) {
     const int version = version_of(functions);
-    for (int i = 0; i < object.dlpi_phnum; ++i) {
-        const ElfW(Phdr)& segment = object.dlpi_phdr[i];
+    for (const Elf64_Phdr& segment : file.segments()) {
         if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
-        const Open code(object.dlpi_addr + segment.p_vaddr, segment.p_memsz);
+        const Open code(at + segment.p_vaddr, segment.p_memsz);
         if (!code) return false;
         const std::uintptr_t end = segment.p_vaddr + segment.p_memsz;
         for (const Ours* ours = barcuda_runtime_names; ours->name; ++ours) {
             const auto f = std::ranges::find(functions, ours->name, &Function::name);
             if (f == functions.end() || f->address < segment.p_vaddr || f->address >= end) continue;
-            if (f->room >= sizeof(Jump)) jump(object.dlpi_addr + f->address, ours->of[version]);
+            if (f->room >= sizeof(Jump)) jump(at + f->address, ours->of[version]);
         }
     }
     return true;
@@ -108,26 +107,27 @@ std::vector<std::uintptr_t>& known() {
     return *files;
 }
 
-int look_at(dl_phdr_info* object, std::size_t, void* data) {
-    auto& mapped = *static_cast<std::vector<std::uintptr_t>*>(data);
-    mapped.push_back(object->dlpi_addr);
-    if (std::ranges::count(known(), object->dlpi_addr)) return 0;
-    if (object->dlpi_addr == reinterpret_cast<std::uintptr_t>(&__ehdr_start)) return 0;
-    const char* const path = *object->dlpi_name ? object->dlpi_name : "/proc/self/exe";
+void look_at(const link_map& object) {
+    if (object.l_addr == reinterpret_cast<std::uintptr_t>(&__ehdr_start)) return;
+    const char* const path = *object.l_name ? object.l_name : "/proc/self/exe";
     const File file(path);
     const std::vector<Function> functions = find_runtime(file);
-    if (!functions.empty() && !redirect(*object, functions))
+    if (!functions.empty() && !redirect(object.l_addr, file, functions))
         fprintf(stderr, "barcuda: the CUDA runtime inside %s cannot be replaced (%s): link it with -cudart=shared\n",
                 path, strerror(errno));
-    return 0;
 }
 
+// The loader's own list, as a debugger reads it: dl_iterate_phdr also looks for the files' variables of threads, for which
+// the loader has no places yet, and falls over the 65th file that has any.
 void loaded() {
     if (_r_debug.r_state != r_debug::RT_CONSISTENT) return;
     const int before = errno;
     const barcuda::heap::Inside inside;  // the loader's lock is held: no malloc of ours may wait for a host
     std::vector<std::uintptr_t> mapped;
-    dl_iterate_phdr(look_at, &mapped);
+    for (const link_map* object = _r_debug.r_map; object; object = object->l_next) {
+        mapped.push_back(object->l_addr);
+        if (!std::ranges::count(known(), object->l_addr)) look_at(*object);
+    }
     known() = std::move(mapped);
     errno = before;
 }
@@ -154,9 +154,7 @@ void watch() {
 // Under a debugger, which has taken that call first, only the program itself is served: its constructors come after
 // ours.
 [[gnu::constructor]] void begin() {
-    const auto program = [](dl_phdr_info* object, std::size_t, void* none) { return look_at(object, 0, none), 1; };
-    std::vector<std::uintptr_t> none;
-    if (too_late) dl_iterate_phdr(program, &none);
+    if (too_late && _r_debug.r_map) look_at(*_r_debug.r_map);
 }
 
 }  // namespace

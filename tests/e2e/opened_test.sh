@@ -16,6 +16,18 @@ for result in (cuda.cuMemcpyHtoD_v2(there, sent, ctypes.c_size_t(len(sent))), cu
                cuda.cuMemFree_v2(there)):
     assert result == 0, result
 assert back.raw[:len(sent)] == sent' || fail "a program that opens libcuda.so.1"
+# Files with variables of threads, more than the loader keeps places for at first, most of them not touched.
+need cc
+cc -shared -fPIC -o "$scratch/one.so" -x c - <<< '__thread int own = 5; int get(void) { return own; }' || fail "no compiler"
+for i in $(seq 150); do cp "$scratch/one.so" "$scratch/$i.so"; done
+$run -- python3 -c '
+import ctypes, sys
+cuda, context, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
+assert cuda.cuInit(0) == 0
+for i in range(1, 151):
+    opened = ctypes.CDLL(f"{sys.argv[1]}/{i}.so")
+    assert i % 10 or opened.get() == 5' "$scratch" || fail "a program that opens many files"
+
 runtime=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.1? 2> /dev/null | head -n 1)
 [ -n "$runtime" ] || { echo "passed, but for a runtime that is opened by its path: there is no libcudart.so"; exit; }
 $run -- python3 -c '
