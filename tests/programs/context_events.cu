@@ -14,7 +14,7 @@ static volatile int* word;  // [0]: the gate, [1]: done behind it, [2]: done lat
 static int* on_device;
 
 static void hold(cudaStream_t stream) {
-    FUNCTION(cuStreamWaitValue32, 8000);
+    FUNCTION(cuStreamWaitValue32, 12000);
     word[0] = word[1] = word[2] = 0;
     DRIVER(p_cuStreamWaitValue32((CUstream)stream, (CUdeviceptr)on_device, 1, CU_STREAM_WAIT_VALUE_GEQ));
     mark<<<1, 1, 0, stream>>>(on_device + 1);

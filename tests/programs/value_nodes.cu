@@ -6,7 +6,7 @@
 
 #include "driver.h"
 
-#define FUNCTION(name) static const auto p_##name = entry<decltype(&name)>(#name)
+#define FUNCTION(name) static const auto p_##name = entry<decltype(&name)>(#name, 12020)
 
 static CUstreamBatchMemOpParams write32(CUdeviceptr to, unsigned value) {
     CUstreamBatchMemOpParams o = {};
