@@ -130,8 +130,7 @@ class Handles {
     // Programs make graphs without end, and retain memory; of other objects that the host names the guest keeps what it learnt, by id.
     static bool reusable(std::uint8_t type) {
         return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value ||
-               type == TypeOf<CUmemGenericAllocationHandle>::value ||
-               type == TypeOf<CUgraphConditionalHandle>::value;
+               type == TypeOf<CUmemGenericAllocationHandle>::value || type == TypeOf<CUgraphConditionalHandle>::value;
     }
     struct Hash {
         std::size_t operator()(const std::pair<std::uint64_t, std::uint8_t>& k) const {
