@@ -32,7 +32,7 @@ g++ -o "$scratch/sharing" "$scratch/sharing.cc" "$build/lib/libbarcuda.so" || fa
 start sharing "$scratch/sharing"; sharing=$!
 worker=$(sed -n 's/.*channel .*: client admitted, worker //p' "$scratch/log" | tail -n 1)
 kill -STOP "$bridge"
-for _ in $(seq 400); do grep -q '^45 ' "/proc/$worker/syscall" && break; sleep 0.02; done  # recvfrom: the bridge's answer
+for _ in $(seq 400); do grep -qE '^(45|47) ' "/proc/$worker/syscall" && break; sleep 0.02; done  # recvfrom, recvmsg: the bridge's answer
 kill -9 "$worker"; kill -CONT "$bridge"
 wait $sharing; [ $? = 3 ] || fail "the client ended with $? instead of an error: $(cat "$scratch/sharing.out")"
 grep -q 'killed by signal 9 (Killed) in cuIpcGetMemHandle' "$scratch/sharing.err" || fail "the command was not named: $(cat "$scratch/sharing.err")"

@@ -85,8 +85,9 @@ class HostSide final : public Granter {
         const std::lock_guard lock(mutex_);
         EXPECT_TRUE(grants_->release(channel_.index, {offset, bytes}));
     }
-    CUresult share(Shared::Kind, Shared::Handle&) override { return CUDA_ERROR_NOT_SUPPORTED; }
-    CUresult find_shared(Shared::Kind, Shared::Handle&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+    CUresult share(Shared::Kind, Shared::Handle&, const File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+    CUresult find_shared(Shared::Kind, Shared::Handle&, File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+    void withdraw(const Shared::Handle&) override {}
 
   private:
     // What run_worker() does once it has a client. Nothing of it is ever destroyed: as in a worker, whose process is killed, a
