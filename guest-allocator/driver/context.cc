@@ -3,6 +3,7 @@
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
 #include "guest-allocator/driver/context.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "guest-allocator/client/command.h"
@@ -177,11 +178,11 @@ CU cuCtxDestroy_v2(CUcontext context) {
     if (std::lock_guard lock(mutex); context)
         if (Known* k = find(context); k && k->retained < 0) gone = take(*k);
     if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
-    const CUresult r = end(gone, [=] {
-        const InContext in(context);  // which lives; the current one may not, and the host enters none that has ended
-        return command<Op::cuCtxDestroy_v2>(context);
-    });
-    if (r == CUDA_SUCCESS && current_context() == context) --stack.depth;
+    const CUresult r = end(gone, [=] { return command<Op::cuCtxDestroy_v2>(context); });
+    if (r != CUDA_SUCCESS) return r;
+    if (current_context() == context) --stack.depth;
+    // Deeper in the stack there is none in its place: the host enters no context that has ended, whatever the command.
+    std::replace(stack.contexts, stack.contexts + stack.depth, context, CUcontext{});
     return r;
 }
 

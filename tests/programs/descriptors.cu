@@ -267,8 +267,8 @@ static void take_pool(const Socket& other) {
         auto pointer = other.receive<cudaMemPoolPtrExportData>();
         CHECK(cudaMemPoolImportPointer((void**)p, pool, &pointer));
     }
-    cudaMemPoolPtrExportData made_up;
-    memset(&made_up, 7, sizeof made_up);
+    cudaMemPoolPtrExportData nothing{};
+    REQUIRE(cudaMemPoolImportPointer((void**)&none, pool, &nothing) != cudaSuccess);
     REQUIRE(cudaMallocFromPoolAsync((void**)&none, 4096, pool, 0) != cudaSuccess);
     cudaGetLastError();
     require_all(data, 3);
