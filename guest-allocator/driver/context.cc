@@ -3,7 +3,6 @@
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
 #include "guest-allocator/driver/context.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "guest-allocator/client/command.h"
@@ -18,10 +17,17 @@ namespace {
 
 constexpr int depth_limit = 64;  // pushes without pops: a program this deep has lost count
 struct Stack {
-    CUcontext contexts[depth_limit] = {};
+    CUcontext contexts[depth_limit + 1] = {};  // and one for InNone
     int depth = 0;
 };
 thread_local constinit Stack stack;
+
+// While this lives the thread is in no context: for commands that need none, since the host enters none that has ended.
+struct InNone {
+    InNone() noexcept { stack.contexts[stack.depth++] = nullptr; }
+    ~InNone() { --stack.depth; }
+    InNone(const InNone&) = delete;
+};
 
 // Which device a context belongs to, and the primary ones. A handful per process: a table under a lock.
 struct Known {
@@ -118,7 +124,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     Known* primary = find_primary(device);
     if (!primary) {
         CUcontext fresh = nullptr;
-        if (CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device); r != CUDA_SUCCESS) return r;
+        if (const InNone none; CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device)) return r;
         primary = find(fresh);
         if (!primary && !(primary = add(fresh, device, 0, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -142,7 +148,10 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     Known gone{};
     if (std::lock_guard lock(mutex); Known* primary = find_primary(device)) gone = take(*primary);
     if (!gone.context) return CUDA_SUCCESS;
-    const CUresult r = end(gone, [=] { return command<Op::cuDevicePrimaryCtxReset_v2>(device); });
+    const CUresult r = end(gone, [=] {
+        const InNone none;
+        return command<Op::cuDevicePrimaryCtxReset_v2>(device);
+    });
     if (r == CUDA_SUCCESS) managed::context_reset();
     return r;
 }
@@ -163,7 +172,7 @@ CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned fl
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (parameters && (parameters->numExecAffinityParams || parameters->cigParams)) return CUDA_ERROR_NOT_SUPPORTED;
     if (stack.depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (CUresult r = command<Op::create_context>(context, flags, device); r != CUDA_SUCCESS) return r;
+    if (const InNone none; CUresult r = command<Op::create_context>(context, flags, device)) return r;
     std::lock_guard lock(mutex);
     add(*context, device, flags, -1);
     stack.contexts[stack.depth++] = *context;
@@ -178,11 +187,11 @@ CU cuCtxDestroy_v2(CUcontext context) {
     if (std::lock_guard lock(mutex); context)
         if (Known* k = find(context); k && k->retained < 0) gone = take(*k);
     if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
-    const CUresult r = end(gone, [=] { return command<Op::cuCtxDestroy_v2>(context); });
-    if (r != CUDA_SUCCESS) return r;
-    if (current_context() == context) --stack.depth;
-    // Deeper in the stack there is none in its place: the host enters no context that has ended, whatever the command.
-    std::replace(stack.contexts, stack.contexts + stack.depth, context, CUcontext{});
+    const CUresult r = end(gone, [=] {
+        const InNone none;
+        return command<Op::cuCtxDestroy_v2>(context);
+    });
+    if (r == CUDA_SUCCESS && current_context() == context) --stack.depth;
     return r;
 }
 

@@ -15,6 +15,7 @@ int main() {
     DRIVER(create(&second, 0, 0));
     DRIVER(set(first));  // in the second's place: the first is current twice
     DRIVER(destroy(first));
+    REQUIRE(allocate(&p, 4096) != CUDA_SUCCESS);  // in what has ended
     DRIVER(destroy(second));
     REQUIRE(destroy(second) != CUDA_SUCCESS);
     DRIVER(create(&third, 0, 0));
