@@ -149,14 +149,25 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value) n
     return CUDA_SUCCESS;
 }
 
+namespace {
+std::atomic<std::uint64_t>* last_wait(CUstream stream) noexcept {
+    return stream ? waited.of(stream) : waited.of(current_context());
+}
+}  // namespace
+
+bool idle_since_wait(CUstream stream) noexcept {
+    stream = real(stream);
+    const auto* seen = last_wait(stream);
+    return seen && seen->load(std::memory_order_relaxed) == Client::current()->queue().work() + 1;
+}
+
 CUresult wait_for(CUstream stream) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     stream = real(stream);  // what is remembered of a stream is not every thread's own
     if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
-    // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
     const std::uint64_t work = client->queue().work();
-    auto* seen = stream ? waited.of(stream) : waited.of(current_context());
+    auto* seen = last_wait(stream);
     if (seen && seen->load(std::memory_order_relaxed) == work + 1) return client->take_error();
     CUresult r = CUDA_ERROR_NOT_READY;
     if (OneWait fence; fence) r = fence(stream);

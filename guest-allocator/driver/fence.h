@@ -15,6 +15,8 @@ namespace barcuda::guest {
 
 // Waits until all work that was posted to the stream before this call is done. Returns the error of that work, if any.
 CUresult wait_for(CUstream stream) noexcept;
+// Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
+bool idle_since_wait(CUstream stream) noexcept;
 
 // Has the fence at this address of the region (host-visible, 8 bytes) reached the value? Waits until it has.
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept;

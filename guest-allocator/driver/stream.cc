@@ -234,6 +234,10 @@ CU cuStreamDestroy_v2(CUstream stream) {
 CU cuStreamSynchronize(CUstream stream) { return current_context() ? wait_for(stream) : CUDA_ERROR_INVALID_CONTEXT; }
 
 CU cuStreamQuery(CUstream stream) {
+    // The driver may take a stream for busy for a moment longer than the fence that a wait has seen.
+    if (const CUcontext context = Client::current() ? context_of(stream) : nullptr)
+        if (open_captures.load(std::memory_order_relaxed) == 0 && (idle_since_wait(stream) || !gpu_busy(context)))
+            return Client::current()->take_error();
     const CUresult r = command<Op::cuStreamQuery>(stream);
     return r == CUDA_SUCCESS ? Client::current()->take_error() : r;
 }

@@ -40,6 +40,7 @@ class IdleGpu {
     std::atomic<bool> refuses{false};           // to write words
     std::atomic<CUresult> fault{CUDA_SUCCESS};  // it does nothing any more, and says why when asked
     std::atomic<unsigned> talks_for{0};         // microseconds: how long a driver takes to name an error
+    std::atomic<unsigned> lingers_for{0};       // microseconds: how long a driver takes what is done for work under way
 
   private:
     void run() {
@@ -50,6 +51,7 @@ class IdleGpu {
             lock.unlock();
             if (done % 16 == 0) usleep(50);
             if (fault == CUDA_SUCCESS) next();
+            usleep(lingers_for);
             lock.lock();
             work_.pop_front();
         }
@@ -375,6 +377,25 @@ TEST(GuestOfAnIdleGpu, FindsWhyAFenceWasNotWrittenWhenItWaitsForThat) {
             gpu.refuses = false;
             over = true;
         });
+    });
+}
+
+TEST(GuestOfAnIdleGpu, FindsAStreamIdleWhenItHasWaitedForIt) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        IdleGpu::get().lingers_for = 100'000;
+        CUstream stream = nullptr;
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        for (const CUstream s : {stream, CUstream{nullptr}}) {
+            OK(program.launch(program.add, s));
+            EXPECT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(s));
+            OK(cuStreamSynchronize(s));
+            OK(cuStreamQuery(s));
+        }
+        OK(program.launch(program.add, stream));
+        OK(cuCtxSynchronize());
+        OK(cuStreamQuery(stream));
+        IdleGpu::get().lingers_for = 0;
     });
 }
 
