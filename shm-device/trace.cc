@@ -31,6 +31,8 @@ constexpr long kPeriodNs = 500'000;  // a worker is killed when its client is go
 
 Event held[kHeld];  // no memory is allocated here: the guest's malloc may be under way
 std::size_t count = 0;
+char noted[65536];  // whole lines
+std::size_t noted_bytes = 0;
 char path[4096];  // opened for each write: a program may close every descriptor that it does not know
 bool named = false;
 pid_t owner = 0;  // a forked child inherits what is held back; it is not the child's to write
@@ -66,8 +68,8 @@ void append(int fd, const char* text, std::size_t bytes) {
 }
 
 void write_held() {
-    if (getpid() != owner) count = 0;
-    const int fd = count ? open_file() : -1;
+    if (getpid() != owner) count = noted_bytes = 0;
+    const int fd = count || noted_bytes ? open_file() : -1;
     char text[16384];
     std::size_t used = 0;
     if (!named && fd >= 0) {
@@ -83,10 +85,15 @@ void write_held() {
             text + used, 256, "{\"ph\":\"X\",\"name\":\"%.*s\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d},\n",
             static_cast<int>(e.name.size() < 100 ? e.name.size() : 100), e.name.data(),
             static_cast<double>(e.start) / 1e3, static_cast<double>(e.end - e.start) / 1e3, owner, e.thread));
-        if (used > sizeof text - 256 || i + 1 == count) append(fd, text, used), used = 0;
+        if (used > sizeof text - 256) append(fd, text, used), used = 0;
     }
-    if (fd >= 0) close(fd);
-    count = 0;
+    if (fd >= 0) append(fd, text, used), append(fd, noted, noted_bytes), close(fd);
+    count = noted_bytes = 0;
+}
+
+pid_t this_thread() {
+    thread_local const pid_t thread = static_cast<pid_t>(syscall(SYS_gettid));
+    return thread;
 }
 
 // A worker has no exit to count on, but a thread to spare.
@@ -128,11 +135,23 @@ void flush() noexcept {
 
 void forked() noexcept {
     pthread_mutex_init(&lock, nullptr);
-    count = 0;
+    count = noted_bytes = 0;
+}
+
+void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view members) noexcept {
+    char line[most_members + 128];
+    const int bytes =
+        snprintf(line, sizeof line, "{\"ph\":\"%c\",\"ts\":%.3f,\"pid\":%d,\"tid\":%u,%.*s},\n", phase,
+                 static_cast<double>(at) / 1e3, owner, thread ? thread : static_cast<unsigned>(this_thread()),
+                 static_cast<int>(members.size()), members.data());
+    if (bytes < 0 || static_cast<std::size_t>(bytes) >= sizeof line) return;
+    Locked locked;
+    if (noted_bytes + static_cast<std::size_t>(bytes) > sizeof noted) write_held();
+    memcpy(noted + noted_bytes, line, static_cast<std::size_t>(bytes));
+    noted_bytes += static_cast<std::size_t>(bytes);
 }
 
 void take(std::string_view name, std::int64_t start) noexcept {
-    thread_local const pid_t thread = static_cast<pid_t>(syscall(SYS_gettid));
     const std::int64_t end = clock();
     Locked locked;
     if (static bool threaded = false; !threaded && is_worker()) {
@@ -140,7 +159,7 @@ void take(std::string_view name, std::int64_t start) noexcept {
         pthread_t writer;
         if (pthread_create(&writer, nullptr, write_now_and_then, nullptr) == 0) pthread_detach(writer);
     }
-    held[count++] = {name, start, end, thread};
+    held[count++] = {name, start, end, this_thread()};
     if (count == kHeld) write_held();
 }
 

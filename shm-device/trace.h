@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace.h: BARCUDA_TRACE=FILE: where the time of a run went, as a file that Perfetto (ui.perfetto.dev) opens. Guest and
 // worker take a slice for each command; on the flat transport both write to the same file and read the same clock, so
-// that their lanes stand one under the other. In a VM each side writes a file of its own, with a clock of its own.
+// that their lanes stand one under the other. What the program itself says (guest-allocator/client/nvtx.cc) is there too. In a VM each side writes a file of its own, with a clock of its own.
 //
 // The file is the JSON array of the trace event format, one event a line, appended whole lines at a time by several
 // processes; like every such trace it has no closing bracket. Off, a slice costs the look at one flag.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -20,6 +21,11 @@ void forked() noexcept;
 
 std::int64_t clock() noexcept;  // nanoseconds
 void take(std::string_view name, std::int64_t start) noexcept;
+
+// An event of any other kind: its phase (a letter), when it began, whose it is (0: the calling thread's), and the rest of the
+// line: JSON members, at most `most_members` bytes.
+constexpr std::size_t most_members = 4096;
+void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view members) noexcept;
 
 class Slice {  // from here to the end of the block; the name stays valid (it is the command's, from the table)
   public:
