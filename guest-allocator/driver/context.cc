@@ -40,6 +40,7 @@ struct Known {
 Mutex mutex;
 std::atomic<unsigned> living{0};
 IdTable<std::atomic<std::uint32_t>> ends;  // by context
+IdTable<std::atomic<CUdevice>> devices;    // likewise
 Known known[BARCUDA_MAX_DEVICES * 4];
 unsigned known_count = 0;
 
@@ -60,6 +61,7 @@ Known* add(CUcontext context, CUdevice device, unsigned flags, int retained, uns
         at = &known[known_count++];
     }
     living.fetch_add(1, std::memory_order_relaxed);
+    if (auto* its = devices.of(context)) its->store(device, std::memory_order_relaxed);
     return &(*at = {context, device, flags, retained, id});
 }
 // Before the context ends: then its id may be another's.
@@ -95,6 +97,16 @@ std::vector<CUcontext> living_contexts() noexcept {
     return all;
 }
 bool several_contexts() noexcept { return living.load(std::memory_order_relaxed) > 1; }
+CUdevice device_of(CUcontext context) noexcept {
+    const auto* its = devices.of(context);
+    return its ? its->load(std::memory_order_relaxed) : 0;
+}
+CUcontext context_on(CUdevice device) noexcept {
+    if (current_context() && device_of(current_context()) == device) return current_context();
+    for (const CUcontext context : living_contexts())
+        if (device_of(context) == device) return context;
+    return nullptr;
+}
 std::uint32_t ends_of(CUcontext context) noexcept {
     const auto* times = ends.of(context);
     return times ? times->load(std::memory_order_acquire) : 0;

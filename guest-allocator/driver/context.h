@@ -25,7 +25,10 @@ class InContext {
 
 // The contexts of this process that live: the primary ones that were asked for, and those that it made.
 std::vector<CUcontext> living_contexts() noexcept;
-bool several_contexts() noexcept;  // more than one; without a lock
+bool several_contexts() noexcept;                // more than one; without a lock
+CUdevice device_of(CUcontext context) noexcept;  // likewise
+CUcontext context_on(
+    CUdevice device) noexcept;  // the current one if it is this device's, else the device's first; null: none
 // How many contexts of this id have ended: a reset ends a primary context, whose id stays.
 std::uint32_t ends_of(CUcontext context) noexcept;
 // A number that nothing else of this process has had: the id of a context, and of a stream.

@@ -24,6 +24,14 @@ CUresult wait_for_device() {
 }
 CUresult wait_for_devices() { return several_contexts() ? wait_for_contexts() : wait_for_device(); }
 
+// Host memory is every device's; but programs ask with which of them current it was made, so the heap's flags keep that.
+constexpr unsigned device_shift = 16;
+static_assert((BARCUDA_MAX_DEVICES - 1) << device_shift < managed::mark);
+unsigned with_device(unsigned flags) {
+    return flags | static_cast<unsigned>(device_of(current_context())) << device_shift;
+}
+CUdevice device_in(unsigned flags) { return static_cast<CUdevice>((flags & ~managed::mark) >> device_shift); }
+
 CUresult free_pinned(void* p) {
     if (!p) return CUDA_SUCCESS;
     const heap::Found found = heap::find(p);
@@ -47,14 +55,14 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
     // Plain malloc memory is no business of CUDA's, wherever it lies.
     if (!pinned && attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
-        case CU_POINTER_ATTRIBUTE_CONTEXT: return put(current_context());
+        case CU_POINTER_ATTRIBUTE_CONTEXT: return put(context_on(device_in(f.flags)));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return put(unsigned{managed ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST});
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
             return f.device ? put(reinterpret_cast<CUdeviceptr>(f.device + offset)) : CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(f.base + offset);
         case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(unsigned{managed});
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(int{0});
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(device_in(f.flags));
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(reinterpret_cast<CUdeviceptr>(known));
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(f.bytes);
         case CU_POINTER_ATTRIBUTE_MAPPED: return put(unsigned{1});
@@ -83,11 +91,12 @@ std::size_t attribute_bytes(CUpointer_attribute attribute) {
 CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) {
     if (!data) return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(p)) return host_attribute(data, attribute, reinterpret_cast<const void*>(p));
-    if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
-        const CUcontext context = current_context();
-        return memcpy(data, &context, sizeof context), CUDA_SUCCESS;
-    }
     std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
+    if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
+        const CUresult r = command<Op::pointer_attribute>(&value, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p);
+        const CUcontext context = r == CUDA_SUCCESS ? context_on(static_cast<CUdevice>(value)) : nullptr;
+        return memcpy(data, &context, sizeof context), r;
+    }
     if (attribute != CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
         if (CUresult r = command<Op::pointer_attribute>(&value, attribute, p); r != CUDA_SUCCESS) return r;
     memcpy(data, &value, attribute_bytes(attribute));
@@ -99,6 +108,7 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
 CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept {
     if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    flags = with_device(flags);
     *p = heap::pinned_alloc(bytes, flags);
     if (!*p && wait_for_devices() == CUDA_SUCCESS) {  // extents that the worker has not released yet
         heap::forget_refusal();
@@ -159,7 +169,7 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
         cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, device);
         if (!can) return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return static_cast<CUresult>(heap::register_host(p, bytes, flags));
+    return static_cast<CUresult>(heap::register_host(p, bytes, with_device(flags)));
 }
 CU cuMemHostUnregister(void* p) {
     const heap::Found f = heap::find(p);

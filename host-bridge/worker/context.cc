@@ -9,7 +9,7 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device) {
     const Driver& driver = session().driver();
     if (!driver.cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;  // a driver before CUDA 12.5
     const CUresult r = driver.cuCtxCreate_v4(context, nullptr, flags, device);
-    return r == CUDA_SUCCESS ? session().contexts().ready(*context) : r;
+    return r == CUDA_SUCCESS ? session().contexts().ready(*context, device) : r;
 }
 
 }  // namespace barcuda::ext

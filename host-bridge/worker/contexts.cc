@@ -15,7 +15,19 @@ void Contexts::leave_ending() {
     if (in_ending()) driver_.cuCtxSetCurrent(nullptr), current_ = nullptr;
 }
 
-CUresult Contexts::ready(const Living& fresh) {
+// A client that begins with another device than its worker did holds nothing on that one, as natively.
+void Contexts::leave_warm(CUdevice device) {
+    const std::optional<CUdevice> warm = std::exchange(warm_, {});
+    if (!warm || *warm == device) return;
+    driver_.cuCtxSetCurrent(home_);
+    extents_.unregister_all(driver_);
+    home_ = nullptr;
+    driver_.cuCtxSetCurrent(current_);
+    driver_.cuDevicePrimaryCtxRelease_v2(*warm);
+}
+
+CUresult Contexts::ready(const Living& fresh, CUdevice device) {
+    leave_warm(device);
     if (CUresult r = make_current(fresh.context); r != CUDA_SUCCESS) return r;
     if (!find(fresh.context)) living_.push_back(fresh);
     return register_at_home();
@@ -27,7 +39,7 @@ CUresult Contexts::retain(CUcontext& context, CUdevice device) {
     if (made && !driver_.cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult r = made ? driver_.cuCtxCreate_v4(&context, nullptr, 0, device)
                             : driver_.cuDevicePrimaryCtxRetain(&context, device);
-    return r == CUDA_SUCCESS ? ready({context, device, made}) : r;
+    return r == CUDA_SUCCESS ? ready({context, device, made}, device) : r;
 }
 
 CUresult Contexts::register_at_home() {

@@ -2,8 +2,8 @@
 // contexts.h: the client's contexts: which one is current, and in which one its memory is registered. All of the
 // client's threads are one thread here, so each command says which context is its own, and that is made current unless
 // it is. The client's extents are registered once, for all contexts, in one of them: its home. That is the context that
-// a warm worker had before there was a client, for it outlives all of the client's; else the first that the client
-// made. When the home ends while other contexts' work uses what is registered there, it stays the driver's until all is
+// a warm worker had before there was a client, for it outlives all of the client's; else, or if the client begins with another
+// device, the first that the client made. When the home ends while other contexts' work uses what is registered there, it stays the driver's until all is
 // done (`ending`), and another becomes the home.
 #pragma once
 #include <algorithm>
@@ -58,8 +58,8 @@ class Contexts {
     };
 
     // One has come to life: what waited for one is registered now.
-    CUresult ready(const Living& fresh);
-    CUresult ready(CUcontext context) { return ready({context, not_primary, true}); }
+    CUresult ready(const Living& fresh, CUdevice device);
+    CUresult ready(CUcontext context, CUdevice device = 0) { return ready({context, not_primary, true}, device); }
     // The client's primary context of a device, made if there is none.
     CUresult retain(CUcontext& context, CUdevice device);
 
@@ -78,7 +78,11 @@ class Contexts {
     const std::optional<Ending>& ending() const { return ending_; }
     Ending take_ending();
 
-    void set_home(CUcontext context) { home_ = context; }
+    // The primary context of this device, which a warm worker has made before there was a client.
+    void set_home(CUcontext context, CUdevice device) {
+        home_ = context;
+        if (context) warm_ = device;
+    }
     void go_home() {  // for what needs a context, whichever
         if (!current_) switch_to(home_);
     }
@@ -89,6 +93,7 @@ class Contexts {
         const auto at = std::ranges::find(living_, value, member);
         return at == living_.end() ? nullptr : &*at;
     }
+    void leave_warm(CUdevice device);
     bool in_ending() const { return ending_ && current_ == ending_->context; }
     void leave_ending();
     CUresult make_current(CUcontext context);
@@ -98,7 +103,8 @@ class Contexts {
     Extents& extents_;
     Handles& handles_;
     CUcontext current_ = nullptr, home_ = nullptr;
-    std::vector<Living> living_;  // the client's
+    std::vector<Living> living_;    // the client's
+    std::optional<CUdevice> warm_;  // whose context is home_, before the client has any
     std::optional<Ending> ending_;
 };
 

@@ -39,11 +39,13 @@ BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 
 BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
-    CUdevice device = 0;
-    CUmemoryPool always = nullptr, used = nullptr;
-    if (driver().cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-        driver().cuDeviceGetDefaultMemPool(&always, device) == CUDA_SUCCESS &&
-        driver().cuDeviceGetMemPool(&used, device) == CUDA_SUCCESS) {
+    int devices = 0;
+    driver().cuDeviceGetCount(&devices);
+    for (CUdevice device = 0; device < devices; ++device) {  // whichever it is of
+        CUmemoryPool always = nullptr, used = nullptr;
+        if (driver().cuDeviceGetDefaultMemPool(&always, device) != CUDA_SUCCESS ||
+            driver().cuDeviceGetMemPool(&used, device) != CUDA_SUCCESS)
+            continue;  // it has none
         if (pool == always) return CUDA_ERROR_INVALID_VALUE;
         if (pool == used) driver().cuDeviceSetMemPool(device, always);  // as when the driver destroys it
     }

@@ -133,7 +133,7 @@ int run_worker(const std::string& library, bool warm) {
     BridgeGranter granter;
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
-    session.contexts().set_home(context);
+    session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);
     SessionScope scope(session);
     Supply supply(channel.supply(), bell, granter, extents, prepared);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // devices.cu: two devices in one program. Each wait is for the device, the stream or the event that it names, whichever
 // device is current and whatever was waited for before; copies find the device of their memory; a reset ends one device and
-// leaves the other at work. With one device it takes both parts, but for what only two can show.
+// leaves the other at work. With one device it takes both parts, but for what only two can show. The arguments are two devices'
+// numbers; without them it is the first two.
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -325,11 +326,12 @@ static void reset_beside(Device& a, Device& b) {
     REQUIRE(all(a.host, 8));
 }
 
-int main() {
+int main(int argc, char** argv) {
     int count = 0;
     CHECK(cudaGetDeviceCount(&count));
     Device a, b;
     b.number = count > 1;
+    if (argc == 3) a.number = atoi(argv[1]), b.number = atoi(argv[2]);
     if (count < 2) printf("one device: what two would show is not shown\n");
     a.make(), b.make();
     const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };

@@ -20,12 +20,15 @@ struct Told {
     CUdeviceptr next = 0x1000;
     std::vector<CUdeviceptr> freed, closed;
     CUcontext current = nullptr;
-    CUmemoryPool used = nullptr;
+    CUmemoryPool used[3] = {};  // of three devices
+    std::vector<CUdevice> released;
     unsigned pools_destroyed = 0, destroyed = 0, reset = 0;
 };
 Told* told = nullptr;
 
-const CUmemoryPool always = reinterpret_cast<CUmemoryPool>(0x500), own = reinterpret_cast<CUmemoryPool>(0x600);
+const CUmemoryPool always[] = {reinterpret_cast<CUmemoryPool>(0x500), reinterpret_cast<CUmemoryPool>(0x510),
+                               reinterpret_cast<CUmemoryPool>(0x520)},
+                   own = reinterpret_cast<CUmemoryPool>(0x600);
 
 Driver driver() {
     Driver d = fake::driver();
@@ -43,9 +46,11 @@ Driver driver() {
     d.cuCtxDestroy_v2 = [](CUcontext) { return ++told->destroyed, CUDA_SUCCESS; };
     d.cuDevicePrimaryCtxReset_v2 = [](CUdevice) { return ++told->reset, CUDA_SUCCESS; };
     d.cuCtxSetCurrent = [](CUcontext c) { return told->current = c, CUDA_SUCCESS; };
-    d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice) { return *p = always, CUDA_SUCCESS; };
-    d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice) { return *p = told->used, CUDA_SUCCESS; };
-    d.cuDeviceSetMemPool = [](CUdevice, CUmemoryPool p) { return told->used = p, CUDA_SUCCESS; };
+    d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice d) { return *p = always[d], CUDA_SUCCESS; };
+    d.cuDeviceGetCount = [](int* count) { return *count = 3, CUDA_SUCCESS; };
+    d.cuDevicePrimaryCtxRelease_v2 = [](CUdevice d) { return told->released.push_back(d), CUDA_SUCCESS; };
+    d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice d) { return *p = told->used[d], CUDA_SUCCESS; };
+    d.cuDeviceSetMemPool = [](CUdevice d, CUmemoryPool p) { return told->used[d] = p, CUDA_SUCCESS; };
     d.cuMemGetAddressRange_v2 = [](CUdeviceptr* base, std::size_t*, CUdeviceptr p) {
         return *base = p & ~CUdeviceptr{0xfff}, CUDA_SUCCESS;
     };
@@ -198,11 +203,40 @@ TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
 TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
     const SessionScope scope(session);
     busy();
-    all.used = own;
+    all.used[0] = all.used[1] = nullptr, all.used[2] = own;  // whichever device is current
     EXPECT_EQ(body::cuMemPoolDestroy(own), CUDA_SUCCESS);
     EXPECT_EQ(all.pools_destroyed, 0u);
-    EXPECT_EQ(all.used, always);
-    EXPECT_EQ(body::cuMemPoolDestroy(always), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(all.used[2], always[2]);
+    EXPECT_EQ(all.used[1], nullptr) << "another device's is as it was";
+    for (const CUmemoryPool pool : always) EXPECT_EQ(body::cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
+}
+
+// ---- a warm worker's context ---------------------------------------------------------------------------------------
+struct WarmTest : testing::Test {
+    Told all;
+    fake::Ground ground{fake::ground_base, (told = &all, driver())};
+    Contexts& contexts = ground.session.contexts();
+    const CUcontext warm = reinterpret_cast<CUcontext>(0x100), other = reinterpret_cast<CUcontext>(0x200);
+    WarmTest() {
+        all.current = warm;
+        ground.extents.register_all(ground.table);
+        contexts.set_home(warm, 0);
+    }
+};
+TEST_F(WarmTest, IsTheHomeOfAClientThatBeginsWithItsDevice) {
+    contexts.ready(other, 0);
+    EXPECT_EQ(all.registered, std::vector{warm});
+    EXPECT_TRUE(all.released.empty());
+    contexts.ready(reinterpret_cast<CUcontext>(0x300), 1);
+    EXPECT_TRUE(all.released.empty()) << "for good";
+}
+TEST_F(WarmTest, IsGivenUpForAClientThatBeginsWithAnotherDevice) {
+    contexts.ready(other, 1);
+    EXPECT_EQ(all.registered, (std::vector<CUcontext>{warm, nullptr, other}));
+    EXPECT_EQ(all.released, std::vector{0});
+    EXPECT_EQ(contexts.current(), other);
+    contexts.ready(warm, 0);
+    EXPECT_EQ(all.released.size(), 1u) << "once";
 }
 
 // ---- several contexts -----------------------------------------------------------------------------------------------

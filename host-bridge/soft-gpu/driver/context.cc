@@ -220,6 +220,11 @@ void Context::tear_down() {
                     allocation.kind != Allocation::Kind::global;  // they go with modules
          }))
         unmap_host(gone);
+    for (const auto& other : driver.contexts.all()) {
+        std::lock_guard lock(other->limits_mutex);
+        if (other.get() == this) peers.clear();
+        else other->peers.erase(handle());
+    }
     std::lock_guard lock(order);
     streams_.clear();
     per_thread_.clear();

@@ -64,7 +64,7 @@ class Context : public std::enable_shared_from_this<Context> {
     std::mutex limits_mutex;
     Limits limits;  // what the engine gets at load; stack, printf buffer, heap
     std::map<CUlimit, std::size_t> other_limits;
-    std::set<int> peers;  // devices whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
+    std::set<CUcontext> peers;  // whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
 
   private:
     std::vector<Mark> before(Stream& stream);  // what the default stream's rules make it wait for

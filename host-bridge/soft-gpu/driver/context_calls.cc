@@ -317,13 +317,13 @@ CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
         require(peer != context, CUDA_ERROR_INVALID_CONTEXT);
         require(peer->device != context->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         std::lock_guard lock(context->limits_mutex);
-        require(context->peers.insert(peer->device).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+        require(context->peers.insert(peerContext).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     });
 }
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
     return api([&] {
         const auto peer = Driver::get().contexts.find(peerContext), context = current_context();
         std::lock_guard lock(context->limits_mutex);
-        require(context->peers.erase(peer->device) == 1, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+        require(context->peers.erase(peerContext) == 1, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
     });
 }
