@@ -10,6 +10,7 @@ namespace barcuda {
 
 struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
     std::uint64_t base;                  // of the region
+    unsigned devices;                    // how many the driver must show
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none

@@ -24,6 +24,11 @@ int main(int argc, char** argv) {
                    "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
         ->check(CLI::IsMember({"auto", "cuda", "soft"}))
         ->capture_default_str();
+    app.add_option("--gpus", options.gpus,
+                   "which GPUs the VM gets, in its order: numbers as CUDA counts them here, or UUIDs (0,2 or "
+                   "GPU-8932f937,...; default: all)")
+        ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
+    app.add_option("--expected", options.expected)->group("");  // the first client's CUDA_VISIBLE_DEVICES
     app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"

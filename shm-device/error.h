@@ -23,6 +23,7 @@ struct Error {
         malformed,      // a header that contradicts itself
         address_taken,  // something else lies where an extent belongs
         no_channel,     // every slot is in use
+        no_device,      // the program asked for none, or for none that is there; without a text it meant to
         bad_range,      // not an extent: unaligned or outside
         in_use,         // another bridge serves this region
         exists,         // a file that is no region would be overwritten

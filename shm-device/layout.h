@@ -35,7 +35,7 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 6u                   /* grows with every change of this file */
+#define BARCUDA_LAYOUT 7u                   /* grows with every change of this file */
 /* Grows when the same values of a command would travel as other bytes: packet.h, the heads, a kind's encoding, wire.h.
  * (docs/versions.md. The guest's module does not care.)
  */
@@ -61,7 +61,7 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_MIN_SIZE 0x8000000ull        /* 128 MiB: 8 channels and three granules */
 #define BARCUDA_MAX_SIZE 0x4000000000ull     /* 256 GiB: what SeaBIOS and 40 physical address bits can place */
 #define BARCUDA_MAX_CHANNELS 256u
-#define BARCUDA_MAX_DEVICES 16u
+#define BARCUDA_MAX_DEVICES 32u             /* more than any machine that is sold has */
 #define BARCUDA_MAX_ROWS 8192u               /* some thirty times what there are */
 #define BARCUDA_BYTES_PER_CHANNEL 0x4000000ull /* one channel slot for each 64 MiB of region, within 8..256 */
 
@@ -171,6 +171,9 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u32 bell;          /* enum barcuda_bell */
 	char program[120];         /* likewise */
 	barcuda_u64 rows_hash;     /* of the rows by which its commands are numbered; before its first command */
+	unsigned char devices[BARCUDA_MAX_DEVICES]; /* which of the region's devices its program sees, in its order */
+	barcuda_u32 device_count;  /* how many; stored last. 0: it has not said so, and gets no worker yet */
+	barcuda_u32 reserved0;
 };
 
 /* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker

@@ -15,6 +15,7 @@
 #include "guest-allocator/client/patience.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
+#include "shm-device/visible_devices.h"
 #include "shm-device/wire.h"
 
 namespace barcuda::guest {
@@ -53,6 +54,7 @@ Error Client::connect() noexcept {
     if (Error e = region_.open(nullptr)) return e;
     std::uint64_t rows_hash = 0;
     if (Error e = host_rows::learn(region_, rows_hash)) return e;
+    if (Error e = choose_devices()) return e;
     if (Error e = region_.open_channel(channel_)) return e;
     const std::uint64_t base = header().base, end = base + header().size;  // in the window, or above it
     reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
@@ -60,15 +62,35 @@ Error Client::connect() noexcept {
     channel_.client().pid = static_cast<barcuda_u32>(getpid());
     strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
     channel_.client().rows_hash = rows_hash;
+    memcpy(channel_.client().devices, devices_, sizeof devices_);
+    publish(channel_.client().device_count, static_cast<std::uint32_t>(device_count_));  // WORD
     bell_.open(region_, channel_);
     alignas(Queue) static char room[sizeof(Queue)];
     queue_ = new (room) Queue(*this, channel_);
     return {};
 }
 
+// The worker's driver shows these devices and no others, in this order (host-bridge/bridge): their numbers are the same here
+// and there.
+Error Client::choose_devices() noexcept {
+    const char* const list = getenv("CUDA_VISIBLE_DEVICES");
+    std::vector<DeviceId> ids;
+    for (unsigned i = 0; i < header().device_count; ++i)
+        ids.push_back({region_.devices()[i].uuid, region_.devices()[i].pci_bus_id});
+    const VisibleDevices seen = visible_devices(ids, list, getenv("CUDA_DEVICE_ORDER"));
+    for (const int number : seen.numbers) devices_[device_count_++] = static_cast<unsigned char>(number);
+    if (device_count_ != 0) return {};
+    Error none = error(Error::no_device, 0, "%s", list ? "" : "the bridge shows no GPU");
+    if (!list) return none;
+    const bool meant = seen.stopped_at.empty() || seen.stopped_at[0] == '-';  // the list is empty, or -1
+    if (meant) return none;
+    return error(Error::no_device, 0,
+                 "CUDA_VISIBLE_DEVICES=%.100s: %s %.60s%s; `barcuda doctor` lists the GPUs that there are", list,
+                 seen.repeated ? "it names" : "there is no", seen.stopped_at.c_str(), seen.repeated ? " twice" : "");
+}
+
 const barcuda_device* Client::device(int ordinal) const {
-    return ordinal >= 0 && static_cast<barcuda_u32>(ordinal) < header().device_count ? &region_.devices()[ordinal]
-                                                                                     : nullptr;
+    return ordinal >= 0 && ordinal < device_count_ ? &region_.devices()[devices_[ordinal]] : nullptr;
 }
 
 void Client::complain(const char* text) noexcept {

@@ -28,6 +28,8 @@ class Client final : public heap::ExtentSource {
 
     Region& region() { return region_; }
     const barcuda_header& header() const { return region_.header(); }
+    // The devices that the program sees: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as they were when it connected.
+    int device_count() const { return device_count_; }
     const barcuda_device* device(int ordinal) const;  // null: no such device
     barcuda_status& status() { return channel_.status(); }
     Queue& queue() { return *queue_; }
@@ -70,6 +72,7 @@ class Client final : public heap::ExtentSource {
     friend class Patience;
     Client() = default;
     Error connect() noexcept;
+    Error choose_devices() noexcept;
     void complain(const char* text) noexcept;  // once
 
     static std::atomic<Client*> ready_;
@@ -77,6 +80,8 @@ class Client final : public heap::ExtentSource {
     Channel channel_;
     Bell bell_;
     Queue* queue_ = nullptr;
+    unsigned char devices_[BARCUDA_MAX_DEVICES] = {};  // numbers in the region's table
+    int device_count_ = 0;
     std::atomic<std::uint64_t> failures_seen_{0};
     std::atomic_flag complained_;
     Mutex ids_mutex_;

@@ -13,11 +13,12 @@ using namespace barcuda::guest;
 
 namespace {
 
-// One line on the first failure, since most programs print only "no CUDA-capable device is detected".
+// One line on the first failure, since most programs print only "no CUDA-capable device is detected". Who asked for no device
+// is told nothing.
 CUresult no_client() {
     static std::atomic_flag told;
     if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
-    if (!told.test_and_set()) {
+    if (Client::why().text[0] && !told.test_and_set()) {
         char line[600];
         const int n = snprintf(line, sizeof line, "barcuda: no GPU: %s\n", Client::why().text);
         if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return CUDA_ERROR_NO_DEVICE;
@@ -48,8 +49,11 @@ CU cuInit(unsigned flags) {
 
 CU cuDriverGetVersion(int* version) {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
-    Client* client = Client::get();
-    *version = client ? static_cast<int>(client->header().driver_version) : CUDA_VERSION;
+    *version = CUDA_VERSION;
+    if (Client* client = Client::current())
+        return *version = static_cast<int>(client->header().driver_version), CUDA_SUCCESS;
+    // Not connected yet, and not now: which devices there are for the program is settled by cuInit, not by this question.
+    if (barcuda::Region region; !region.open(nullptr)) *version = static_cast<int>(region.header().driver_version);
     return CUDA_SUCCESS;
 }
 
@@ -57,7 +61,7 @@ CU cuDeviceGetCount(int* count) {
     if (!count) return CUDA_ERROR_INVALID_VALUE;
     Client* client = Client::current();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
-    *count = static_cast<int>(client->header().device_count);
+    *count = client->device_count();
     return CUDA_SUCCESS;
 }
 

@@ -16,10 +16,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "host-bridge/bridge/probe.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
@@ -27,6 +27,7 @@
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
+#include "shm-device/visible_devices.h"
 #include "shm-device/wire.h"
 
 namespace barcuda {
@@ -71,6 +72,14 @@ int Bridge::run() {
     if (!choice.error.empty()) return log::critical("{}", choice.error), 1;
     library_ = choice.library;
 
+    devices_ = probe_devices(library_);
+    if (devices_.error.empty() && !options_.gpus.empty()) devices_.error = choose(devices_, options_.gpus);
+    if (!devices_.error.empty()) return log::critical("{}", devices_.error), 1;
+    if (devices_.all.size() > BARCUDA_MAX_DEVICES)
+        return log::critical("this host has {} GPUs and a region shows at most {}: name those that it gets with --gpus",
+                             devices_.all.size(), BARCUDA_MAX_DEVICES),
+               1;
+
     Format format;
     format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
     format.base = options_.base;
@@ -78,7 +87,11 @@ int Bridge::run() {
     format.build = BARCUDA_VERSION;
     format.rows = identities;
     if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
-    if (std::string e = publish_devices(region_, library_); !e.empty()) return log::critical("{}", e), 1;
+    publish_devices(region_, devices_);
+    every_ = devices_seen(devices_, nullptr);
+    // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
+    if (devices_.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, every_).c_str(), 1);
+    likely_ = options_.expected.empty() ? every_ : devices_seen(devices_, options_.expected.c_str());
     grants_ =
         std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
     shared_ = std::make_unique<Shared>(files_of_each());
@@ -99,10 +112,14 @@ int Bridge::run() {
     const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
     keep_warm();
     region_.announce();
+    std::string names;
+    for (const barcuda_device& d : devices_.all)
+        names += fmt::format("{}{} {} (GPU-{})", names.empty() ? "" : ", ", &d - devices_.all.data(), d.name,
+                             uuid_text(d.uuid));
     log::info("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
-              region_.header().base, choice.software ? "software GPU" : "GPU", region_.devices()[0].name);
+              region_.header().base, choice.software ? "software GPU" : "GPU", names);
     if (options_.ready_fd >= 0) {
-        const std::string line = fmt::format("ready {}\n", choice.software ? "soft" : "cuda");
+        const std::string line = fmt::format("ready {} {}\n", choice.software ? "soft" : "cuda", names);
         if (write(options_.ready_fd, line.data(), line.size()) < 0)
             log::warn("nobody listens at --ready-fd {}", options_.ready_fd);
         close(options_.ready_fd);
@@ -145,7 +162,8 @@ void Bridge::look_at_slots() {
         if (opened != closed && region_.owner_gone(i))
             publish(slot.closed, opened);  // no module speaks for the dead here
         if (opened == observe(slot.closed)) reclaim(i);
-        else if (!clients_[i] && observe(slot.served) != opened) admit(i);  // not one that an earlier bridge served
+        else if (observe(slot.served) != opened && meet(i))
+            admit(*clients_[i]);  // not one that an earlier bridge served
     }
 }
 
@@ -160,7 +178,7 @@ std::size_t Bridge::files_of_each() {
     return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
 }
 
-bool Bridge::start_worker(Worker& worker) {
+bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     int ends[2], errors[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
@@ -181,13 +199,14 @@ bool Bridge::start_worker(Worker& worker) {
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
         setrlimit(RLIMIT_NOFILE, &files_);
+        if (devices != every_) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, devices).c_str(), 1);
         personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
         execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
         _exit(127);
     }
     close(ends[1]), close(errors[1]);
     if (pid < 0) return close(ends[0]), close(errors[0]), close(breadcrumb), false;
-    worker = {pid, open_pid(pid), ends[0], errors[0], breadcrumb, {}};
+    worker = {pid, open_pid(pid), ends[0], errors[0], breadcrumb, devices, {}};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
     prepare(worker);
     return true;
@@ -196,7 +215,7 @@ bool Bridge::start_worker(Worker& worker) {
 // The extents that a client asks for first. They are taken only where there is plenty.
 void Bridge::prepare(Worker& worker) {
     constexpr std::uint64_t plenty = 8;
-    Preparation prepared{region_.header().base, {}};
+    Preparation prepared{region_.header().base, static_cast<unsigned>(worker.devices.size()), {}};
     for (auto& extent : prepared.extents) {
         if (grants_->free() / plenty < wire::first_extent) break;
         const Grants::Run run = grants_->reserve(wire::first_extent);
@@ -238,36 +257,64 @@ int Bridge::reap(Worker& worker) {
 }
 
 void Bridge::keep_warm() {
-    while (waiting_.size() < options_.warm) {
+    while (waiting_.size() < options_.warm && !likely_.empty()) {
         Worker w;
-        if (!start_worker(w)) return log::error("cannot start a worker: {}", strerror(errno));
+        if (!start_worker(w, likely_)) return log::error("cannot start a worker: {}", strerror(errno));
         waiting_.push_back(w);
     }
 }
 
-void Bridge::admit(std::uint32_t slot) {
-    quiet_looks_ = 0;
-    auto client = std::make_unique<Client>();
-    client->opening = observe(region_.slots()[slot].opened);
-    if (Error e = region_.map_channel(slot, client->channel)) return log::error("channel {}: {}", slot, e.text);
-    barcuda_status& status = client->channel.status();
-    status.opening = client->opening;
-    if (waiting_.empty()) {
-        if (!start_worker(client->worker)) return log::error("cannot start a worker: {}", strerror(errno));
-    } else {
-        client->worker = waiting_.back();
-        waiting_.pop_back();
+// Whoever has opened this slot: maps its channel. True once it has said which devices its program sees.
+bool Bridge::meet(std::uint32_t slot) {
+    if (!clients_[slot]) {
+        quiet_looks_ = 0;
+        auto client = std::make_unique<Client>();
+        client->opening = observe(region_.slots()[slot].opened);
+        if (Error e = region_.map_channel(slot, client->channel))
+            return log::error("channel {}: {}", slot, e.text), false;
+        client->channel.status().opening = client->opening;
+        client->bell = Bell(client->channel, doorbell_.guest());
+        clients_[slot] = std::move(client);
     }
-    client->bell = Bell(client->channel, doorbell_.guest());
-    for (const Grants::Run& run : client->worker.reserved) grants_->hand_over(run, slot);
-    client->worker.reserved.clear();
-    const Assignment job{client->channel.offset, slot, client->opening, doorbell_.connected()};
-    send(client->worker.link, &job, sizeof job,
+    return observe(clients_[slot]->channel.client().device_count) != 0;
+}
+
+// Its worker is one whose driver shows these devices alone, in this order.
+void Bridge::admit(Client& client) {
+    const std::uint32_t slot = client.channel.index;
+    std::vector<int> devices(
+        std::min<std::uint32_t>(observe(client.channel.client().device_count), BARCUDA_MAX_DEVICES));
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        devices[i] = observe(client.channel.client().devices[i]);
+        if (devices[i] >= static_cast<int>(every_.size()) ||
+            std::count(devices.begin(), devices.begin() + i, devices[i]))
+            return refuse(client, "the client asked for a device that there is not, or for one twice");
+    }
+    const auto ready = std::ranges::find(waiting_, devices, &Worker::devices);
+    if (ready != waiting_.end()) {
+        client.worker = *ready;
+        waiting_.erase(ready);
+    } else if (!start_worker(client.worker, devices)) {
+        return log::error("cannot start a worker: {}", strerror(errno));
+    }
+    for (const Grants::Run& run : client.worker.reserved) grants_->hand_over(run, slot);
+    client.worker.reserved.clear();
+    const Assignment job{client.channel.offset, slot, client.opening, doorbell_.connected()};
+    send(client.worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
-    publish(region_.host_slots()[slot].served, client->opening);
-    log::info("channel {}: client admitted, worker {}", slot, client->worker.pid);
-    clients_[slot] = std::move(client);
+    publish(region_.host_slots()[slot].served, client.opening);
+    log::info("channel {}: client admitted, worker {}", slot, client.worker.pid);
+    // What two clients in a row have wanted is what the next one is awaited with.
+    if (devices == last_ && devices != likely_) drop_reserves(), likely_ = devices;
+    last_ = devices;
     keep_warm();
+}
+
+void Bridge::refuse(Client& client, const char* why) {
+    log::error("channel {}: {}", client.channel.index, why);
+    end_session(client.channel.status(), BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE, why);
+    client.bell.wake();
+    publish(region_.host_slots()[client.channel.index].served, client.opening);
 }
 
 void Bridge::worker_ended(Client& client) {

@@ -13,6 +13,7 @@
 #include "host-bridge/bell.h"
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/probe.h"
 #include "host-bridge/bridge/shared.h"
 #include "shm-device/region.h"
 
@@ -24,6 +25,8 @@ struct BridgeOptions {
     std::uint64_t base = 0;
     bool overwrite = false;
     std::string device = "auto";
+    std::string gpus;      // which of the host's the VM gets, as --gpus names them; empty: all
+    std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if that is known
     unsigned warm = 1;     // workers that wait with their context ready
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
@@ -41,6 +44,7 @@ class Bridge {
     struct Worker {
         pid_t pid = -1;
         int pidfd = -1, link = -1, errors = -1, breadcrumb = -1;
+        std::vector<int> devices;           // that its driver shows: of the region's, in this order
         std::vector<Grants::Run> reserved;  // for its client to come
     };
     struct Client {
@@ -52,7 +56,7 @@ class Bridge {
     };
 
     std::size_t files_of_each();
-    bool start_worker(Worker& worker);
+    bool start_worker(Worker& worker, const std::vector<int>& devices);
     void publish_heartbeat();  // says to the clients that the bridge lives
     void stop_worker(Worker& worker);
     static int reap(Worker& worker);  // collects a worker that has ended: its status
@@ -61,7 +65,9 @@ class Bridge {
     bool drop_reserves();
     int patience() const;
     void look_at_slots();
-    void admit(std::uint32_t slot);
+    bool meet(std::uint32_t slot);
+    void admit(Client& client);
+    void refuse(Client& client, const char* why);
     void reclaim(std::uint32_t slot);
     void worker_ended(Client& client);
     void answer_request(Client& client);
@@ -79,6 +85,8 @@ class Bridge {
     std::unique_ptr<Shared> shared_;
     std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
     std::vector<Worker> waiting_;                   // warm workers
+    HostDevices devices_;
+    std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client
 };
 
 }  // namespace barcuda

@@ -9,6 +9,7 @@ namespace barcuda {
 
 struct RunOptions {
     std::string device = "auto";
+    std::string gpus;  // of this machine; empty: all
     std::uint64_t region_size = 4ull << 30;
     std::vector<std::string> program;
     bool statistics = false;

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -12,6 +13,7 @@
 #include "shm-device/identity.h"
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
+#include "shm-device/visible_devices.h"
 
 namespace barcuda {
 namespace {
@@ -68,6 +70,27 @@ void look_at_rows(const Region& region) {
             lacking, names));
 }
 
+// The GPUs that the bridge shows, and what this environment makes of them.
+void look_at_devices(const Region& region) {
+    std::vector<DeviceId> ids;
+    for (unsigned i = 0; i < region.header().device_count; ++i) {
+        const barcuda_device& d = region.devices()[i];
+        good(fmt::format("GPU {}: {} ({} MiB), GPU-{}", i, d.name, d.total_memory >> 20, uuid_text(d.uuid)));
+        ids.push_back({d.uuid, d.pci_bus_id});
+    }
+    const char* const list = getenv("CUDA_VISIBLE_DEVICES");
+    const char* const order = getenv("CUDA_DEVICE_ORDER");
+    const VisibleDevices seen = visible_devices(ids, list, order);
+    if (seen == visible_devices(ids, nullptr, nullptr)) return;
+    const std::string wrong = seen.stopped_at.empty() ? ""
+                              : seen.repeated         ? fmt::format("; it names {} twice", seen.stopped_at)
+                                              : fmt::format("; there is no {}, which ends the list", seen.stopped_at);
+    note(fmt::format(
+        "CUDA_VISIBLE_DEVICES={}{}{}: programs see {}{}", list ? list : "", order ? ", CUDA_DEVICE_ORDER=" : "",
+        order ? order : "",
+        seen.numbers.empty() ? "no GPU" : fmt::format("GPU {}, in this order", fmt::join(seen.numbers, ", ")), wrong));
+}
+
 // A guest has an ivshmem device; its BAR2 becomes a region through our module.
 void look_at_guest() {
     bool device = false;
@@ -88,9 +111,7 @@ void look_at_guest() {
                          region.header().base, region.header().build));
         look_at_rows(region);
         look_at_books(region);
-        for (unsigned i = 0; i < region.header().device_count; ++i)
-            good(fmt::format("GPU {}: {} ({} MiB)", i, region.devices()[i].name,
-                             region.devices()[i].total_memory >> 20));
+        look_at_devices(region);
         if (region.header().device_count == 0)
             bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
     } else if (device || module || e.kind != Error::not_found) {

@@ -18,6 +18,11 @@ int main(int argc, char** argv) {
             ->check(CLI::IsMember({"auto", "cuda", "soft"}))
             ->capture_default_str();
         command
+            ->add_option("--gpus", options.gpus,
+                         "which GPUs the program gets, in its order: numbers as CUDA counts them, or UUIDs (0,2 or "
+                         "GPU-8932f937,...; default: all). CUDA_VISIBLE_DEVICES chooses among these")
+            ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
+        command
             ->add_option("--region-size", options.region_size,
                          "bytes of shared memory, a power of two; K, M, G are understood")
             ->transform(CLI::AsSizeValue(false))

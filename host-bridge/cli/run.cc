@@ -46,6 +46,13 @@ class Folder {
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: {}\n", what), cannot_run; }
 
+void exec(const char* file, const std::vector<std::string>& words) {
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    execvp(file, arguments.data());
+}
+
 // Starts the bridge and waits until guests may come. Returns its pid, or -1: it has said why. `soft`: it has taken the
 // software GPU.
 pid_t start_bridge(const Installation& here, const std::string& region, const RunOptions& o, bool& soft) {
@@ -56,9 +63,16 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
         const int out = dup(ready[1]);
-        execl(here.bridge.c_str(), "barcuda-bridge", "--region", region.c_str(), "--size",
-              std::to_string(o.region_size).c_str(), "--no-vm", "--device", o.device.c_str(), "--ready-fd",
-              std::to_string(out).c_str(), nullptr);
+        std::vector<std::string> words = {
+            "barcuda-bridge", "--region", region,   "--size",     std::to_string(o.region_size),
+            "--no-vm",        "--device", o.device, "--ready-fd", std::to_string(out)};
+        if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});
+        // It is the program's, which chooses among what the bridge shows. (But only a driver knows the parts of a GPU, MIG.)
+        if (const char* seen = getenv("CUDA_VISIBLE_DEVICES"); seen && strncmp(seen, "MIG-", 4) != 0) {
+            if (*seen) words.push_back(fmt::format("--expected={}", seen));
+            unsetenv("CUDA_VISIBLE_DEVICES");
+        }
+        exec(here.bridge.c_str(), words);
         fmt::print(stderr, "barcuda run: cannot start {}: {}\n", here.bridge, strerror(errno));
         _exit(127);
     }
@@ -111,10 +125,7 @@ int run(const RunOptions& o) {
         // NVIDIA's libraries hold nothing that a software GPU could run.
         if (soft || o.host_libraries) prepend("LD_LIBRARY_PATH", here.libraries, ':');
         prepend("LD_LIBRARY_PATH", here.links, ':');
-        std::vector<char*> arguments;
-        for (const std::string& a : o.program) arguments.push_back(const_cast<char*>(a.c_str()));
-        arguments.push_back(nullptr);
-        execvp(arguments[0], arguments.data());
+        exec(o.program[0].c_str(), o.program);
         const int error = errno;
         fmt::print(stderr, "barcuda run: cannot run {}: {}\n", o.program[0], strerror(error));
         _exit(error == ENOENT ? 127 : 126);

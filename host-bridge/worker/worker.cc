@@ -2,6 +2,7 @@
 #include "host-bridge/worker/worker.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -60,9 +61,12 @@ class BridgeGranter : public Granter {
 };
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
-std::string open_driver(Driver& driver, const std::string& library, bool warm, CUcontext& context) {
+std::string open_driver(Driver& driver, const std::string& library, unsigned devices, bool warm, CUcontext& context) {
     if (std::string error = driver.open(library); !error.empty()) return error;
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return "cuInit: " + driver.error_name(r);
+    int count = 0;
+    if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count != static_cast<int>(devices))
+        return fmt::format("it shows {} GPUs where {} were to be shown", count, devices);
     if (!warm) return {};
     CUdevice device = 0;
     if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
@@ -108,7 +112,7 @@ int run_worker(const std::string& library, bool warm) {
     if (recv(link_fd, &prepared, sizeof prepared, 0) != sizeof prepared) return 0;
     Driver driver;
     CUcontext context = nullptr;  // of a warm worker
-    const std::string error = open_driver(driver, library, warm, context);
+    const std::string error = open_driver(driver, library, prepared.devices, warm, context);
     Extents extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
 

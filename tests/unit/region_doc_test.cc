@@ -83,7 +83,8 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
     {"barcuda_client",
      {sizeof(barcuda_client),
       {FIELD(barcuda_client, pid), FIELD(barcuda_client, bell), FIELD(barcuda_client, program),
-       FIELD(barcuda_client, rows_hash)}}},
+       FIELD(barcuda_client, rows_hash), FIELD(barcuda_client, devices), FIELD(barcuda_client, device_count),
+       FIELD(barcuda_client, reserved0)}}},
     {"barcuda_calls",
      {sizeof(barcuda_calls),
       {FIELD(barcuda_calls, asked), FIELD(barcuda_calls, function), FIELD(barcuda_calls, status),
@@ -145,9 +146,10 @@ TEST(RegionDoc, NumbersAreThoseOfTheLayout) {
     for (const std::string& part :
          {"number of this layout: " + std::to_string(BARCUDA_LAYOUT) + " |",
           "lie in a command: " + std::to_string(BARCUDA_PACKETS) + " |",
-          "| 1 to " + std::to_string(BARCUDA_MAX_ROWS) + ":", "| " + hex(BARCUDA_ROWS_OFFSET) + ": ",
-          "| " + hex(BARCUDA_MAGIC) + ", the bytes", "| " + hex(BARCUDA_CHANNEL_SIZE) + " |",
-          "| " + hex(BARCUDA_GRANULE) + " |", "below " + hex(BARCUDA_DEVICE_POOLS_END) + ",",
+          "| 0 to " + std::to_string(BARCUDA_MAX_DEVICES) + " |", "| 1 to " + std::to_string(BARCUDA_MAX_ROWS) + ":",
+          "| " + hex(BARCUDA_ROWS_OFFSET) + ": ", "| " + hex(BARCUDA_MAGIC) + ", the bytes",
+          "| " + hex(BARCUDA_CHANNEL_SIZE) + " |", "| " + hex(BARCUDA_GRANULE) + " |",
+          "below " + hex(BARCUDA_DEVICE_POOLS_END) + ",",
           "from " + hex(BARCUDA_DEVICE_MAPPED) + " to " + hex(BARCUDA_DEVICE_END)})
         EXPECT_NE(text.find(part), std::string::npos) << part;
 }

@@ -14,11 +14,13 @@ namespace barcuda::soft::driver {
 namespace {
 
 constexpr int version = 13000;
-constexpr int bus = 0xBA;  // on the PCI bus, of the first device
+constexpr int first_bus = 0xBA;
+
+int bus(CUdevice device) { return first_bus + Driver::get().settings.numbers[static_cast<std::size_t>(device)]; }
 
 std::string bus_id(CUdevice device) {
     char text[20];
-    std::snprintf(text, sizeof text, "0000:%02X:00.0", static_cast<unsigned>(bus + device));
+    std::snprintf(text, sizeof text, "0000:%02X:00.0", static_cast<unsigned>(bus(device)));
     return text;
 }
 
@@ -60,7 +62,7 @@ int attribute(CUdevice_attribute which, CUdevice device) {
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return settings.major;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return settings.minor;
         case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: return 2;
-        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus + device;
+        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return bus(device);
         case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: return 0;
         case CU_DEVICE_ATTRIBUTE_NUMA_ID: return -1;
         case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
@@ -191,8 +193,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) {
     return api([&] {
         require(uuid);
         require_device(dev);
-        std::memcpy(uuid->bytes, "BarcudaSoftGPU-0", 16);
-        uuid->bytes[15] = static_cast<char>('0' + dev);
+        *uuid = uuid_of(Driver::get().settings.numbers[static_cast<std::size_t>(dev)]);
     });
 }
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid(uuid, dev); }
@@ -257,7 +258,8 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
         const bool brief = !full && (domain = 0, std::sscanf(pciBusId, "%x:%x", &found_bus, &slot) == 2);
         require(full || brief);
         require(domain == 0 && slot == 0 && function == 0, CUDA_ERROR_INVALID_DEVICE);
-        const CUdevice found = static_cast<CUdevice>(found_bus) - bus;
+        CUdevice found = 0;
+        while (found < Driver::get().settings.devices && bus(found) != static_cast<int>(found_bus)) ++found;
         require_device(found);
         *dev = found;
     });

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/pool.h"
+#include "shm-device/visible_devices.h"
 
 namespace barcuda::soft::driver {
 
@@ -45,6 +47,14 @@ int usable_cores() {
 
 }  // namespace
 
+// BarcudaSoftGPU-0 and so on.
+CUuuid uuid_of(int number) {
+    CUuuid uuid;
+    std::memcpy(uuid.bytes, "BarcudaSoftGPU-0", sizeof uuid.bytes);
+    uuid.bytes[15] = static_cast<char>('0' + number);
+    return uuid;
+}
+
 void log(const std::string& line) {
     const std::string text = "barcuda software GPU: " + line + "\n";
     std::fwrite(text.data(), 1, text.size(), stderr);
@@ -68,9 +78,17 @@ Settings Settings::from_environment() {
         char* end = nullptr;
         const long count = std::strtol(text, &end, 10);
         if (*end || count < 1 || count > most_devices)
-            fail(CUDA_ERROR_INVALID_VALUE, std::string("BARCUDA_SOFT_DEVICES=") + text + ": 1 to 8");
+            fail(CUDA_ERROR_INVALID_VALUE,
+                 std::string("BARCUDA_SOFT_DEVICES=") + text + ": 1 to " + std::to_string(most_devices));
         settings.devices = static_cast<int>(count);
     }
+    std::vector<CUuuid> uuids;
+    std::vector<DeviceId> ids;  // their order is that of their places on the bus, whatever CUDA_DEVICE_ORDER says
+    for (int i = 0; i < settings.devices; ++i) uuids.push_back(uuid_of(i));
+    for (const CUuuid& uuid : uuids) ids.push_back({reinterpret_cast<const unsigned char*>(uuid.bytes), ""});
+    settings.numbers = visible_devices(ids, std::getenv("CUDA_VISIBLE_DEVICES"), nullptr).numbers;
+    settings.devices = static_cast<int>(settings.numbers.size());
+    if (settings.devices == 0) fail(CUDA_ERROR_NO_DEVICE);
     // Whole VMM granules, so that all of it can be given out.
     settings.memory &= ~((std::size_t{2} << 20) - 1) | (settings.memory < (2u << 20) ? ~std::size_t{0} : 0);
     if (const char* text = std::getenv("BARCUDA_SOFT_CC"); text && *text) {

@@ -2,7 +2,8 @@
 // driver.h: the devices, their settings, and the tables of everything that a program holds a handle of. It is made by
 // the first cuInit and never destroyed: threads of streams may outlive main().
 //
-//   BARCUDA_SOFT_DEVICES  how many devices there are, 1 (default) to 8: alike, and all on the same cores
+//   BARCUDA_SOFT_DEVICES  how many devices there are, 1 (default) to 32: alike, and all on the same cores
+//   CUDA_VISIBLE_DEVICES  which of them are shown, and in which order, as of any driver
 //   BARCUDA_SOFT_MEMORY   a device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
 //   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
 //   BARCUDA_SOFT_WINDOW   where device memory lies in this process (default 0x300000000000)
@@ -10,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "host-bridge/soft-gpu/driver/api.h"
 #include "host-bridge/soft-gpu/driver/handles.h"
@@ -34,8 +36,9 @@ struct Array;
 struct Mipmap;
 
 struct Settings {
-    int devices = 1;
-    std::size_t memory = 0;  // bytes, of each device
+    int devices = 1;           // that are shown
+    std::vector<int> numbers;  // of those that are shown, among all that there are
+    std::size_t memory = 0;    // bytes, of each device
     int major = 9, minor = 0;
     std::uintptr_t window = 0x300000000000;
     int cores = 1;  // of this machine: each is a multiprocessor
@@ -99,6 +102,8 @@ struct Driver {
   private:
     std::array<Device, most_devices> devices;
 };
+
+CUuuid uuid_of(int number);  // of all devices that there are
 
 // The device argument of so many functions. Throws CUDA_ERROR_INVALID_DEVICE.
 inline void require_device(CUdevice device) { Driver::get().device(device); }

@@ -16,7 +16,7 @@
 
 namespace barcuda::soft::driver {
 
-constexpr int most_devices = 8;
+constexpr int most_devices = 32;
 
 class Context;
 class Pool;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// visible_devices.h: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, as NVIDIA's programming guide has them: which of a machine's
+// devices a program sees, and in which order. The guest reads its program's; the bridge reads --gpus as such a list; the
+// software GPU is a driver, and reads its own.
+//
+//   0,2               by number; text behind a number's digits is passed over, as strtoul does
+//   GPU-8932f937,...  by UUID, or by enough of its beginning to mean one device. The first entry says which kind a list has
+//   MIG-8932f937...   of a driver that shows a part of a GPU as a device: by that device's UUID, whole
+//
+// An entry that means no device ends the list: what stands before it counts (so -1 shows none). A device that is named twice
+// leaves none.
+#pragma once
+#include <strings.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace barcuda {
+
+struct DeviceId {
+    const unsigned char* uuid;  // 16 bytes
+    const char* pci_bus_id;
+};
+
+struct VisibleDevices {
+    std::vector<int> numbers;  // of the machine's devices, in the order in which the program counts them
+    std::string stopped_at;    // the entry that means none of them, or one of them again
+    bool repeated = false;
+    bool operator==(const VisibleDevices&) const = default;
+};
+
+inline std::string uuid_text(const unsigned char* uuid) {
+    std::string text;
+    for (int i = 0; i < 16; ++i) {
+        char byte[3];
+        std::snprintf(byte, sizeof byte, "%02x", uuid[i]);
+        text += byte;
+        if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+    }
+    return text;
+}
+
+namespace visible {
+
+inline std::string_view trimmed(std::string_view s) {
+    while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+    while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+    return s;
+}
+
+// The device that an entry means; -1: none, or no single one.
+inline int by_uuid(std::span<const DeviceId> devices, std::string_view digits, bool whole) {
+    int found = -1;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const std::string uuid = uuid_text(devices[i].uuid);
+        if (digits.empty() || digits.size() > uuid.size() || (whole && digits.size() < uuid.size())) continue;
+        if (strncasecmp(uuid.data(), digits.data(), digits.size()) != 0) continue;
+        if (found >= 0) return -1;
+        found = static_cast<int>(i);
+    }
+    return found;
+}
+inline int by_number(std::span<const int> order, std::string_view entry) {
+    const std::string text(entry);
+    char* end = nullptr;
+    const long number = std::strtol(text.c_str(), &end, 10);
+    return end == text.c_str() || number < 0 || number >= static_cast<long>(order.size())
+               ? -1
+               : order[static_cast<std::size_t>(number)];
+}
+
+}  // namespace visible
+
+// `list`: CUDA_VISIBLE_DEVICES, null if it is not set; `order`: CUDA_DEVICE_ORDER, likewise. FASTEST_FIRST, the default, is
+// the order that `devices` has.
+inline VisibleDevices visible_devices(std::span<const DeviceId> devices, const char* list, const char* order) {
+    VisibleDevices seen;
+    std::vector<int> counted(devices.size());
+    std::iota(counted.begin(), counted.end(), 0);
+    if (order && std::string_view(order) == "PCI_BUS_ID")
+        std::stable_sort(counted.begin(), counted.end(), [&](int a, int b) {
+            return strcasecmp(devices[static_cast<std::size_t>(a)].pci_bus_id,
+                              devices[static_cast<std::size_t>(b)].pci_bus_id) < 0;
+        });
+    if (!list) return seen.numbers = counted, seen;
+    constexpr std::string_view gpu = "GPU-", mig = "MIG-";
+    const std::string_view text = visible::trimmed(list);
+    const std::string_view kind = text.starts_with(gpu) ? gpu : text.starts_with(mig) ? mig : "";
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t comma = std::min(text.find(',', at), text.size());
+        const std::string_view entry = visible::trimmed(text.substr(at, comma - at));
+        at = comma + 1;
+        int device = -1;
+        if (kind.empty()) device = visible::by_number(counted, entry);
+        else if (entry.starts_with(kind)) device = visible::by_uuid(devices, entry.substr(kind.size()), kind == mig);
+        seen.repeated = std::ranges::find(seen.numbers, device) != seen.numbers.end();
+        if (seen.repeated) seen.numbers.clear();
+        if (device < 0 || seen.repeated) return seen.stopped_at = entry, seen;
+        seen.numbers.push_back(device);
+    }
+    return seen;
+}
+
+}  // namespace barcuda
