@@ -11,6 +11,7 @@ namespace barcuda {
 struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
     std::uint64_t base;                  // of the region
     unsigned devices;                    // how many the driver must show
+    bool wrapped;                        // another program is between the two: it ends when the worker does
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
@@ -42,8 +43,9 @@ struct Breadcrumb {
     static constexpr std::uint32_t nothing = ~0u;
 };
 
-// The worker's descriptors, given by position. Its standard error is the driver's: `errors_fd` is where that comes out
-// (worker/output.h), `log_fd` the bridge's own. There may be no doorbell.
-constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, breadcrumb_fd = 7, doorbell_fd = 8;
+// The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
+// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What was its standard error is its
+// log's (`log_fd`). There may be no doorbell.
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, breadcrumb_fd = 7, into_errors_fd = 8, doorbell_fd = 9;
 
 }  // namespace barcuda

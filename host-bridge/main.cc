@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda-bridge: lends this host's GPU to the guests of one region.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/bridge/bridge.h"
@@ -30,6 +32,10 @@ int main(int argc, char** argv) {
         ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
     app.add_option("--expected", options.expected)->group("");  // the first client's CUDA_VISIBLE_DEVICES
     app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
+    app.add_option(
+        "--worker-wrapper", options.wrapper,
+        "a profiler or a debugger around each worker, with its options, as a shell reads them: 'ncu --set basic'; "
+        "no worker is started before its client comes then (docs/profiling.md)");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)");
@@ -43,7 +49,11 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", BARCUDA_VERSION);
     CLI11_PARSE(app, argc, argv);
 
-    // A worker's standard error is the driver's (link.h).
+    if (!worker.empty()) {  // its standard error is the driver's (link.h)
+        dup2(STDERR_FILENO, barcuda::log_fd);
+        dup2(barcuda::into_errors_fd, STDERR_FILENO);
+        close(barcuda::into_errors_fd);
+    }
     if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level);
     else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level);
     if (!worker.empty()) return barcuda::run_worker(worker, true);

@@ -8,6 +8,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "host-bridge/driver.h"
@@ -55,11 +57,27 @@ std::string last_command(int breadcrumb) {
     return there ? fmt::format(" in {}", op_names[d.command]) : "";
 }
 
+// A wrapper is words for a shell. Here: is there a program of the first one's name?
+std::string check_wrapper(const std::string& wrapper) {
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", ("set -- " + wrapper + "\ncommand -v -- \"$1\" > /dev/null").c_str(), nullptr);
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (child > 0 && status == 0) return {};
+    const char* const path = getenv("PATH");
+    return fmt::format("--worker-wrapper '{}': there is no such program (PATH is {})", wrapper,
+                       path ? path : "not set");
+}
+
 }  // namespace
 
 // How long to wait for something to be heard, in milliseconds.
 int Bridge::patience() const {
-    if (quiet_looks_ <= idle_after_looks) return look_every_ms;
+    const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
+    if (quiet_looks_ <= idle_after_looks || std::ranges::any_of(clients_, leaving)) return look_every_ms;
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
@@ -68,6 +86,10 @@ Bridge::~Bridge() {
 }
 
 int Bridge::run() {
+    if (!options_.wrapper.empty()) {
+        options_.warm = 0;  // a profile is of a client's work, and what writes it may not be started twice
+        if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return log::critical("{}", e), 1;
+    }
     const DeviceChoice choice = choose_device(options_.device);
     if (!choice.error.empty()) return log::critical("{}", choice.error), 1;
     library_ = choice.library;
@@ -131,7 +153,7 @@ int Bridge::run() {
         const std::size_t first = fds.size();
         std::vector<Client*> at;  // the client of fds[first + 2 * i] (link) and the next (pid)
         for (auto& c : clients_)
-            if (c && c->worker.pid > 0) {
+            if (c && c->worker.pid > 0 && !c->worker.leaving()) {
                 fds.push_back({c->worker.link, POLLIN, 0});
                 fds.push_back({c->worker.pidfd, POLLIN, 0});
                 at.push_back(c.get());
@@ -149,6 +171,8 @@ int Bridge::run() {
             if (fds[first + 2 * i + 1].revents) worker_ended(*at[i]);
         }
         look_at_slots();
+        for (auto& c : clients_)
+            if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
     }
     shut_down();
     return 0;
@@ -193,7 +217,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         const int from = fcntl(errors[0], F_DUPFD, 16), to = fcntl(errors[1], F_DUPFD, 16);
         const int moved = fcntl(breadcrumb, F_DUPFD, 16);
         dup2(region, region_fd), dup2(link, link_fd), dup2(moved, breadcrumb_fd), dup2(doorbell, doorbell_fd);
-        dup2(STDERR_FILENO, log_fd), dup2(from, errors_fd), dup2(to, STDERR_FILENO);
+        dup2(from, errors_fd), dup2(to, into_errors_fd);
         close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
         sigset_t none;
         sigemptyset(&none);
@@ -201,21 +225,36 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         setrlimit(RLIMIT_NOFILE, &files_);
         if (devices != every_) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, devices).c_str(), 1);
         personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
-        execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
-        _exit(127);
+        become_worker();
     }
     close(ends[1]), close(errors[1]);
     if (pid < 0) return close(ends[0]), close(errors[0]), close(breadcrumb), false;
-    worker = {pid, open_pid(pid), ends[0], errors[0], breadcrumb, devices, {}};
+    worker = {pid, open_pid(pid), ends[0], errors[0], breadcrumb, {}, devices, {}};
     fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
     prepare(worker);
     return true;
 }
 
+// In a fresh process. What a wrapper runs must be a name that is still this program in the wrapper's own processes.
+void Bridge::become_worker() const {
+    if (options_.wrapper.empty()) {
+        execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
+        _exit(127);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signal(SIGINT, SIG_DFL);  // `barcuda run` ignores it, and a debugger may not
+    std::error_code ec;
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe", ec);
+    execl("/bin/sh", "sh", "-c", ("exec " + options_.wrapper + " \"$@\"").c_str(), "sh", self.c_str(), "--worker",
+          library_.c_str(), nullptr);
+    _exit(127);
+}
+
 // The extents that a client asks for first. They are taken only where there is plenty.
 void Bridge::prepare(Worker& worker) {
     constexpr std::uint64_t plenty = 8;
-    Preparation prepared{region_.header().base, static_cast<unsigned>(worker.devices.size()), {}};
+    Preparation prepared{
+        region_.header().base, static_cast<unsigned>(worker.devices.size()), !options_.wrapper.empty(), {}};
     for (auto& extent : prepared.extents) {
         if (grants_->free() / plenty < wire::first_extent) break;
         const Grants::Run run = grants_->reserve(wire::first_extent);
@@ -243,6 +282,34 @@ void Bridge::stop_worker(Worker& worker) {
     for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) publish_heartbeat();
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
     reap(worker);
+}
+
+// A wrapper has something to say yet when its worker ends. So a wrapped worker is told to end by itself (worker.cc).
+void Bridge::dismiss(Worker& worker) {
+    if (worker.leaving()) return;
+    worker.dismissed = std::chrono::steady_clock::now();
+    shutdown(worker.link, SHUT_WR);
+}
+
+// Nothing of it uses the client's memory any more: its process has ended, and if that was a wrapper, the worker has let go of the
+// link, too. (A profiler's daemon may have inherited that, and live on: a worker ends within ten seconds of its dismissal.)
+bool Bridge::has_gone(const Worker& worker) const {
+    constexpr std::chrono::seconds at_last{15};
+    pollfd ends[] = {{worker.pidfd, POLLIN, 0}, {worker.link, 0, 0}};
+    poll(ends, 2, 0);
+    if (!ends[0].revents) return false;
+    return options_.wrapper.empty() || ends[1].revents & POLLHUP ||
+           (worker.leaving() && std::chrono::steady_clock::now() - worker.dismissed > at_last);
+}
+
+// Ends it; nobody waits here for what a wrapper does yet. False: it is still there.
+bool Bridge::release_worker(Worker& worker) {
+    if (options_.wrapper.empty()) return stop_worker(worker), true;
+    if (worker.pid <= 0) return true;
+    dismiss(worker);
+    if (!has_gone(worker)) return false;
+    reap(worker);
+    return true;
 }
 
 int Bridge::reap(Worker& worker) {
@@ -318,11 +385,13 @@ void Bridge::refuse(Client& client, const char* why) {
 }
 
 void Bridge::worker_ended(Client& client) {
+    if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
     const std::string where = last_command(client.worker.breadcrumb);
     const int status = reap(client.worker);
     barcuda_status& page = client.channel.status();
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
-    const std::string why = "the worker process " + describe_end(status) + where;
+    const std::string who = options_.wrapper.empty() ? "process" : "in its wrapper (" + options_.wrapper + ")";
+    const std::string why = fmt::format("the worker {} {}{}", who, describe_end(status), where);
     log::error("channel {}: {}", client.channel.index, why);
     end_session(page, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
     client.bell.wake();
@@ -364,7 +433,7 @@ void Bridge::answer_request(Client& client) {
 // The client is gone: so is its worker, and all that it held.
 void Bridge::reclaim(std::uint32_t slot) {
     if (auto& client = clients_[slot]) {
-        stop_worker(client->worker);
+        if (!release_worker(client->worker)) return;
         region_.unmap_channel(client->channel);
         client.reset();
     }
@@ -396,8 +465,10 @@ void Bridge::shut_down() {
         if (end_session(client->channel.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge has been stopped"))
             client->bell.wake();
-        stop_worker(client->worker);
+        release_worker(client->worker);
     }
+    for (auto& client : clients_)  // a profiler may take long to write what it has seen
+        for (; client && !release_worker(client->worker); publish_heartbeat()) poll(nullptr, 0, 50);
     log::info("stopped");
 }
 

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct BridgeOptions {
     std::string device = "auto";
     std::string gpus;      // which of the host's the VM gets, as --gpus names them; empty: all
     std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if that is known
-    unsigned warm = 1;     // workers that wait with their context ready
+    unsigned warm = 1;     // workers that wait with their context ready; with a wrapper none does
+    std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
     int ready_fd = -1;     // a line is written here once guests may come
@@ -44,6 +46,8 @@ class Bridge {
     struct Worker {
         pid_t pid = -1;
         int pidfd = -1, link = -1, errors = -1, breadcrumb = -1;
+        std::chrono::steady_clock::time_point dismissed{};  // when a wrapped one was told to end
+        bool leaving() const { return dismissed != decltype(dismissed){}; }
         std::vector<int> devices;           // that its driver shows: of the region's, in this order
         std::vector<Grants::Run> reserved;  // for its client to come
     };
@@ -58,7 +62,11 @@ class Bridge {
     std::size_t files_of_each();
     bool start_worker(Worker& worker, const std::vector<int>& devices);
     void publish_heartbeat();  // says to the clients that the bridge lives
+    [[noreturn]] void become_worker() const;
     void stop_worker(Worker& worker);
+    bool release_worker(Worker& worker);
+    static void dismiss(Worker& worker);
+    bool has_gone(const Worker& worker) const;
     static int reap(Worker& worker);  // collects a worker that has ended: its status
     void keep_warm();
     void prepare(Worker& worker);

@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
                          "which GPUs the program gets, in its order: numbers as CUDA counts them, or UUIDs (0,2 or "
                          "GPU-8932f937,...; default: all). CUDA_VISIBLE_DEVICES chooses among these")
             ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
+        command->add_option(
+            "--worker-wrapper", options.wrapper,
+            "a profiler or a debugger around the process that uses the GPU for the program, with its options, as "
+            "a shell reads them: 'ncu --set basic', 'compute-sanitizer' (docs/profiling.md)");
         command
             ->add_option("--region-size", options.region_size,
                          "bytes of shared memory, a power of two; K, M, G are understood")

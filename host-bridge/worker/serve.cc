@@ -62,6 +62,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
                             ("the bridge refused a malformed command: " + reader.lie()).c_str());
                 return 1;
             }
+            if (dismissed) return session.deferred().reap(), 0;
             if (supply.asked()) {  // behind all that was released before
                 session.deferred().reap();
                 supply.serve();

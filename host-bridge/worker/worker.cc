@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <mutex>
+#include <thread>
 
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
@@ -102,14 +103,34 @@ Breadcrumb& open_breadcrumb() {
     return at == MAP_FAILED ? unread : *static_cast<Breadcrumb*>(at);
 }
 
+// The end of a wrapped worker, which its wrapper is to see: not a signal, but a return from main(), when the bridge has let go of
+// the link (or is gone).
+void await_dismissal() {
+    std::thread([] {
+        constexpr unsigned patience = 10;  // seconds: of a worker that is in a driver's call, or whose client floods it
+        pollfd bridge{link_fd, POLLRDHUP, 0};
+        while (poll(&bridge, 1, -1) < 0) {}
+        dismissed = true;
+        sleep(patience);
+        _exit(1);
+    }).detach();
+}
+
 }  // namespace
 
 int run_worker(const std::string& library, bool warm) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // the region has no use for a worker without a bridge
-    signal(SIGINT, SIG_IGN);           // the bridge decides when a worker ends
+    signal(SIGINT, SIG_IGN);  // the bridge decides when a worker ends
     catch_output();
     Preparation prepared;
-    if (recv(link_fd, &prepared, sizeof prepared, 0) != sizeof prepared) return 0;
+    if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {
+        if (n == 0) return 0;  // the bridge has ended
+        log::critical("descriptors {} to {} are not the bridge's: its wrapper must leave them open", region_fd,
+                      doorbell_fd);
+        return 1;
+    }
+    // The region has no use for a worker without a bridge. (A wrapper's thread that starts one may end before it does.)
+    if (prepared.wrapped) await_dismissal();
+    else prctl(PR_SET_PDEATHSIG, SIGKILL);
     Driver driver;
     CUcontext context = nullptr;  // of a warm worker
     const std::string error = open_driver(driver, library, prepared.devices, warm, context);
