@@ -103,7 +103,7 @@ class HostSide final : public Granter {
         barcuda_status& status = channel_.status();
         auto& bell = *new Bell(channel_, -1);
         auto& session = *new Session(driver, extents, *this, status, &channel_.calls(), bell);
-        session.contexts().set_home(home);
+        session.contexts().set_home(home, 0);
         new SessionScope(session);
         auto& supply = *new Supply(channel_.supply(), bell, *this, extents, Preparation{});
         supply.begin();
@@ -141,8 +141,9 @@ template <class Open, class Body> void as_client(bool soft, Open open, Body body
         heap::settings.mode = heap::Mode::never;  // mallocs of the worker's thread are no guest's
         auto& host = *new HostSide(path, open);
         if (soft) {
-            const std::string error = publish_devices(host.region, software_library());
-            EXPECT_EQ("", error);
+            const HostDevices devices = probe_devices(software_library());
+            EXPECT_EQ("", devices.error);
+            publish_devices(host.region, devices);
         } else {
             host.region.host_header().device_count = 1;
             for (auto& value : host.region.host_devices()[0].attributes) value = 1024;
