@@ -110,10 +110,11 @@ $(B)/host-bridge/soft-gpu/driver/entry_points.o: cppflags += -I$(B)
 bin := $(B)/bin
 lib := $(B)/lib
 links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 libnvidia-opticalflow.so.1 libnvoptix.so.1)
 names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
              libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
-all: toolkit $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links) $(names)
+all: toolkit $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links) $(absent) $(names)
 
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
@@ -126,6 +127,12 @@ $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
 	@mkdir -p $(@D)
 	@ln -sf ../libbarcuda.so $@
+
+# Those of the driver's libraries that a guest has not, where the host's may be seen: these work beside NVIDIA's libcuda alone, and wait
+# for ever beside ours (nvJPEG opens the first if it finds it). What is no library ends the loader's search.
+$(absent):
+	@mkdir -p $(@D)
+	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@
 
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
 $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
@@ -375,7 +382,7 @@ install: all install-module
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
-	cp -P $(links) $(DESTDIR)$(PREFIX)/lib/barcuda
+	cp -P $(links) $(absent) $(DESTDIR)$(PREFIX)/lib/barcuda
 	install -m 644 $(names) $(DESTDIR)$(PREFIX)/lib/barcuda-libraries
 
 clean:

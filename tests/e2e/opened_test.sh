@@ -28,6 +28,15 @@ for i in range(1, 151):
     opened = ctypes.CDLL(f"{sys.argv[1]}/{i}.so")
     assert i % 10 or opened.get() == 5' "$scratch" || fail "a program that opens many files"
 
+# Libraries of NVIDIA's driver that would wait for their own libcuda: a program does without, also where the host's are to be seen.
+mkdir "$scratch/host" && for name in libnvcuvid.so.1 libnvidia-encode.so.1; do cp "$scratch/one.so" "$scratch/host/$name"; done
+LD_LIBRARY_PATH=$scratch/host $run -- python3 -c '
+import ctypes
+for name in "libnvcuvid.so.1", "libnvidia-encode.so.1":
+    try: ctypes.CDLL(name)
+    except OSError: continue
+    raise SystemExit(f"{name} was opened")' || fail "a library of the host driver"
+
 runtime=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.1? 2> /dev/null | head -n 1)
 [ -n "$runtime" ] || { echo "passed, but for a runtime that is opened by its path: there is no libcudart.so"; exit; }
 $run -- python3 -c '
