@@ -107,6 +107,7 @@ Error Region::create(const char* path, const Format& format) {
     h.packets = BARCUDA_PACKETS;
     h.row_count = static_cast<barcuda_u32>(format.rows.size());
     h.rows_offset = BARCUDA_ROWS_OFFSET;
+    h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
     h.bridge_pid = static_cast<barcuda_u32>(creator_);
     h.bridge_start = start_time_of(0);
     std::snprintf(h.build, sizeof h.build, "%s", format.build);
@@ -115,6 +116,7 @@ Error Region::create(const char* path, const Format& format) {
     const std::uint64_t clean = keep ? BARCUDA_ROWS_OFFSET : BARCUDA_SLOTS_OFFSET;
     std::memset(memory + clean, 0, BARCUDA_CHANNELS_OFFSET - clean);
     rows_ = {table<barcuda_u64>(BARCUDA_ROWS_OFFSET), format.rows.size()};
+    snapshot_ = table<barcuda_snapshot>(BARCUDA_SNAPSHOT_OFFSET);
     std::memcpy(memory + BARCUDA_ROWS_OFFSET, format.rows.data(), format.rows.size_bytes());
     for (std::uint32_t i = 0; i < h.channel_count && !e; ++i) {
         const barcuda_slot& s = slots()[i];

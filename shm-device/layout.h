@@ -6,12 +6,13 @@
  *   +64 KiB      grants      struct barcuda_grant[granule_count]: which client holds which granule of the heap
  *   +256 KiB     devices     struct barcuda_device[device_count]: what the host's GPUs are
  *   +320 KiB     rows        barcuda_u64[row_count]: which commands the bridge knows (identity.h)
+ *   +384 KiB     snapshot    struct barcuda_snapshot: how the GPUs are doing, as NVML says it (snapshot.h)
  *   +1 MiB       channels    struct barcuda_channel + queue memory, BARCUDA_CHANNEL_SIZE each
  *   extents      the heap    granules of BARCUDA_GRANULE bytes, granted to clients in runs ("extents")
  *
- * Every word has one writer, named beside it: H the host (bridge; its workers where said), D the guest's door (its kernel
- * module; on the flat transport the client itself), C the client. Guest processes see header, slots, grants, devices and
- * rows read-only through the module. All integers are little-endian, all offsets count bytes from the region's start.
+ * Every word has one writer, named beside it: H the host (bridge; its workers or its monitor where said), D the guest's door (its kernel
+ * module; on the flat transport the client itself), C the client. Guest processes see header, slots, grants, devices,
+ * rows and snapshot read-only through the module. All integers are little-endian, all offsets count bytes from the region's start.
  */
 #ifndef BARCUDA_LAYOUT_H
 #define BARCUDA_LAYOUT_H
@@ -35,7 +36,10 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-#define BARCUDA_LAYOUT 7u                   /* grows with every change of this file */
+/* Grows with every change of this file that the other side would misread. (Not where reserved bytes get a meaning, and zeros go on
+ * meaning that there is nothing.)
+ */
+#define BARCUDA_LAYOUT 7u
 /* Grows when the same values of a command would travel as other bytes: packet.h, the heads, a kind's encoding, wire.h.
  * (docs/versions.md. The guest's module does not care.)
  */
@@ -46,6 +50,8 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_GRANTS_OFFSET 0x10000ull
 #define BARCUDA_DEVICES_OFFSET 0x40000ull
 #define BARCUDA_ROWS_OFFSET 0x50000ull
+#define BARCUDA_SNAPSHOT_OFFSET 0x60000ull
+#define BARCUDA_SNAPSHOT_SIZE 0xa0000ull
 #define BARCUDA_CHANNELS_OFFSET 0x100000ull
 #define BARCUDA_CHANNEL_SIZE 0x100000ull
 #define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, and a multiple of every huge page but 1 GiB */
@@ -63,6 +69,7 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_MAX_CHANNELS 256u
 #define BARCUDA_MAX_DEVICES 32u             /* more than any machine that is sold has */
 #define BARCUDA_MAX_ROWS 8192u               /* some thirty times what there are */
+#define BARCUDA_MAX_PROCESSES 1024u          /* in a snapshot: a client on two devices counts as two */
 #define BARCUDA_BYTES_PER_CHANNEL 0x4000000ull /* one channel slot for each 64 MiB of region, within 8..256 */
 
 struct barcuda_header {            /* all H; written before `magic`, constant afterwards but for `heartbeat` */
@@ -86,6 +93,7 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	char build[64];            /* the host's version, for messages */
 	barcuda_u64 heartbeat;     /* grows several times a second while a bridge serves the region */
 	barcuda_u64 rows_offset;   /* a multiple of 8; the rows lie behind the devices and before header_bytes */
+	barcuda_u64 snapshot_offset; /* a multiple of 4096; 0: this bridge takes none */
 };
 
 /* A channel slot's life is three counters, each written by one side and only ever growing:
@@ -122,6 +130,36 @@ struct barcuda_device {            /* all H, constant */
 	barcuda_s32 attributes[256]; /* by CUdevice_attribute; BARCUDA_ATTRIBUTE_UNKNOWN where the host's driver has none */
 };
 #define BARCUDA_ATTRIBUTE_UNKNOWN (-0x7fffffff - 1)
+
+/* How the GPUs are doing: answers to NVML's questions, which the bridge's monitor asks anew more than once a second. Behind this head
+ * lie `answer_count` times struct barcuda_answers, then what they name. A reader copies, and begins again if `sequence` has changed.
+ */
+struct barcuda_snapshot {
+	barcuda_u64 sequence;      /* H (monitor): odd while it writes; 0: it has not yet */
+	barcuda_u32 state;         /* H (bridge): enum barcuda_snapshot_state */
+	barcuda_u32 answer_count;  /* H (monitor), as all below */
+	barcuda_u32 process_count; /* 0 to BARCUDA_MAX_PROCESSES */
+	barcuda_u32 processes_offset; /* from the snapshot's start: struct barcuda_process[process_count] */
+	barcuda_u64 taken;         /* when, in microseconds since 1970 on the host */
+	barcuda_u64 reserved[4];
+};
+enum barcuda_snapshot_state {
+	BARCUDA_SNAPSHOT_TAKEN = 0,  /* anew all the time, the first one soon */
+	BARCUDA_SNAPSHOT_SILENT = 1, /* the monitor has not come back from the host's driver for seconds */
+	BARCUDA_SNAPSHOT_NONE = 2    /* the host has no NVML that works */
+};
+struct barcuda_answers {           /* to one question: of each device, and each other key that the question has */
+	barcuda_u64 identity;      /* of the row (nvml_rows.h) */
+	barcuda_u32 offset;        /* from the snapshot's start, a multiple of 8 */
+	barcuda_u32 bytes;         /* of all of them */
+};
+struct barcuda_process {           /* a client that uses a device */
+	barcuda_u32 pid;           /* the guest's, as the client says */
+	barcuda_u32 device;        /* index */
+	barcuda_u64 used_memory;   /* bytes; 2^64-1: not known */
+	barcuda_u64 sampled;       /* when the four below were, in microseconds since 1970; 0: never */
+	barcuda_u32 sm, memory, encoder, decoder; /* utilization in percent */
+};
 
 /* The head of each channel. Queue sizes are in virtqueue descriptors of 16 bytes. */
 #define BARCUDA_QUEUE_SIZE 1024u
@@ -214,6 +252,7 @@ BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160 && offsetof(struct barcuda_header, rows_offset) == 168);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, snapshot_offset) == 176);
 BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_MAPPED);
 BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
 BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);
@@ -221,7 +260,9 @@ BARCUDA_ASSERT(sizeof(struct barcuda_grant) == 8);
 BARCUDA_ASSERT(BARCUDA_GRANTS_OFFSET + BARCUDA_MAX_SIZE / BARCUDA_GRANULE * sizeof(struct barcuda_grant) <= BARCUDA_DEVICES_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_device) == 1344);
 BARCUDA_ASSERT(BARCUDA_DEVICES_OFFSET + BARCUDA_MAX_DEVICES * sizeof(struct barcuda_device) <= BARCUDA_ROWS_OFFSET);
-BARCUDA_ASSERT(BARCUDA_ROWS_OFFSET + BARCUDA_MAX_ROWS * 8 <= BARCUDA_CHANNELS_OFFSET);
+BARCUDA_ASSERT(BARCUDA_ROWS_OFFSET + BARCUDA_MAX_ROWS * 8 <= BARCUDA_SNAPSHOT_OFFSET);
+BARCUDA_ASSERT(BARCUDA_SNAPSHOT_OFFSET + BARCUDA_SNAPSHOT_SIZE <= BARCUDA_CHANNELS_OFFSET);
+BARCUDA_ASSERT(sizeof(struct barcuda_snapshot) == 64 && sizeof(struct barcuda_answers) == 16 && sizeof(struct barcuda_process) == 40);
 BARCUDA_ASSERT(BARCUDA_CHANNELS_OFFSET + BARCUDA_MAX_CHANNELS * BARCUDA_CHANNEL_SIZE <= BARCUDA_MAX_SIZE);
 BARCUDA_ASSERT(sizeof(struct barcuda_status) <= BARCUDA_PAGE && sizeof(struct barcuda_client) <= BARCUDA_PAGE);
 BARCUDA_ASSERT(sizeof(struct barcuda_calls) == 128 && offsetof(struct barcuda_calls, done) == 64);

@@ -241,6 +241,7 @@ Error Region::open(const char* path) {
         base_ = copy.base;
         size_ = copy.size;
         if (!e) rows_ = {table<barcuda_u64>(copy.rows_offset), copy.row_count};
+        if (!e && copy.snapshot_offset) snapshot_ = table<barcuda_snapshot>(copy.snapshot_offset);
     }
     if (e) close();
     return e;
@@ -257,6 +258,7 @@ void Region::close() {
     }
     if (fd_ >= 0 && !check_fd()) ::close(fd_);
     header_ = nullptr;
+    snapshot_ = nullptr;
     rows_ = {};
     base_ = size_ = file_size_ = unit_ = device_ = inode_ = 0;
     fd_ = -1;

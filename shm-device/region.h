@@ -73,6 +73,8 @@ class Region {
     const barcuda_grant* grants() const { return table<barcuda_grant>(BARCUDA_GRANTS_OFFSET); }
     const barcuda_device* devices() const { return table<barcuda_device>(BARCUDA_DEVICES_OFFSET); }
     std::span<const barcuda_u64> rows() const { return rows_; }
+    // Null: the bridge takes none.
+    const barcuda_snapshot* snapshot() const { return snapshot_; }
 
     // Extents: `offset` and `bytes` are multiples of the granule. The address is always at(offset).
     Error map_extent(std::uint64_t offset, std::uint64_t bytes, void** address = nullptr);
@@ -136,7 +138,8 @@ class Region {
 
     const barcuda_header* header_ = nullptr;  // header_bytes of it: with slots, grants, devices and rows
     std::span<const barcuda_u64> rows_;       // as the header said when it was checked
-    std::uint64_t base_ = 0;                  // 0 and 0 until opened: contains() is false for every pointer
+    const barcuda_snapshot* snapshot_ = nullptr;
+    std::uint64_t base_ = 0;  // 0 and 0 until opened: contains() is false for every pointer
     std::uint64_t size_ = 0;
     std::uint64_t file_size_ = 0;           // of what was opened; 0: unknown (UIO: the module has checked it)
     std::uint64_t unit_ = 0;                // mappings begin and end at multiples of this: a page, or a huge page

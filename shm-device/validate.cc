@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // validate.cc: can this header be trusted with our addresses? A region's parts are a table of ranges, checked by four
 // loops: valid, within, aligned, disjoint. docs/region.md says the same in numbered sentences.
+#include <array>
 #include <bit>
+#include <span>
 
 #include "shm-device/region.h"
 
@@ -33,7 +35,7 @@ struct Range {
     std::uint64_t bytes() const { return count * each; }
 };
 
-Error check(const Range (&ranges)[7], std::uint64_t size, const char* path) {
+Error check(std::span<const Range> ranges, std::uint64_t size, const char* path) {
     for (const Range& r : ranges)
         if (r.count == 0 || r.each == 0 || r.count > size / r.each)
             return error(
@@ -126,20 +128,27 @@ Error validate(const barcuda_header& h, std::uint64_t file_size, const char* pat
         h.granule != BARCUDA_GRANULE || h.channel_count > BARCUDA_MAX_CHANNELS ||
         h.device_count > BARCUDA_MAX_DEVICES || h.row_count > BARCUDA_MAX_ROWS)
         return error(Error::malformed, 0, "%s: its header contradicts its layout number %u", path, h.layout);
-    const Range ranges[] = {
-        {"header", 0, 1, sizeof(barcuda_header), BARCUDA_PAGE},
-        {"slots", BARCUDA_SLOTS_OFFSET, h.channel_count, sizeof(barcuda_slot), BARCUDA_PAGE},
-        {"grants", BARCUDA_GRANTS_OFFSET, h.granule_count, sizeof(barcuda_grant), BARCUDA_PAGE},
-        {"devices", BARCUDA_DEVICES_OFFSET, BARCUDA_MAX_DEVICES, sizeof(barcuda_device), BARCUDA_PAGE},
-        {"rows", h.rows_offset, h.row_count, sizeof(barcuda_u64), sizeof(barcuda_u64)},
-        {"channels", BARCUDA_CHANNELS_OFFSET, h.channel_count, h.channel_size, BARCUDA_CHANNEL_SIZE},
-        {"extents", h.extents_offset, h.granule_count, h.granule, h.granule},
+    const std::array ranges = {
+        Range{"header", 0, 1, sizeof(barcuda_header), BARCUDA_PAGE},
+        Range{"slots", BARCUDA_SLOTS_OFFSET, h.channel_count, sizeof(barcuda_slot), BARCUDA_PAGE},
+        Range{"grants", BARCUDA_GRANTS_OFFSET, h.granule_count, sizeof(barcuda_grant), BARCUDA_PAGE},
+        Range{"devices", BARCUDA_DEVICES_OFFSET, BARCUDA_MAX_DEVICES, sizeof(barcuda_device), BARCUDA_PAGE},
+        Range{"rows", h.rows_offset, h.row_count, sizeof(barcuda_u64), sizeof(barcuda_u64)},
+        Range{"channels", BARCUDA_CHANNELS_OFFSET, h.channel_count, h.channel_size, BARCUDA_CHANNEL_SIZE},
+        Range{"extents", h.extents_offset, h.granule_count, h.granule, h.granule},
+        Range{"snapshot", h.snapshot_offset, 1, BARCUDA_SNAPSHOT_SIZE, BARCUDA_PAGE},
     };
-    if (Error e = check(ranges, h.size, path)) return e;
+    // An older bridge takes no snapshot.
+    if (Error e = check(std::span(ranges).first(ranges.size() - (h.snapshot_offset == 0)), h.size, path)) return e;
     // Disjoint is not enough: there is room between other parts, some of it where no guest can read.
     if (h.rows_offset < BARCUDA_ROWS_OFFSET || h.rows_offset > h.header_bytes)
         return error(Error::malformed, 0, "%s: its header puts the rows at 0x%llx, not between devices and channels",
                      path, (unsigned long long)h.rows_offset);
+    if (h.snapshot_offset != 0 &&
+        (h.snapshot_offset < BARCUDA_ROWS_OFFSET || h.snapshot_offset + BARCUDA_SNAPSHOT_SIZE > h.header_bytes))
+        return error(Error::malformed, 0,
+                     "%s: its header puts the snapshot at 0x%llx, not between devices and channels", path,
+                     (unsigned long long)h.snapshot_offset);
     return {};
 }
 

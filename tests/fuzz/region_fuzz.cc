@@ -26,6 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     h.base = BARCUDA_DEFAULT_BASE;
     h.row_count = 300;
     h.rows_offset = BARCUDA_ROWS_OFFSET;
+    h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
     std::uint64_t words[sizeof h / 8];
     std::memcpy(words, &h, sizeof h);
     // Each further 9 bytes replace one word of the header: which, and by what.
@@ -54,6 +55,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
            "rows in the devices");
     expect(Wide{h.rows_offset} + Wide{h.row_count} * 8 <= BARCUDA_CHANNELS_OFFSET, "rows that no guest may read");
     expect(h.rows_offset % 8 == 0, "rows that lie askew");
+    const Wide snapshot_end = Wide{h.snapshot_offset} + BARCUDA_SNAPSHOT_SIZE;
+    expect(
+        h.snapshot_offset == 0 || (h.snapshot_offset >= BARCUDA_ROWS_OFFSET && snapshot_end <= BARCUDA_CHANNELS_OFFSET),
+        "a snapshot that no guest may read");
     expect(Wide{h.base} + h.size <= Wide{1} << 47 && h.base % BARCUDA_GRANULE == 0, "an address of nobody");
     return 0;
 }

@@ -138,6 +138,13 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"no rows", [](barcuda_header& h) { h.row_count = 0; }, Error::malformed},
         {"too many rows", [](barcuda_header& h) { h.row_count = BARCUDA_MAX_ROWS + 1; }, Error::malformed},
         {"rows overflow", [](barcuda_header& h) { h.row_count = ~0u; }, Error::malformed},
+        {"snapshot unaligned", [](barcuda_header& h) { h.snapshot_offset += 8; }, Error::malformed},
+        {"snapshot over the rows", [](barcuda_header& h) { h.snapshot_offset = h.rows_offset; }, Error::malformed},
+        {"snapshot over the slots", [](barcuda_header& h) { h.snapshot_offset = BARCUDA_SLOTS_OFFSET; },
+         Error::malformed},
+        {"snapshot where no guest reads",
+         [](barcuda_header& h) { h.snapshot_offset = h.extents_offset - BARCUDA_PAGE * 256; }, Error::malformed},
+        {"snapshot outside", [](barcuda_header& h) { h.snapshot_offset = 0 - BARCUDA_PAGE; }, Error::malformed},
         {"rows unaligned", [](barcuda_header& h) { h.rows_offset += 4; }, Error::malformed},
         {"rows behind the slots", [](barcuda_header& h) { h.rows_offset = BARCUDA_GRANTS_OFFSET - BARCUDA_PAGE; },
          Error::malformed},
@@ -164,6 +171,13 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         EXPECT_EQ(validate(h, kSize, "it").kind, c.kind) << c.what;
     }
     EXPECT_FALSE(validate(good, kSize, "it"));
+}
+TEST_F(RegionTest, ABridgeThatTakesNoSnapshotIsAccepted) {  // of the day before there were any
+    EXPECT_EQ(open_guest().kind, Error::none);
+    EXPECT_NE(guest.snapshot(), nullptr);
+    host.host_header().snapshot_offset = 0;
+    EXPECT_EQ(open_guest().kind, Error::none);
+    EXPECT_EQ(guest.snapshot(), nullptr);
 }
 TEST_F(RegionTest, AnErrorNamesThePathAndIsASentence) {
     host.host_header().packets = 0;
