@@ -17,6 +17,7 @@ Context::Context(int device, unsigned flags, bool primary)
     const Settings& settings = Driver::get().settings;
     limits.compute_capability = settings.compute_capability();
     limits.multiprocessors = settings.cores;
+    if (alive_) ++Ledger::own().devices[device].contexts;
 }
 
 void Context::set_fault(CUresult code, const std::string& message) {
@@ -206,7 +207,8 @@ void Context::synchronize() {
 }
 
 void Context::tear_down() {
-    alive_ = false;  // waits for values in memory end with it
+    if (alive_.exchange(false))  // waits for values in memory end with it
+        --Ledger::own().devices[device].contexts;
     synchronize();
     Driver& driver = Driver::get();
     const auto ours = [&](const auto& object) { return object.context.get() == this; };

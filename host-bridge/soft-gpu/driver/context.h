@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "host-bridge/soft-gpu/driver/ledger.h"
 #include "host-bridge/soft-gpu/driver/stream.h"
 
 namespace barcuda::soft::driver {
@@ -27,7 +28,9 @@ class Context : public std::enable_shared_from_this<Context> {
 
     CUcontext handle() const { return reinterpret_cast<CUcontext>(const_cast<Context*>(this)); }
     bool alive() const { return alive_; }
-    void revive() { alive_ = true; }
+    void revive() {
+        if (!alive_.exchange(true)) ++Ledger::own().devices[device].contexts;
+    }
     CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
     void set_fault(CUresult code, const std::string& message);
     void check() const;  // throws the fault, or CUDA_ERROR_CONTEXT_IS_DESTROYED

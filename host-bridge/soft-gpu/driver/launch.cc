@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/operations.h"
 
@@ -94,7 +95,8 @@ std::shared_ptr<Launch> make_launch(std::shared_ptr<Function> function, const CU
     return launch;
 }
 
-void Launch::run(Context&) {
+void Launch::run(Context& context) {
+    const Busy busy(context.device);
     LaunchConfig here = config;
     here.parameters = parameters;
     bool printed = false;

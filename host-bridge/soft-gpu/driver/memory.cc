@@ -37,10 +37,11 @@ void unmap_host(const Allocation& gone) {
 }
 
 bool Memory::take(int device, std::size_t bytes) {
-    std::size_t used = used_[device];
+    std::atomic<std::uint64_t>& all = ledger_.devices[device].used;
+    std::uint64_t used = all;
     do {
         if (bytes > total() || used > total() - bytes) return false;
-    } while (!used_[device].compare_exchange_weak(used, used + bytes));
+    } while (!all.compare_exchange_weak(used, used + bytes));
     return true;
 }
 

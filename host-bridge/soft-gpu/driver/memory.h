@@ -13,10 +13,9 @@
 
 #include "host-bridge/soft-gpu/driver/api.h"
 #include "host-bridge/soft-gpu/driver/heap.h"
+#include "host-bridge/soft-gpu/driver/ledger.h"
 
 namespace barcuda::soft::driver {
-
-constexpr int most_devices = 32;
 
 class Context;
 class Pool;
@@ -125,8 +124,8 @@ class Memory {
 
     // Counts device memory; false if the device is full.
     bool take(int device, std::size_t bytes);
-    void give(int device, std::size_t bytes) { used_[device] -= bytes; }
-    std::size_t used(int device) const { return used_[device]; }
+    void give(int device, std::size_t bytes) { ledger_.devices[device].used -= bytes; }
+    std::size_t used(int device) const { return ledger_.devices[device].used; }
     std::size_t total() const { return size_; }  // of each device
 
     Heap& heap() { return heap_; }
@@ -144,7 +143,7 @@ class Memory {
     AddressSpace& space_;
     mutable std::shared_mutex mutex_;
     Ranges ranges_;
-    std::atomic<std::size_t> used_[most_devices]{};
+    Ledger& ledger_ = Ledger::own();
     std::uint64_t next_id_ = 1;
 };
 
