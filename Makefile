@@ -40,14 +40,17 @@ sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/
 sources_guest-client    := $(wildcard guest-allocator/client/*.cc)
 sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocator/driver/managed/*.cc)
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
+sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
 sources_host-common     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
 sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
 sources_host-worker     := $(wildcard host-bridge/worker/*.cc)
+sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
 sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc) host-bridge/fatbin.cc
 sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
 sources_soft-blas       := $(wildcard host-bridge/soft-gpu/blas/*.cc)
 sources_soft-random     := $(wildcard host-bridge/soft-gpu/random/*.cc)
+sources_soft-nvml       := $(wildcard host-bridge/soft-gpu/nvml/*.cc)
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 # Without a CUDA toolkit: what needs none, for `make check-unit`.
 buildable = $(if $(toolkit),$(1),$(shell tests/without_toolkit $(1)))
@@ -60,7 +63,7 @@ $(foreach a,$(archives),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
 guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
-host := host-bridge host-worker host-common
+host := host-bridge host-worker host-monitor host-common
 
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
@@ -114,7 +117,7 @@ absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 li
 names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
              libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
-all: toolkit $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(links) $(absent) $(names)
+all: toolkit $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(lib)/barcuda-soft/libnvidia-ml.so.1 $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names)
 
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
@@ -134,6 +137,13 @@ $(absent):
 	@mkdir -p $(@D)
 	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@
 
+# NVML. A library of its own: who asks how the GPUs are doing is no client, and shall not get our malloc.
+$(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a \
+	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
 $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 	@mkdir -p $(@D)
@@ -147,6 +157,12 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) 
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
+
+# The software GPU's NVML asks its driver, which lies beside it.
+$(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
+	    -Wl,-rpath,'$$ORIGIN' $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
 # driver that they need is there before they are opened.
@@ -381,8 +397,9 @@ install: all install-module
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-libraries $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
-	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
+	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
 	cp -P $(links) $(absent) $(DESTDIR)$(PREFIX)/lib/barcuda
+	install -m 644 $(lib)/barcuda/libnvidia-ml.so.1 $(DESTDIR)$(PREFIX)/lib/barcuda
 	install -m 644 $(names) $(DESTDIR)$(PREFIX)/lib/barcuda-libraries
 
 clean:

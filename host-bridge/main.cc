@@ -7,6 +7,7 @@
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
+#include "host-bridge/monitor/monitor.h"
 #include "host-bridge/worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -15,7 +16,7 @@ int main(int argc, char** argv) {
         "The region is a file that QEMU maps: -object memory-backend-file,share=on,mem-path=REGION,size=SIZE,id=r\n"
         "                                     -device ivshmem-plain,memdev=r"};
     barcuda::BridgeOptions options;
-    std::string worker, level = "warn";
+    std::string worker, monitor, level = "warn";
     app.add_option("--region", options.region, "the shared file")->capture_default_str();
     app.add_option("--size", options.size, "bytes, a power of two; K, M, G are understood (default: what it is, or 4G)")
         ->transform(CLI::AsSizeValue(false));
@@ -45,7 +46,8 @@ int main(int argc, char** argv) {
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
         ->envname("BARCUDA_LOG")
         ->capture_default_str();
-    app.add_option("--worker", worker)->group("");  // how the bridge starts its own workers
+    app.add_option("--worker", worker)->group("");    // how the bridge starts its own workers
+    app.add_option("--monitor", monitor)->group("");  // and its monitor
     app.set_version_flag("--version", BARCUDA_VERSION);
     CLI11_PARSE(app, argc, argv);
 
@@ -57,5 +59,6 @@ int main(int argc, char** argv) {
     if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level);
     else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level);
     if (!worker.empty()) return barcuda::run_worker(worker, true);
+    if (!monitor.empty()) return barcuda::run_monitor(monitor);
     return barcuda::Bridge(options).run();
 }

@@ -198,17 +198,23 @@ struct fields : one_key {
 
 enum class When { once, each };
 
-// How an answer lies in the snapshot: a status, then what each kind stores, at multiples of 8.
+// How an answer lies in the snapshot: a status, then what each kind stores, each at a multiple of its own alignment, and room up
+// to a multiple of 8.
 template <class... Kinds> struct Shape {
     static constexpr std::size_t kinds = sizeof...(Kinds);
     template <std::size_t I> using Kind = std::tuple_element_t<I, std::tuple<Kinds...>>;
     using Parameters = decltype(std::tuple_cat(std::declval<typename Kinds::Parameters>()...));
 
-    template <class T> static constexpr std::size_t room = std::is_empty_v<T> ? 0 : (sizeof(T) + 7) / 8 * 8;
+    template <class T> static constexpr std::size_t room = std::is_empty_v<T> ? 0 : sizeof(T);
     static constexpr std::array<std::size_t, kinds + 1> places = [] {
-        std::array<std::size_t, kinds + 1> at{8};
-        std::size_t i = 0;
-        ((at[i + 1] = at[i] + room<typename Kinds::Stored>, ++i), ...);
+        std::array<std::size_t, kinds + 1> at{};
+        std::size_t i = 0, end = sizeof(Status);
+        const auto place = [&](std::size_t bytes, std::size_t alignment) {
+            at[i] = (end + alignment - 1) / alignment * alignment;
+            end = at[i++] + bytes;
+        };
+        (place(room<typename Kinds::Stored>, alignof(typename Kinds::Stored)), ...);
+        place(0, 8);
         return at;
     }();
     static constexpr std::array<std::size_t, kinds + 1> firsts = [] {  // parameters

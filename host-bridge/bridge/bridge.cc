@@ -133,6 +133,7 @@ int Bridge::run() {
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
     keep_warm();
+    monitoring_.start(region_, library_);
     region_.announce();
     std::string names;
     for (const barcuda_device& d : devices_.all)
@@ -173,6 +174,7 @@ int Bridge::run() {
         look_at_slots();
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
+        monitoring_.look();
     }
     shut_down();
     return 0;
@@ -371,6 +373,7 @@ void Bridge::admit(Client& client) {
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client.opening);
     log::info("channel {}: client admitted, worker {}", slot, client.worker.pid);
+    monitoring_.client(slot, client.worker.pid);
     // What two clients in a row have wanted is what the next one is awaited with.
     if (devices == last_ && devices != likely_) drop_reserves(), likely_ = devices;
     last_ = devices;
@@ -386,6 +389,7 @@ void Bridge::refuse(Client& client, const char* why) {
 
 void Bridge::worker_ended(Client& client) {
     if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
+    monitoring_.client(client.channel.index, 0);
     const std::string where = last_command(client.worker.breadcrumb);
     const int status = reap(client.worker);
     barcuda_status& page = client.channel.status();
@@ -434,6 +438,7 @@ void Bridge::answer_request(Client& client) {
 void Bridge::reclaim(std::uint32_t slot) {
     if (auto& client = clients_[slot]) {
         if (!release_worker(client->worker)) return;
+        monitoring_.client(slot, 0);
         region_.unmap_channel(client->channel);
         client.reset();
     }

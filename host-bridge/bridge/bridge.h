@@ -14,6 +14,7 @@
 #include "host-bridge/bell.h"
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/bridge/shared.h"
 #include "shm-device/region.h"
@@ -87,6 +88,7 @@ class Bridge {
     std::string library_;
     rlimit files_{};  // that a process may have open, as the bridge was given it
     Region region_;
+    Monitoring monitoring_;
     Doorbell doorbell_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;

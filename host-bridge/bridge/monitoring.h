@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// monitoring.h: the bridge's hold on its monitor (host-bridge/monitor): starts it, tells it whose worker serves which
+// channel, starts it again when it has died, and says in the snapshot when it is silent or cannot be had.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+#include "host-bridge/monitor/monitor.h"
+#include "shm-device/region.h"
+
+namespace barcuda {
+
+class Monitoring {
+  public:
+    using Clock = std::chrono::steady_clock;
+    ~Monitoring();
+
+    // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML lies beside it.
+    void start(Region& region, const std::string& cuda);
+    void client(std::uint32_t slot, pid_t worker);  // 0: nobody any more
+    void look(Clock::time_point now = Clock::now());
+
+  private:
+    void launch();
+    void say(barcuda_snapshot_state state);
+
+    Region* region_ = nullptr;
+    std::string library_;
+    int roster_file_ = -1;
+    Roster* roster_ = nullptr;
+    pid_t pid_ = -1;
+    std::uint64_t sequence_ = 0;  // last seen, and when it had just changed
+    Clock::time_point changed_, launched_;
+};
+
+}  // namespace barcuda

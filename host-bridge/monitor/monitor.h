@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// monitor.h: a process of the bridge's that asks the host's NVML how the GPUs are doing and writes the answers into the
+// region (shm-device/snapshot.h). A process of its own, since NVML lives in NVIDIA's driver, which may keep it waiting,
+// and which the bridge never opens. It reads of the guest what pid a client says that it has, and nothing else.
+#pragma once
+#include <string>
+
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+// In a file in memory that bridge and monitor share: the worker of each channel's client.
+struct Roster {
+    barcuda_u32 workers[BARCUDA_MAX_CHANNELS]{};  // pids; 0: nobody
+};
+constexpr int roster_fd = 4;  // the monitor's, beside region_fd
+
+// Serves until the bridge ends. `library`: of NVML. Returns the exit status.
+int run_monitor(const std::string& library);
+constexpr int no_nvml = 3;  // exit status: the library is not there, or does not work here
+
+}  // namespace barcuda

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/monitor/sweep.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "host-bridge/log.h"
+
+namespace barcuda::nvml {
+namespace {
+
+std::string uuid_of(const barcuda_device& device, const char* prefix) {
+    std::string text = prefix;
+    for (int i = 0; i < 16; ++i)
+        text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", device.uuid[i]);
+    return text;
+}
+
+std::uint64_t now_in_microseconds() {
+    using namespace std::chrono;
+    return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+void* Host::symbol(const char* name) const { return dlsym(library_, name); }
+
+std::string Host::open(const std::string& library) {
+    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library_) return dlerror();
+    if (dlsym(library_, "barcuda_guest_library"))
+        return library + " is Barcuda's own guest library: run the bridge without its LD_LIBRARY_PATH";
+    for (Question q{}; q < Question::count; q = Question(unsigned(q) + 1))
+        functions_[static_cast<std::size_t>(q)] = symbol(question_names[static_cast<std::size_t>(q)]);
+    const auto init = reinterpret_cast<Status (*)()>(symbol("nvmlInit_v2"));
+    const auto words = reinterpret_cast<const char* (*)(Status)>(symbol("nvmlErrorString"));
+    if (!init) return library + " is too old: it has no nvmlInit_v2";
+    if (const Status s = init(); s != success)
+        return fmt::format("nvmlInit: {}", words ? words(s) : std::to_string(static_cast<int>(s)));
+    return {};
+}
+
+// By what CUDA says of it: a part of a GPU (MIG) has a UUID of its own.
+Device Host::find(const barcuda_device& device) const {
+    const auto by_uuid = reinterpret_cast<Status (*)(const char*, Device*)>(symbol("nvmlDeviceGetHandleByUUID"));
+    const auto by_bus = reinterpret_cast<Status (*)(const char*, Device*)>(symbol("nvmlDeviceGetHandleByPciBusId_v2"));
+    Device found = nullptr;
+    for (const char* prefix : {"GPU-", "MIG-"})
+        if (by_uuid && by_uuid(uuid_of(device, prefix).c_str(), &found) == success) return found;
+    char bus[sizeof device.pci_bus_id + 1]{};
+    std::memcpy(bus, device.pci_bus_id, sizeof device.pci_bus_id);
+    return by_bus && by_bus(bus, &found) == success ? found : nullptr;
+}
+
+std::vector<Host::Use> Host::users(Device device) const {
+    // The second is that of older drivers, with the same structure.
+    auto ask = reinterpret_cast<Status (*)(Device, unsigned*, ProcessInfo*)>(
+        symbol("nvmlDeviceGetComputeRunningProcesses_v3"));
+    if (!ask) ask = reinterpret_cast<decltype(ask)>(symbol("nvmlDeviceGetComputeRunningProcesses_v2"));
+    std::vector<ProcessInfo> found(64);
+    Status status = ask ? insufficient_size : not_supported;
+    unsigned count = 0;
+    for (int tries = 0; tries < 4 && status == insufficient_size; ++tries) {  // more may come meanwhile
+        found.resize(std::max<std::size_t>(found.size(), count + 16));
+        count = static_cast<unsigned>(found.size());
+        status = ask(device, &count, found.data());
+    }
+    std::vector<Use> users;
+    for (unsigned i = 0; status == success && i < count; ++i) users.push_back({found[i].pid, found[i].used_memory});
+    return users;
+}
+
+std::vector<ProcessUtilization> Host::samples(Device device, unsigned long long& since) const {
+    const auto ask = reinterpret_cast<Status (*)(Device, ProcessUtilization*, unsigned*, unsigned long long)>(
+        symbol("nvmlDeviceGetProcessUtilization"));
+    unsigned count = 0;
+    if (!ask || ask(device, nullptr, &count, since) != insufficient_size || count == 0) return {};
+    std::vector<ProcessUtilization> samples(count);
+    if (ask(device, samples.data(), &count, since) != success) return {};
+    samples.resize(std::min<std::size_t>(count, samples.size()));
+    for (const ProcessUtilization& s : samples) since = std::max(since, s.timestamp);
+    return samples;
+}
+
+Sweeper::Sweeper(const Host& host, std::vector<Device> devices)
+    : host_(host), devices_(std::move(devices)), sampled_(devices_.size()) {
+    std::size_t bytes = 0;
+    const std::uint32_t begin = snapshot::contents_offset(static_cast<std::size_t>(Question::count));
+#define X(name, ...)                                                                                      \
+    {                                                                                                     \
+        using Row = RowOf<Question::name>;                                                                \
+        const std::size_t all = Row::bytes * Row::answers(static_cast<unsigned>(devices_.size()));        \
+        answers_.push_back(                                                                               \
+            {Row::identity, static_cast<std::uint32_t>(begin + bytes), static_cast<std::uint32_t>(all)}); \
+        bytes += all;                                                                                     \
+    }
+    BARCUDA_NVML_ROWS(X)
+#undef X
+    contents_.resize(bytes);
+    ask(When::once);
+}
+
+template <Question q> void Sweeper::ask() {
+    using Row = RowOf<q>;
+    auto* const function = reinterpret_cast<Function<q>*>(host_.function(q));
+    const barcuda_answers& place = answers_[static_cast<std::size_t>(q)];
+    std::byte* at = contents_.data() + (place.offset - answers_[0].offset);
+    const auto count = static_cast<unsigned>(devices_.size());
+    for (std::size_t n = 0; n < Row::answers(count); ++n, at += Row::bytes) {
+        typename Row::Answer answer;
+        answer.set(function ? Row::ask(function, devices_.data(), count, n, answer) : function_not_found);
+        std::memcpy(at, answer.memory, Row::bytes);
+    }
+}
+
+void Sweeper::ask(When when) {
+    using Clock = std::chrono::steady_clock;
+#define X(name, ...)                                                                 \
+    if (RowOf<Question::name>::how_often == when) {                                  \
+        const auto begun = Clock::now();                                             \
+        ask<Question::name>();                                                       \
+        const std::chrono::duration<double, std::milli> took = Clock::now() - begun; \
+        if (took.count() > 5) log::debug("{}: {:.1f} ms", #name, took.count());      \
+    }
+    BARCUDA_NVML_ROWS(X)
+#undef X
+}
+
+void Sweeper::ask() {
+    taken_ = now_in_microseconds();
+    ask(When::each);
+}
+
+// A process that has ended, or has not been busy for a while.
+void Sweeper::forget_the_old() {
+    constexpr unsigned long long a_while = 60'000'000;
+    std::erase_if(seen_, [&](const auto& s) { return s.second.timestamp + a_while < sampled_[s.first.first]; });
+}
+
+}  // namespace barcuda::nvml

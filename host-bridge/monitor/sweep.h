@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// sweep.h: all of NVML's questions, asked of the host's NVML, about the devices of a region.
+#pragma once
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shm-device/nvml_rows.h"
+#include "shm-device/snapshot.h"
+
+namespace barcuda::nvml {
+
+// The host's libnvidia-ml.so.1: NVIDIA's, or the software GPU's. A function that it lacks is null.
+class Host {
+  public:
+    // Opens and initializes the library. What went wrong; empty: nothing.
+    std::string open(const std::string& library);
+    void* function(Question q) const { return functions_[static_cast<std::size_t>(q)]; }
+
+    // The device that CUDA calls so; null: NVML does not know it.
+    Device find(const barcuda_device& device) const;
+
+    struct Use {
+        unsigned pid;
+        unsigned long long memory;
+    };
+    std::vector<Use> users(Device device) const;
+    // The newest sample of each process since `since`, which becomes the newest one's time.
+    std::vector<ProcessUtilization> samples(Device device, unsigned long long& since) const;
+
+  private:
+    void* symbol(const char* name) const;
+    void* library_ = nullptr;
+    void* functions_[static_cast<std::size_t>(Question::count)]{};
+};
+
+class Sweeper {
+  public:
+    Sweeper(const Host& host, std::vector<Device> devices);
+
+    // Asks again what may have changed.
+    void ask();
+    // Which clients use which device; `client_of`: the guest's pid for a worker's, 0: it is no worker with a client.
+    template <class ClientOf> void find_processes(const ClientOf& client_of) {
+        processes_.clear();
+        for (unsigned d = 0; d < devices_.size(); ++d) {
+            for (const ProcessUtilization& s : host_.samples(devices_[d], sampled_[d])) seen_[{d, s.pid}] = s;
+            for (const Host::Use& use : host_.users(devices_[d])) {
+                const unsigned pid = client_of(use.pid);
+                if (pid == 0 || processes_.size() == BARCUDA_MAX_PROCESSES) continue;
+                const auto s = seen_.find({d, use.pid});
+                const ProcessUtilization sample = s == seen_.end() ? ProcessUtilization{} : s->second;
+                processes_.push_back(
+                    {pid, d, use.memory, sample.timestamp, sample.sm, sample.memory, sample.encoder, sample.decoder});
+            }
+        }
+        forget_the_old();
+    }
+    snapshot::Sweep result() const { return {answers_, contents_, processes_, taken_}; }
+
+  private:
+    void ask(When when);
+    template <Question q> void ask();
+    void forget_the_old();
+
+    const Host& host_;
+    const std::vector<Device> devices_;
+    std::vector<barcuda_answers> answers_;  // by Question
+    std::vector<std::byte> contents_;
+    std::vector<barcuda_process> processes_;
+    std::vector<unsigned long long> sampled_;                           // of each device: the newest sample's time
+    std::map<std::pair<unsigned, unsigned>, ProcessUtilization> seen_;  // by device and worker: its newest sample
+    std::uint64_t taken_ = 0;
+};
+
+}  // namespace barcuda::nvml
