@@ -26,6 +26,9 @@ int doctor();
 // Prints which functions cross to the host, and how.
 int support(bool json);
 
+// Prints how the GPUs of this guest are doing. Returns 1 if nobody serves it.
+int smi(bool json);
+
 // Where this installation's files are, found from where this program is.
 struct Installation {
     std::string bridge, library, links, libraries, software;

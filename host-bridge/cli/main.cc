@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda: the command that people type. `run` runs a program with no VM, `doctor` says what is there and what is
-// missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross.
+// missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross, `smi`
+// shows how the GPUs are doing.
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/cli/commands.h"
@@ -48,7 +49,11 @@ int main(int argc, char** argv) {
         "on at once (docs/support.md has every function of CUDA, those that do not cross too)");
     bool json = false;
     support->add_flag("--json", json, "as JSON: an array of {name, how, library}");
+    CLI::App* smi =
+        app.add_subcommand("smi", "how the GPUs are doing that this guest sees, and which of its processes use them");
+    smi->add_flag("--json", json, "as JSON");
     CLI11_PARSE(app, argc, argv);
+    if (*smi) return barcuda::smi(json);
     if (*doctor) return barcuda::doctor();
     if (*support) return barcuda::support(json);
     options.statistics = stats->parsed();
