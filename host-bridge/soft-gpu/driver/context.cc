@@ -17,7 +17,7 @@ Context::Context(int device, unsigned flags, bool primary)
     const Settings& settings = Driver::get().settings;
     limits.compute_capability = settings.compute_capability();
     limits.multiprocessors = settings.cores;
-    if (alive_) ++Ledger::own().devices[device].contexts;
+    if (alive_) ++Ledger::of(device).contexts;
 }
 
 void Context::set_fault(CUresult code, const std::string& message) {
@@ -208,7 +208,7 @@ void Context::synchronize() {
 
 void Context::tear_down() {
     if (alive_.exchange(false))  // waits for values in memory end with it
-        --Ledger::own().devices[device].contexts;
+        --Ledger::of(device).contexts;
     synchronize();
     Driver& driver = Driver::get();
     const auto ours = [&](const auto& object) { return object.context.get() == this; };

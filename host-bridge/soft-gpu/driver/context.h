@@ -29,7 +29,7 @@ class Context : public std::enable_shared_from_this<Context> {
     CUcontext handle() const { return reinterpret_cast<CUcontext>(const_cast<Context*>(this)); }
     bool alive() const { return alive_; }
     void revive() {
-        if (!alive_.exchange(true)) ++Ledger::own().devices[device].contexts;
+        if (!alive_.exchange(true)) ++Ledger::of(device).contexts;
     }
     CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
     void set_fault(CUresult code, const std::string& message);

@@ -102,7 +102,9 @@ Settings Settings::from_environment() {
 }
 
 Driver::Driver(const Settings& settings)
-    : settings(settings), memory(settings.window, settings.memory, settings.devices, space) {}
+    : settings(settings), memory(settings.window, settings.memory, settings.devices, space) {
+    Ledger::show(settings.numbers);
+}
 
 void Driver::synchronize() {
     for (const auto& context : contexts.all()) context->synchronize();

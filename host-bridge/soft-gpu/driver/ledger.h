@@ -3,9 +3,11 @@
 // behind a descriptor of a known number. So the software GPU's NVML (soft-gpu/nvml) sees all of them, as a kernel's driver
 // would, with nothing to agree on and nothing left behind: what ends takes its ledger along.
 #pragma once
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 
 namespace barcuda::soft {
 
@@ -24,12 +26,18 @@ struct Ledger {
         std::atomic<std::uint64_t> busy{0};      // nanoseconds in which kernels ran, but for those that run now
         std::atomic<std::uint64_t> running{0};   // kernels
         std::atomic<std::uint64_t> since{0};     // when the first of those began
-    } devices[most_devices];
+    } devices[most_devices];                     // as the machine counts them
 
     static Ledger& own();  // this process's, made at the first call
+    // A device as this process counts them: CUDA_VISIBLE_DEVICES may name others of the machine's, in another order.
+    static Device& of(int device) { return own().devices[numbers_[static_cast<std::size_t>(device)]]; }
+    static void show(std::span<const int> numbers);  // of the machine's, before the first call of of()
     static std::uint64_t now() {
         return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
     }
+
+  private:
+    static std::array<int, most_devices> numbers_;
 };
 
 // A kernel runs.

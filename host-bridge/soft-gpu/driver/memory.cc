@@ -37,7 +37,7 @@ void unmap_host(const Allocation& gone) {
 }
 
 bool Memory::take(int device, std::size_t bytes) {
-    std::atomic<std::uint64_t>& all = ledger_.devices[device].used;
+    std::atomic<std::uint64_t>& all = Ledger::of(device).used;
     std::uint64_t used = all;
     do {
         if (bytes > total() || used > total() - bytes) return false;

@@ -124,8 +124,8 @@ class Memory {
 
     // Counts device memory; false if the device is full.
     bool take(int device, std::size_t bytes);
-    void give(int device, std::size_t bytes) { ledger_.devices[device].used -= bytes; }
-    std::size_t used(int device) const { return ledger_.devices[device].used; }
+    void give(int device, std::size_t bytes) { Ledger::of(device).used -= bytes; }
+    std::size_t used(int device) const { return Ledger::of(device).used; }
     std::size_t total() const { return size_; }  // of each device
 
     Heap& heap() { return heap_; }
@@ -143,7 +143,6 @@ class Memory {
     AddressSpace& space_;
     mutable std::shared_mutex mutex_;
     Ranges ranges_;
-    Ledger& ledger_ = Ledger::own();
     std::uint64_t next_id_ = 1;
 };
 
