@@ -180,7 +180,7 @@ $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) -lspdlog -lfmt -lzstd -llz4 -ldl
 
-$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,shm-device)
+$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,host-common shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) -lfmt -ldl

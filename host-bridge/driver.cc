@@ -68,6 +68,10 @@ std::string software_library() {
     return (self.parent_path().parent_path() / "lib/barcuda-soft/libcuda.so.1").string();
 }
 
+std::string nvml_of(const std::string& library) {
+    return std::filesystem::path(library).replace_filename("libnvidia-ml.so.1").string();
+}
+
 DeviceChoice choose_device(const std::string& device) {
     const std::string nvidia = "libcuda.so.1", soft = software_library();
     if (device == "soft") {

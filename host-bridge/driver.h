@@ -27,6 +27,7 @@ struct DeviceChoice {
     std::string error;  // not empty: there is no such device, and why
 };
 DeviceChoice choose_device(const std::string& device);
-std::string software_library();  // where the software GPU's libcuda.so.1 lies, beside this program
+std::string nvml_of(const std::string& library);  // the NVML of a driver lies beside it
+std::string software_library();                   // where the software GPU's libcuda.so.1 lies, beside this program
 
 }  // namespace barcuda

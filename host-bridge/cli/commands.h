@@ -9,7 +9,7 @@ namespace barcuda {
 
 struct RunOptions {
     std::string device = "auto";
-    std::string gpus;  // of this machine; empty: all
+    std::string gpus;     // of this machine; empty: all
     std::string wrapper;  // around the worker
     std::uint64_t region_size = 4ull << 30;
     std::vector<std::string> program;
@@ -26,8 +26,9 @@ int doctor();
 // Prints which functions cross to the host, and how.
 int support(bool json);
 
-// Prints how the GPUs of this guest are doing. Returns 1 if nobody serves it.
-int smi(bool json);
+// Prints how the GPUs of this guest are doing, or, of a machine without a region or with a `device` (cuda, soft), that machine's
+// own. Returns 1 if nobody says it.
+int smi(const std::string& device, bool json);
 
 // Where this installation's files are, found from where this program is.
 struct Installation {

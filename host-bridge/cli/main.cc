@@ -49,11 +49,16 @@ int main(int argc, char** argv) {
         "on at once (docs/support.md has every function of CUDA, those that do not cross too)");
     bool json = false;
     support->add_flag("--json", json, "as JSON: an array of {name, how, library}");
-    CLI::App* smi =
-        app.add_subcommand("smi", "how the GPUs are doing that this guest sees, and which of its processes use them");
+    CLI::App* smi = app.add_subcommand(
+        "smi",
+        "how the GPUs are doing that this guest sees, and which of its processes use them; on a host, all of them");
+    std::string machine;
+    smi->add_option("--device", machine,
+                    "this machine's own, whatever region there is: cuda: its GPUs; soft: the software GPU")
+        ->check(CLI::IsMember({"cuda", "soft"}));
     smi->add_flag("--json", json, "as JSON");
     CLI11_PARSE(app, argc, argv);
-    if (*smi) return barcuda::smi(json);
+    if (*smi) return barcuda::smi(machine, json);
     if (*doctor) return barcuda::doctor();
     if (*support) return barcuda::support(json);
     options.statistics = stats->parsed();

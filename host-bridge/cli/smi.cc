@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// smi.cc: `barcuda smi`: the table that people know from nvidia-smi, made of what the guest's NVML says, in a guest or
-// under `barcuda run`. (NVIDIA's own program asks its library for private tables.)
+// smi.cc: `barcuda smi`: the table that people know from nvidia-smi. Where there is a region (in a guest, under `barcuda run`)
+// it is made of what the guest's NVML says: the devices and processes of that guest. Else it is made of what this machine's
+// NVML says: all GPUs, all processes. (NVIDIA's own program asks its library for private tables, so it runs on hosts alone.)
 #include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/driver.h"
 #include "shm-device/nvml_rows.h"
+#include "shm-device/region.h"
 
 namespace barcuda {
 namespace {
 
 using namespace nvml;
 using Json = nlohmann::ordered_json;
+
+// Names that others chose (a process its own, a guest the region's) must not lead a terminal, or JSON, astray.
+std::string printable(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+    return text;
+}
 
 class Nvml {
   public:
@@ -33,12 +45,19 @@ class Nvml {
     template <Question q, class... Given> std::string text(Given... given) const {
         char value[96];
         auto* f = symbol<Function<q>>(question_names[static_cast<std::size_t>(q)]);
-        return f && f(given..., value, sizeof value) == success ? value : "";
+        return f && f(given..., value, sizeof value) == success ? printable(value) : "";
     }
 
   private:
     void* library_;
 };
+
+// With its path, as it was called.
+std::string program_of(unsigned pid) {
+    std::string name;
+    std::getline(std::ifstream(fmt::format("/proc/{}/cmdline", pid)), name, '\0');
+    return name.empty() ? "?" : printable(name);
+}
 
 struct Process {
     unsigned pid;
@@ -59,7 +78,8 @@ Gpu look(const Nvml& nvml, Device d) {
     Gpu gpu;
     gpu.name = nvml.text<Q::nvmlDeviceGetName>(d);
     gpu.uuid = nvml.text<Q::nvmlDeviceGetUUID>(d);
-    if (const auto pci = nvml.get<Q::nvmlDeviceGetPciInfo_v3, PciInfo>(d)) gpu.bus = pci->bus_id;
+    if (const auto pci = nvml.get<Q::nvmlDeviceGetPciInfo_v3, PciInfo>(d))
+        gpu.bus = printable({pci->bus_id, strnlen(pci->bus_id, sizeof pci->bus_id)});
     gpu.memory = nvml.get<Q::nvmlDeviceGetMemoryInfo, nvml::Memory>(d);
     gpu.utilization = nvml.get<Q::nvmlDeviceGetUtilizationRates, Utilization>(d);
     gpu.fan = nvml.get<Q::nvmlDeviceGetFanSpeed, unsigned>(d);
@@ -72,22 +92,19 @@ Gpu look(const Nvml& nvml, Device d) {
     gpu.mode = nvml.get<Q::nvmlDeviceGetComputeMode, unsigned>(d);
     unsigned pending = 0, mig = 0;
     if (auto* f = nvml.symbol<Function<Q::nvmlDeviceGetMigMode>>("nvmlDeviceGetMigMode");
-        f(d, &mig, &pending) == success)
+        f && f(d, &mig, &pending) == success)
         gpu.mig = mig;
     gpu.ecc = nvml.get<Q::nvmlDeviceGetTotalEccErrors, unsigned long long>(d, 1u, 0u);
 
-    ProcessInfo infos[256];
-    unsigned count = std::size(infos);
-    auto* running = nvml.symbol<Status(Device, unsigned*, ProcessInfo*)>("nvmlDeviceGetComputeRunningProcesses_v3");
-    auto* name_of = nvml.symbol<Status(unsigned, char*, unsigned)>("nvmlSystemGetProcessName");
-    if (running(d, &count, infos) != success) count = 0;
-    for (const ProcessInfo& info : std::span(infos, count)) {
-        char name[256] = "";
-        const Status found = name_of(info.pid, name, sizeof name);
+    std::vector<ProcessInfo> infos(BARCUDA_MAX_PROCESSES);
+    auto count = static_cast<unsigned>(infos.size());
+    auto* running =
+        nvml.symbol<nvml::Status(Device, unsigned*, ProcessInfo*)>("nvmlDeviceGetComputeRunningProcesses_v3");
+    if (!running || running(d, &count, infos.data()) != success) count = 0;
+    for (const ProcessInfo& info : std::span(infos).first(count))
         gpu.processes.push_back(
-            {info.pid, found == success || found == insufficient_size ? name : "?",
+            {info.pid, program_of(info.pid),
              info.used_memory == value_not_available ? std::nullopt : std::optional<std::uint64_t>(info.used_memory)});
-    }
     return gpu;
 }
 
@@ -141,7 +158,7 @@ void print_gpu(unsigned index, const Gpu& gpu) {
                or_na(gpu.mig, [](unsigned on) { return on ? "Enabled" : "Disabled"; }));
 }
 
-void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus) {
+void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus, bool of_guest) {
     fmt::print("{:%a %b %e %H:%M:%S %Y}\n", fmt::localtime(std::time(nullptr)));
     fmt::print(rule);
     fmt::print("| {:<87} |\n",
@@ -162,7 +179,7 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     for (unsigned i = 0; i < gpus.size(); ++i) print_gpu(i, gpus[i]), fmt::print(between);
     fmt::print("\n");
     fmt::print(rule);
-    fmt::print("| {:<87} |\n", "Processes (of this guest):");
+    fmt::print("| {:<87} |\n", of_guest ? "Processes (of this guest):" : "Processes:");
     fmt::print("| {:>4} {:>12}   {:<4}   {:<43} {:>16} |\n", "GPU", "PID", "Type", "Process name", "GPU Memory");
     fmt::print("|=========================================================================================|\n");
     bool any = false;
@@ -176,21 +193,39 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
 
 }  // namespace
 
-int smi(bool as_json) {
-    const std::string path = installation().links + "/libnvidia-ml.so.1";
-    const Nvml nvml(path);
+int smi(const std::string& device, bool as_json) {
     const auto complain = [](const std::string& what) { return fmt::print(stderr, "barcuda smi: {}\n", what), 1; };
-    if (!nvml) return complain(path + " is missing: run make, or make install");
-    if (const Status s = nvml.symbol<Status()>("nvmlInit_v2")(); s != success)
-        return complain(nvml.symbol<const char*()>("barcuda_nvml_reason")());
+    char region[256];
+    const Error no_region = find_region(region, sizeof region);
+    const bool of_guest = device.empty() && !no_region;
+    std::string path = installation().links + "/libnvidia-ml.so.1";
+    if (!of_guest) {
+        const DeviceChoice choice = choose_device(device.empty() ? "cuda" : device);
+        if (!choice.error.empty())
+            return complain((device.empty() ? no_region.text + std::string("; ") : "") + choice.error);
+        path = nvml_of(choice.library);
+        unsetenv("CUDA_VISIBLE_DEVICES");
+    }
+    const Nvml nvml(path);
+    if (!nvml) return complain(fmt::format("{}{}", dlerror(), of_guest ? ": run make, or make install" : ""));
+    const auto reason = [&](nvml::Status status) -> std::string {
+        if (auto* f = nvml.symbol<const char*()>("barcuda_nvml_reason")) return f();
+        auto* f = nvml.symbol<const char*(nvml::Status)>("nvmlErrorString");
+        return fmt::format("{}: {}", path, f ? f(status) : std::to_string(status));
+    };
+    auto* init = nvml.symbol<nvml::Status()>("nvmlInit_v2");
+    auto* count_them = nvml.symbol<nvml::Status(unsigned*)>("nvmlDeviceGetCount_v2");
+    auto* handle = nvml.symbol<nvml::Status(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");
+    if (!init || !count_them || !handle) return complain(path + " is too old");
     unsigned count = 0;
-    if (const Status s = nvml.symbol<Status(unsigned*)>("nvmlDeviceGetCount_v2")(&count); s != success)
-        return complain(nvml.symbol<const char*(Status)>("nvmlErrorString")(s));
+    if (const nvml::Status s = init(); s != success) return complain(reason(s));
+    if (const nvml::Status s = count_them(&count); s != success) return complain(reason(s));
     std::vector<Gpu> gpus;
-    for (unsigned i = 0; i < count; ++i) gpus.push_back(look(nvml, Guest::handle(i)));
+    for (unsigned i = 0; i < count; ++i)
+        if (Device d = nullptr; handle(i, &d) == success) gpus.push_back(look(nvml, d));
     const std::string driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
     const int cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
-    if (!as_json) return print_table(driver, cuda, gpus), 0;
+    if (!as_json) return print_table(driver, cuda, gpus, of_guest), 0;
     Json all = {{"driver_version", driver}, {"cuda_version", fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10)}};
     all["gpus"] = Json::array();
     for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvml.cc: the software GPU's NVML. What its devices are it asks its driver (libcuda.so.1, beside it); what they do stands in
 // the ledgers of the processes that use them (driver/ledger.h). What a piece of software has not, a temperature, a fan, a
-// link, is in lacks.cc.
+// link, is in lacks.cc. NVML's devices are all that there are: whoever opens it does so without CUDA_VISIBLE_DEVICES.
 #include <cuda.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -179,6 +179,17 @@ NVML nvmlSystemGetCudaDriverVersion(int* version) {
 }
 NVML nvmlSystemGetCudaDriverVersion_v2(int* version) { return nvmlSystemGetCudaDriverVersion(version); }
 
+NVML nvmlDeviceGetCount_v2(unsigned* count) {
+    std::lock_guard lock(mutex);
+    if (!initialized) return uninitialized;
+    int devices = 0;
+    if (!count || cuDeviceGetCount(&devices) != CUDA_SUCCESS) return invalid_argument;
+    return *count = static_cast<unsigned>(devices), success;
+}
+NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* out) {
+    const Status status = find(out, [&](int i) { return static_cast<unsigned>(i) == index; });
+    return status == not_found ? invalid_argument : status;
+}
 NVML nvmlDeviceGetHandleByUUID(const char* wanted, Device* out) {
     return wanted ? find(out, [&](int i) { return uuid(i) == wanted; }) : invalid_argument;
 }
