@@ -133,7 +133,7 @@ int Bridge::run() {
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
     keep_warm();
-    monitoring_.start(region_, library_);
+    monitoring_.start(region_, devices_.all, library_);
     region_.announce();
     std::string names;
     for (const barcuda_device& d : devices_.all)

@@ -7,12 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
+#include "host-bridge/driver.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "shm-device/sync.h"
@@ -28,20 +29,29 @@ constexpr std::chrono::seconds between_launches{5};
 }  // namespace
 
 Monitoring::~Monitoring() {
-    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, WNOHANG);  // a driver may keep it for long
     if (roster_) munmap(roster_, sizeof *roster_);
     if (roster_file_ >= 0) close(roster_file_);
 }
 
-void Monitoring::start(Region& region, const std::string& cuda) {
+void Monitoring::start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda) {
     region_ = &region;
-    library_ = std::filesystem::path(cuda).replace_filename("libnvidia-ml.so.1");
+    barcuda_header header = region.header();  // a guest may write the region's
+    header.magic = BARCUDA_MAGIC;             // it is not announced yet
+    if (Error e = validate(header, 0, region.path()))
+        return log::error("no NVML in guests: {}", e.text), say(BARCUDA_SNAPSHOT_NONE);
+    library_ = nvml_of(cuda);
     roster_file_ = memfd_create("barcuda-roster", MFD_CLOEXEC);
     void* at = MAP_FAILED;
     if (roster_file_ >= 0 && ftruncate(roster_file_, sizeof(Roster)) == 0)
         at = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_file_, 0);
     if (at == MAP_FAILED) return log::error("no NVML in guests: {}", strerror(errno)), say(BARCUDA_SNAPSHOT_NONE);
     roster_ = static_cast<Roster*>(at);
+    roster_->bridge = getpid();
+    roster_->bytes = header.extents_offset;
+    roster_->channel_count = header.channel_count;
+    roster_->device_count = static_cast<barcuda_u32>(devices.size());
+    std::ranges::copy(devices, roster_->devices);
     launch();
 }
 
@@ -84,9 +94,9 @@ void Monitoring::look(Clock::time_point now) {
 
 void Monitoring::say(barcuda_snapshot_state state) {
     auto& word = const_cast<barcuda_snapshot*>(region_->snapshot())->state;
-    if (observe(word) == static_cast<barcuda_u32>(state)) return;
-    if (state == BARCUDA_SNAPSHOT_SILENT) log::warn("the host's NVML does not answer");
-    publish(word, static_cast<barcuda_u32>(state));
+    if (state == BARCUDA_SNAPSHOT_SILENT && state_ != state) log::warn("the host's NVML does not answer");
+    state_ = state;
+    if (observe(word) != static_cast<barcuda_u32>(state)) publish(word, static_cast<barcuda_u32>(state));
 }
 
 }  // namespace barcuda

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "host-bridge/monitor/monitor.h"
 #include "shm-device/region.h"
@@ -18,7 +19,7 @@ class Monitoring {
     ~Monitoring();
 
     // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML lies beside it.
-    void start(Region& region, const std::string& cuda);
+    void start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
     void client(std::uint32_t slot, pid_t worker);  // 0: nobody any more
     void look(Clock::time_point now = Clock::now());
 
@@ -31,7 +32,8 @@ class Monitoring {
     int roster_file_ = -1;
     Roster* roster_ = nullptr;
     pid_t pid_ = -1;
-    std::uint64_t sequence_ = 0;  // last seen, and when it had just changed
+    barcuda_snapshot_state state_ = BARCUDA_SNAPSHOT_TAKEN;  // last said
+    std::uint64_t sequence_ = 0;                             // last seen, and when it had just changed
     Clock::time_point changed_, launched_;
 };
 

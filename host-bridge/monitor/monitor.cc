@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/monitor/monitor.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <span>
 #include <thread>
 #include <unordered_map>
 
@@ -23,51 +28,68 @@ namespace {
 // a sweep takes no longer than three tenths of one.
 constexpr std::chrono::milliseconds sweep_every{700};
 
-// The region up to its heap: where all pages, also huge ones, end.
-char* map_region() {
-    void* at = mmap(nullptr, BARCUDA_GRANULE, PROT_READ, MAP_SHARED, region_fd, 0);
-    if (at == MAP_FAILED) return nullptr;
-    const std::uint64_t bytes = static_cast<barcuda_header*>(at)->extents_offset;
-    munmap(at, BARCUDA_GRANULE);
-    at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, 0);
+// Opened anew: the bridge's own open file says by its lock that the region is served, and a monitor whom the driver keeps
+// may outlive its bridge.
+char* map_region(std::uint64_t bytes) {
+    const int file = open(fmt::format("/proc/self/fd/{}", region_fd).c_str(), O_RDWR | O_CLOEXEC);
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file < 0 ? region_fd : file, 0);
+    if (file >= 0) close(file);
+    close(region_fd);
     return at == MAP_FAILED ? nullptr : static_cast<char*>(at);
+}
+
+// 0: it has ended.
+unsigned parent_of(unsigned pid) {
+    std::string text;
+    std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), text);
+    unsigned parent = 0;
+    const auto name_ends = text.rfind(')');  // what it calls itself may hold anything
+    if (name_ends != text.npos) std::sscanf(text.c_str() + name_ends + 1, " %*c %u", &parent);
+    return parent;
+}
+
+using Clients = std::unordered_map<unsigned, unsigned>;  // the guest's pids, by worker
+
+// Of the host's process `pid`: that of a worker, or of something within a worker's wrapper (--worker-wrapper). 0: of none.
+unsigned client_of(unsigned pid, const Clients& clients) {
+    constexpr int deepest = 32;  // a pid that is given again while we look must not lead us round and round
+    for (int i = 0; pid > 1 && i < deepest; ++i, pid = parent_of(pid))
+        if (const auto client = clients.find(pid); client != clients.end()) return client->second;
+    return 0;
 }
 
 }  // namespace
 
 int run_monitor(const std::string& library) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    char* const region = map_region();
     void* const shared = mmap(nullptr, sizeof(Roster), PROT_READ, MAP_SHARED, roster_fd, 0);
-    if (!region || shared == MAP_FAILED) return log::error("cannot map the region: {}", strerror(errno)), 1;
-    const auto& header = *reinterpret_cast<const barcuda_header*>(region);
+    if (shared == MAP_FAILED) return log::error("cannot map the roster: {}", strerror(errno)), 1;
     const auto& roster = *static_cast<const Roster*>(shared);
-    auto& snapshot = *reinterpret_cast<barcuda_snapshot*>(region + header.snapshot_offset);
+    if (getppid() != roster.bridge) return 1;  // it has ended already
+    char* const region = map_region(roster.bytes);
+    if (!region) return log::error("cannot map the region: {}", strerror(errno)), 1;
+    auto& snapshot = *reinterpret_cast<barcuda_snapshot*>(region + BARCUDA_SNAPSHOT_OFFSET);
 
     nvml::Host host;
     if (std::string error = host.open(library); !error.empty())
         return log::warn("NVML does not work in guests: {}", error), no_nvml;
     std::vector<nvml::Device> devices;
-    const auto* table = reinterpret_cast<const barcuda_device*>(region + BARCUDA_DEVICES_OFFSET);
-    for (unsigned i = 0; i < header.device_count; ++i) {
-        devices.push_back(host.find(table[i]));
-        if (!devices.back()) log::warn("NVML does not know device {} ({:.255})", i, table[i].name);
+    for (const barcuda_device& device : std::span(roster.devices, roster.device_count)) {
+        devices.push_back(host.find(device));
+        if (!devices.back()) log::warn("NVML does not know device {} ({})", devices.size() - 1, device.name);
     }
 
     nvml::Sweeper sweeper(host, std::move(devices));
     for (auto begun = std::chrono::steady_clock::now();;) {
-        std::unordered_map<unsigned, unsigned> clients;  // by worker
-        for (unsigned slot = 0; slot < header.channel_count; ++slot)
+        Clients clients;
+        for (unsigned slot = 0; slot < roster.channel_count; ++slot)
             if (const unsigned worker = observe(roster.workers[slot])) {
                 const char* channel = region + BARCUDA_CHANNELS_OFFSET + slot * BARCUDA_CHANNEL_SIZE;
                 clients[worker] =
                     observe(reinterpret_cast<const barcuda_client*>(channel + BARCUDA_CLIENT_OFFSET)->pid);
             }
         sweeper.ask();
-        sweeper.find_processes([&](unsigned worker) {
-            const auto client = clients.find(worker);
-            return client == clients.end() ? 0 : client->second;
-        });
+        sweeper.find_processes([&](unsigned pid) { return client_of(pid, clients); });
         snapshot::write(snapshot, sweeper.result());
         begun = std::max(begun + sweep_every, std::chrono::steady_clock::now());
         std::this_thread::sleep_until(begun);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "host-bridge/log.h"
 
@@ -28,6 +30,7 @@ std::uint64_t now_in_microseconds() {
 void* Host::symbol(const char* name) const { return dlsym(library_, name); }
 
 std::string Host::open(const std::string& library) {
+    unsetenv("CUDA_VISIBLE_DEVICES");  // no matter of NVML's; but the software GPU's asks CUDA
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_) return dlerror();
     if (dlsym(library_, "barcuda_guest_library"))
