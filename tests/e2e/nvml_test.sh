@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The guest's NVML shows the bridge's devices and this guest's processes, to programs that are no clients: in Python without
-# packages, in C, and as a table; it refuses to change anything, and says what is wrong where nobody serves.
+# packages, in C, and as a table; it refuses to change anything, and says what is wrong where nobody serves. A host's own table has
+# all of its devices, also those that no guest gets.
 . "$(dirname "$0")/lib.sh"
 need python3
 need gcc
@@ -174,3 +175,58 @@ env BARCUDA_REGION="$scratch/nowhere" $smi > "$scratch/out" 2>&1 && fail "a tabl
 grep -q "^barcuda smi: $scratch/nowhere: there is no such region" "$scratch/out" || fail "no region: $(cat "$scratch/out")"
 [ "$(env -u BARCUDA_SOFT_DEVICES "$build/bin/barcuda" run --device soft -- "$scratch/ask")" = "$(cat VERSION) 1" ] || fail "barcuda run"
 echo "who finds no bridge is told so"
+
+# --gpus: NVML's devices are those of CUDA without CUDA_VISIBLE_DEVICES, in that order; a process is on the device that it uses,
+# also if its worker has a wrapper. The host sees the three that it has, by their places on the bus.
+table() { # table NAME COMMAND...: "index bus pid..." of each device, of the processes that are called so
+    local name=$1; shift
+    "$@" --json | python3 -c '
+import json, sys
+for i, gpu in enumerate(json.load(sys.stdin)["gpus"]):
+    print(i, gpu["pci_bus_id"][9:11], *[p["pid"] for p in gpu["processes"] if sys.argv[1] in p["name"]])' "$name"
+}
+is() { # is WANTED NAME COMMAND...: in the end
+    for _ in $(seq 400); do [ "$(table "${@:2}")" = "$1" ] && return; sleep 0.05; done
+    fail "not '$1' but: $(table "${@:2}")"
+}
+export BARCUDA_SOFT_DEVICES=3
+CUDA_VISIBLE_DEVICES=2,1,0 serve --no-vm --gpus 0,2 --worker-wrapper 'sh -c "\"\$@\" & wait" sh'
+is $'0 BC\n1 BA' nvml_client client_of_none $smi
+is $'0 BC\n1 BA' nvml_client client_of_none env CUDA_VISIBLE_DEVICES=1 $smi
+is $'0 BA\n1 BB\n2 BC' nvml_client client_of_none env CUDA_VISIBLE_DEVICES=1 $smi --device soft
+mkfifo "$scratch/input"
+(export "${guest[@]:1}" CUDA_VISIBLE_DEVICES=0; exec -a $'\e[31mnvml_client\xff' "$build/e2e/nvml_client" 0 < "$scratch/input" > "$scratch/client") & program=$!
+exec 7> "$scratch/input"
+await '^[0-9]' "$scratch/client"
+is "0 BC $program"$'\n1 BA' nvml_client client_of_none $smi
+client_of_none $smi | grep -q '?\[31mnvml_client?' || fail "a name is not as it was given, but for what a terminal would obey: $(client_of_none $smi)"
+worker=$(pgrep -P "$(sed -n 's/.*client admitted, worker //p' "$scratch/log")")
+is $'0 BA\n1 BB\n2 BC '$worker barcuda-bridge client_of_none $smi --device soft
+kill -9 "$program"; wait "$program" 2> /dev/null
+is $'0 BC\n1 BA' nvml_client client_of_none $smi
+
+# Who can write the region, as a guest's root can, sees no more, and does not lead the monitor astray.
+python3 - "$scratch/region" "$(pgrep -P "$bridge" -f -- --monitor)" <<'PY' || fail "a region that is written to"
+import os, signal, sys, time
+region = open(sys.argv[1], "r+b", buffering=0)
+def exchange(offset, new):
+    old = os.pread(region.fileno(), len(new), offset)
+    os.pwrite(region.fileno(), new, offset)
+    return old
+devices, snapshot = 0x40000, 0x60000
+offset = exchange(176, b"\xff" * 8)
+exchange(72, b"\x03")
+exchange(devices + 256, b"BarcudaSoftGPU-1")
+os.kill(int(sys.argv[2]), signal.SIGKILL)
+end = time.monotonic() + 60
+sequence = lambda: os.pread(region.fileno(), 8, snapshot)
+while os.path.exists("/proc/" + sys.argv[2]): time.sleep(0.02)
+last = sequence()
+while sequence() == last:
+    assert time.monotonic() < end, "no new monitor writes"
+    time.sleep(0.05)
+exchange(176, offset)
+exchange(72, b"\x02")
+PY
+is $'0 BC\n1 BA' nvml_client client_of_none $smi
+echo "the devices of --gpus in the guest, all of them on the host"
