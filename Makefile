@@ -158,11 +158,11 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) 
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
 
-# The software GPU's NVML asks its driver, which lies beside it.
+# The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
 $(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
-	    -Wl,-rpath,'$$ORIGIN' $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+	    -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
 # driver that they need is there before they are opened.
