@@ -316,6 +316,20 @@ TEST_F(SoftArray, ATextureOverDeviceMemoryReadsItInPlace) {
     OK(cuMemFree(at));
 }
 
+TEST_F(SoftArray, AViewOfNoKnownFormatIsRefused) {
+    const CUarray a = array(4, 4, 0);
+    const CUDA_RESOURCE_DESC resource = of(a);
+    const CUDA_TEXTURE_DESC reading{};
+    for (const unsigned format : {0x23u, 0x7fffffffu, 0x80000000u, 0x80000001u, 0xffffffffu}) {
+        CUDA_RESOURCE_VIEW_DESC view{};
+        std::memcpy(&view.format, &format, sizeof format);
+        view.width = view.height = 4;
+        CUtexObject texture = 0;
+        SAYS(CUDA_ERROR_INVALID_VALUE, cuTexObjectCreate(&texture, &resource, &reading, &view)) << format;
+    }
+    OK(cuArrayDestroy(a));
+}
+
 TEST_F(SoftArray, CopiesStayWithinTheArray) {
     const CUarray a = array(4, 2, 3);
     std::vector<float> values(24);

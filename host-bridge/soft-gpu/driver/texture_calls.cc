@@ -169,6 +169,7 @@ void set_reading(TextureObject& object, const CUDA_TEXTURE_DESC& texture, bool l
 // The formats of CUresourceViewFormat in their order: three counts of channels for each of these.
 void set_view_format(TextureObject& object, CUresourceViewFormat format) {
     if (format == CU_RES_VIEW_FORMAT_NONE) return;
+    require(static_cast<unsigned>(format) <= CU_RES_VIEW_FORMAT_UNSIGNED_BC7);  // an enumeration compares as an int
     if (format >= CU_RES_VIEW_FORMAT_UNSIGNED_BC1) refuse("a view of compressed blocks");
     constexpr Format formats[] = {Format::u8,  Format::s8,  Format::u16, Format::s16,
                                   Format::u32, Format::s32, Format::f16, Format::f32};
