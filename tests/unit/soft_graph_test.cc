@@ -76,6 +76,31 @@ TEST_F(SoftGraph, ACircleIsRefusedAtInstantiation) {
     OK(cuGraphDestroy(graph));
 }
 
+// Named twice, or of another graph: no node may remember one that was not made.
+TEST_F(SoftGraph, ANodeThatIsRefusedLeavesNothingBehind) {
+    CUgraph graph, another;
+    CUgraphExec exec;
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphCreate(&another, 0));
+    const CUgraphNode first = add_note(graph, {}, 1), stranger = add_note(another, {}, 2);
+    const auto params = note(3);
+    for (const CUgraphNode second : {first, stranger}) {
+        const CUgraphNode after[] = {first, second};
+        CUgraphNode node = nullptr;
+        SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphAddHostNode(&node, graph, after, 2, &params));
+    }
+    std::size_t dependents = 0;
+    OK(cuGraphNodeGetDependentNodes(first, nullptr, nullptr, &dependents));
+    EXPECT_EQ(0u, dependents);
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    launch(exec);
+    EXPECT_EQ(std::vector<int>{1}, order);
+    OK(cuGraphDestroyNode(first));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphDestroy(another));
+}
+
 TEST_F(SoftGraph, AnExecutableGraphIsACopy) {
     CUgraph graph;
     CUgraphExec exec;
