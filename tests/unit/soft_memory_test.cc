@@ -2,6 +2,8 @@
 // Device, pinned, registered and managed memory of the software GPU: addresses, limits, copies, errors.
 #include <atomic>
 #include <numeric>
+#include <thread>
+#include <vector>
 
 #include "soft_fixture.h"
 
@@ -125,6 +127,47 @@ TEST_F(SoftMemory, APageableSourceMayBeReusedWhenAnAsyncCopyReturns) {
     OK(cuMemFree(at));
     OK(cuMemFreeHost(word));
     OK(cuStreamDestroy(stream));
+}
+
+// Copies that wait hold the program's bytes, but only so many of them.
+TEST_F(SoftMemory, CopiesThatWaitHoldOnlySoMuchOfTheHostsMemory) {
+    constexpr int streams = 4, each = 1000, held = 1024;
+    constexpr std::size_t bytes = 64 << 10;
+    void* word;
+    OK(cuMemHostAlloc(&word, 4, 0));
+    auto* const gate = static_cast<std::atomic<std::uint32_t>*>(word);
+    *gate = 0;
+    const CUdeviceptr at = device_memory(bytes);
+    const std::vector<char> mine(bytes, 1);
+    std::atomic<int> posted{0};
+    std::vector<std::thread> posters;
+    std::vector<CUstream> all(streams);
+    for (CUstream& stream : all) {
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamWaitValue32(stream, reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WAIT_VALUE_EQ));
+        posters.emplace_back([&, stream] {
+            OK(cuCtxSetCurrent(context));
+            for (int i = 0; i < each; ++i, ++posted) OK(cuMemcpyHtoDAsync(at, mine.data(), bytes, stream));
+        });
+    }
+    while (posted < held) std::this_thread::yield();
+    CUstream free;
+    OK(cuStreamCreate(&free, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 200; ++i) {  // the device goes on meanwhile
+        OK(cuMemsetD8Async(at, 1, 1, free));
+        OK(cuStreamSynchronize(free));
+    }
+    EXPECT_EQ(held, posted);
+    *gate = 1;
+    for (std::thread& poster : posters) poster.join();
+    for (const CUstream stream : all) {
+        OK(cuStreamSynchronize(stream));
+        OK(cuStreamDestroy(stream));
+    }
+    EXPECT_EQ(streams * each, posted);
+    OK(cuStreamDestroy(free));
+    OK(cuMemFree(at));
+    OK(cuMemFreeHost(word));
 }
 
 TEST_F(SoftMemory, RegisteredMemoryIsTheDevicesAtItsOwnAddress) {

@@ -3,6 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <string>
+#include <thread>
+
 #include "soft_fixture.h"
 
 namespace {
@@ -154,6 +158,110 @@ TEST_F(SoftVmm, ARetainedHandleNeedsAReleaseOfItsOwn) {
     SAYS(CUDA_ERROR_INVALID_VALUE, cuMemRelease(again));
     OK(cuMemUnmap(at, granule));
     OK(cuMemAddressFree(at, granule));
+}
+
+// ---- work that outlives its memory
+
+TEST_F(SoftVmm, UnmappingWaitsForTheWorkThatUsesIt) {
+    const CUdeviceptr at = reserve(2 * granule);
+    const auto memory = physical(granule);
+    OK(cuMemMap(at, granule, 0, memory, 0));
+    OK(cuMemMap(at + granule, granule, 0, memory, 0));
+    give_access(at, 2 * granule);
+    void* word;
+    OK(cuMemHostAlloc(&word, 4, 0));
+    auto* const gate = static_cast<std::atomic<std::uint32_t>*>(word);
+    *gate = 0;
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamWaitValue32(stream, reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(cuMemsetD32Async(at, 42, 1, stream));
+    std::thread opener([&] { *gate = 1; });
+    OK(cuMemUnmap(at, granule));
+    EXPECT_EQ(CUDA_SUCCESS, cuStreamQuery(stream));
+    EXPECT_EQ(42, read_back<int>(at + granule, 1)[0]);
+    opener.join();
+    OK(cuMemUnmap(at + granule, granule));
+    OK(cuMemRelease(memory));
+    OK(cuMemAddressFree(at, 2 * granule));
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFreeHost(word));
+}
+
+// Each node was checked when it was made; a graph runs it whenever it likes.
+struct SoftVmmGraph : SoftVmm {
+    template <class Add> void finds_nothing(const Add& add) {
+        const CUdeviceptr at = reserve(granule);
+        const auto memory = physical(granule);
+        OK(cuMemMap(at, granule, 0, memory, 0));
+        give_access(at, granule);
+        CUgraph graph;
+        CUgraphExec exec;
+        OK(cuGraphCreate(&graph, 0));
+        add(graph, at);
+        OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuGraphLaunch(exec, nullptr));
+        OK(cuCtxSynchronize());
+        OK(cuMemUnmap(at, granule));
+        OK(cuMemRelease(memory));
+        OK(cuMemAddressFree(at, granule));
+        testing::internal::CaptureStderr();
+        OK(cuGraphLaunch(exec, nullptr));
+        SAYS(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+        EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("not there any more"));
+        OK(cuDevicePrimaryCtxReset(device));
+        OK(cuGraphExecDestroy(exec));
+        OK(cuGraphDestroy(graph));
+    }
+};
+TEST_F(SoftVmmGraph, AFillOfUnmappedMemoryIsAFault) {
+    finds_nothing([&](CUgraph graph, CUdeviceptr at) {
+        CUgraphNode node;
+        const CUDA_MEMSET_NODE_PARAMS fill{at, 0, 7, 4, 1, 1};
+        OK(cuGraphAddMemsetNode(&node, graph, nullptr, 0, &fill, context));
+    });
+}
+TEST_F(SoftVmmGraph, ACopyOfUnmappedMemoryIsAFault) {
+    static int here = 1;
+    for (const bool there : {false, true})
+        finds_nothing([&](CUgraph graph, CUdeviceptr at) {
+            CUgraphNode node;
+            CUDA_MEMCPY3D box{};
+            box.srcMemoryType = there ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE, box.srcHost = &here;
+            box.dstMemoryType = there ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST, box.dstHost = &here;
+            box.srcDevice = box.dstDevice = at;
+            box.WidthInBytes = 4, box.Height = box.Depth = 1;
+            OK(cuGraphAddMemcpyNode(&node, graph, nullptr, 0, &box, context));
+        });
+}
+TEST_F(SoftVmmGraph, AWordOfUnmappedMemoryIsAFault) {
+    finds_nothing([&](CUgraph graph, CUdeviceptr at) {
+        CUgraphNode node;
+        CUstreamBatchMemOpParams write{};
+        write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, write.writeValue.address = at;
+        const CUDA_BATCH_MEM_OP_NODE_PARAMS all{context, 1, &write, 0};
+        OK(cuGraphAddBatchMemOpNode(&node, graph, nullptr, 0, &all));
+    });
+}
+
+TEST_F(SoftVmm, AnAddressThatWasTheDevicesNeverBecomesTheProcesss) {
+    constexpr std::size_t size = 8 * granule;
+    const CUdeviceptr at = reserve(size);
+    OK(cuMemAddressFree(at, size));
+    for (int i = 0; i < 100; ++i) {
+        void* const own = mmap(nullptr, granule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        const auto there = reinterpret_cast<CUdeviceptr>(own);
+        EXPECT_TRUE(there + granule <= at || there >= at + size);
+    }
+    const CUdeviceptr first = reserve(2 * granule, at + granule), second = reserve(granule, at), third = reserve(size);
+    EXPECT_EQ(at + granule, first);  // but the program's again
+    EXPECT_EQ(at, second);
+    EXPECT_TRUE(third + size <= at || third >= at + size);
+    OK(cuMemAddressFree(second, granule));
+    OK(cuMemAddressFree(first, 2 * granule));
+    EXPECT_EQ(at, reserve(size, at));  // as one
+    OK(cuMemAddressFree(at, size));
+    OK(cuMemAddressFree(third, size));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include "host-bridge/soft-gpu/driver/copy.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "host-bridge/soft-gpu/driver/driver.h"
@@ -15,17 +17,26 @@ Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool fo
     Memory& memory = Driver::get().memory;
     const auto known = memory.find(address);
     const bool device = where == Where::device || known.has_value() || memory.heap().contains(address);
-    if (span != 0) {
-        if (device && where != Where::host) require(memory.covered(address, span, for_writing));
-        if (where == Where::host && memory.heap().contains(address))
-            require(memory.covered(address, span, for_writing));
-        require(address != 0);
-    }
+    const bool checked = where == Where::host ? memory.heap().contains(address) : device;
+    if (span != 0) require(address != 0 && (!checked || memory.covered(address, span, for_writing)));
     const bool on_device = known && known->on_device();
     return {.start = reinterpret_cast<std::byte*>(address),
             .pageable = !device,
             .device = on_device,
-            .context = on_device ? known->context : nullptr};
+            .context = on_device ? known->context : nullptr,
+            .checked = checked || known ? span : 0};
+}
+
+// When work runs: it is the context's fault if its memory is there no more.
+void require_there(std::uintptr_t address, std::size_t bytes, bool for_writing) {
+    if (bytes == 0 || Driver::get().memory.covered(address, bytes, for_writing)) return;
+    char text[100];
+    std::snprintf(text, sizeof text, "a copy or fill of %zu bytes at %#zx, which are not there any more", bytes,
+                  address);
+    fail(CUDA_ERROR_ILLEGAL_ADDRESS, text);
+}
+void require_there(const Copy::Side& side, bool for_writing) {
+    require_there(reinterpret_cast<std::uintptr_t>(side.start), side.checked, for_writing);
 }
 
 Where where_of(CUmemorytype type) {
@@ -56,7 +67,12 @@ Copy::Side array_side(CUarray handle, Corner at, const CUDA_MEMCPY3D& box) {
     require(at.z <= array->slices && box.Depth <= array->slices - at.z);
     std::byte* const start = array->base + at.z * array->slice_bytes + at.y * array->row_bytes + at.x;
     const CUcontext context = array->context;
-    return {start, array->row_bytes, array->slice_bytes, std::move(array), false, true, context};
+    return {.start = start,
+            .row = array->row_bytes,
+            .slice = array->slice_bytes,
+            .array = std::move(array),
+            .device = true,
+            .context = context};
 }
 
 Copy::Side memory_side(CUmemorytype type, const void* host, CUdeviceptr device, Corner at, std::size_t pitch,
@@ -78,6 +94,19 @@ Copy::Side memory_side(CUmemorytype type, const void* host, CUdeviceptr device, 
 }
 
 }  // namespace
+
+namespace {
+constexpr std::size_t most_staged = 64 << 20;
+std::atomic<std::size_t> staged_by_all{0};
+}  // namespace
+
+std::shared_ptr<const Staged> Staged::of(const std::byte* start, std::size_t bytes) {
+    if (staged_by_all.fetch_add(bytes) > most_staged - bytes) return staged_by_all -= bytes, nullptr;
+    try {
+        return std::make_shared<const Staged>(std::vector<std::byte>(start, start + bytes));
+    } catch (const std::bad_alloc&) { return staged_by_all -= bytes, nullptr; }
+}
+Staged::~Staged() { staged_by_all -= bytes.size(); }
 
 std::shared_ptr<Copy> copy_line(std::uintptr_t to, Where to_where, std::uintptr_t from, Where from_where,
                                 std::size_t bytes) {
@@ -138,11 +167,13 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_PEER& from) {
 }
 
 void Copy::run(Context&) {
-    if (!staged.empty()) {
-        std::memcpy(to.start, staged.data(), staged.size());
+    if (bytes() == 0) return;
+    require_there(to, true);
+    if (staged) {
+        std::memcpy(to.start, staged->bytes.data(), staged->bytes.size());
         return;
     }
-    if (bytes() == 0) return;
+    require_there(from, false);
     for (std::size_t z = 0; z < depth; ++z)
         for (std::size_t y = 0; y < height; ++y)
             std::memmove(to.start + z * to.slice + y * to.row, from.start + z * from.slice + y * from.row, width);
@@ -162,6 +193,8 @@ std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked) {
 }
 
 void Fill::run(Context&) {
+    if (asked.width == 0 || asked.height == 0) return;
+    require_there(asked.dst, span_of(asked.width * asked.elementSize, asked.height, 1, asked.pitch, 0), true);
     for (std::size_t y = 0; y < asked.height; ++y) {
         void* const row = reinterpret_cast<void*>(asked.dst + y * asked.pitch);
         switch (asked.elementSize) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // copy.h: copies and fills. All forms of cuMemcpy become one: a box of rows from one side to the other. Device sides
-// are checked before the copy is queued: a range that is not wholly allocated is refused, not run.
+// are checked before the copy is queued: a range that is not wholly allocated is refused, not run. They are checked once
+// more when it runs: graphs run it again and again, and memory may have been unmapped meanwhile.
 #pragma once
 #include <vector>
 
@@ -9,17 +10,28 @@
 
 namespace barcuda::soft::driver {
 
+// A copy of a program's bytes, until they are where they shall be. Of all streams together there are only so many.
+class Staged {
+  public:
+    static std::shared_ptr<const Staged> of(const std::byte* start, std::size_t bytes);  // null: too many
+    explicit Staged(std::vector<std::byte> bytes) : bytes(std::move(bytes)) {}
+    ~Staged();
+    Staged(const Staged&) = delete;
+    const std::vector<std::byte> bytes;
+};
+
 struct Copy final : OperationOf<Copy, CU_GRAPH_NODE_TYPE_MEMCPY> {
     struct Side {
         std::byte* start = nullptr;
         std::size_t row = 0, slice = 0;  // bytes from one to the next
         std::shared_ptr<Array> array{};  // kept alive
         bool pageable = false, device = false;
-        CUcontext context{};  // of device memory
+        CUcontext context{};      // of device memory
+        std::size_t checked = 0;  // bytes from `start` that must be the device's; 0: the host's, or an array's
     };
     Side from, to;
     std::size_t width = 0, height = 1, depth = 1;  // bytes, rows, slices
-    std::vector<std::byte> staged;                 // the source's bytes, if they had to be taken at the call
+    std::shared_ptr<const Staged> staged{};        // the source's bytes, if they had to be taken at the call
     CUDA_MEMCPY3D asked{};                         // as graph nodes report it
 
     void run(Context&) override;

@@ -9,7 +9,7 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// Longer pageable sources are copied before the call returns, as hardware's driver does.
+// Longer pageable sources are copied before the call returns, as hardware's driver does; so are all when much is staged.
 constexpr std::size_t stage_at_most = 64 << 10;
 
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -41,9 +41,9 @@ void copy_later(std::shared_ptr<Copy> copy, CUstream handle) {
     }
     if (!capturing && copy->bytes() == 0) return;
     if (!capturing && copy->from.pageable && !copy->to.pageable && copy->bytes() <= stage_at_most &&
-        copy->height * copy->depth == 1) {
-        copy->staged.assign(copy->from.start, copy->from.start + copy->width);
-    } else if (!capturing && (copy->from.pageable || copy->to.pageable)) {
+        copy->height * copy->depth == 1)
+        copy->staged = Staged::of(copy->from.start, copy->width);
+    if (!capturing && !copy->staged && (copy->from.pageable || copy->to.pageable)) {
         stream->context().perform(*stream, std::move(copy));
         return;
     }

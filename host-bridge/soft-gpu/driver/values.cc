@@ -69,19 +69,29 @@ std::shared_ptr<Values> values(const CUstreamBatchMemOpParams* asked, unsigned c
     return operation;
 }
 
+// A graph may run them when their memory is there no more.
+void require_there(CUdeviceptr address, std::size_t size, bool for_writing) {
+    if (!Driver::get().memory.covered(address, size, for_writing))
+        fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a stream waits for or writes a word that is not there any more");
+}
+
 void Values::run(Context& context) {
     for (const CUstreamBatchMemOpParams& each : asked) {
         switch (each.operation) {
             case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+                require_there(each.waitValue.address, 4, false);
                 wait<std::uint32_t>(context, each.waitValue.address, each.waitValue.value, each.waitValue.flags);
                 break;
             case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+                require_there(each.waitValue.address, 8, false);
                 wait<std::uint64_t>(context, each.waitValue.address, each.waitValue.value64, each.waitValue.flags);
                 break;
             case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+                require_there(each.writeValue.address, 4, true);
                 write<std::uint32_t>(each.writeValue.address, each.writeValue.value);
                 break;
             case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+                require_there(each.writeValue.address, 8, true);
                 write<std::uint64_t>(each.writeValue.address, each.writeValue.value64);
                 break;
             default: barrier(); break;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // vmm_calls.cc: virtual memory management. An address range is reserved without memory; physical memory is a memory
 // file; mapping one into the other and giving access makes it device memory. The file is what other processes get.
+// Addresses that have been the device's stay so for good: whatever still names them (a texture, a graph's library call)
+// meets a fault, or memory that the program has mapped there since, but nothing of the process's own.
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -18,6 +22,34 @@ constexpr std::size_t granule = 2 << 20;  // as on hardware: programs round to w
 struct Reservations {
     std::mutex mutex;
     std::map<std::uintptr_t, std::size_t> ranges;
+    std::map<std::uintptr_t, std::size_t> spare;  // given back: for who reserves next. Neighbours are merged
+
+    // [at, at + size) of a spare range that holds it, or 0. `wish`: there or nowhere; 0: anywhere.
+    std::uintptr_t take(std::uintptr_t wish, std::size_t size, std::size_t alignment) {
+        for (auto range = spare.begin(); range != spare.end(); ++range) {
+            const auto [start, length] = *range;
+            const std::uintptr_t at = wish ? wish : (start + alignment - 1) & ~(alignment - 1);
+            if (at < start || at - start > length || size > length - (at - start)) continue;
+            spare.erase(range);
+            if (at != start) spare[start] = at - start;
+            if (at - start + size != length) spare[at + size] = length - (at - start) - size;
+            return at;
+        }
+        return 0;
+    }
+    void give(std::uintptr_t start, std::size_t size) {
+        auto next = spare.upper_bound(start);
+        if (next != spare.end() && next->first == start + size) {
+            size += next->second;
+            next = spare.erase(next);
+        }
+        if (next != spare.begin())
+            if (const auto before = std::prev(next); before->first + before->second == start) {
+                before->second += size;
+                return;
+            }
+        spare[start] = size;
+    }
 
     bool contain(std::uintptr_t address, std::size_t size) {
         auto after = ranges.upper_bound(address);
@@ -37,6 +69,21 @@ bool whole(std::size_t size) { return size != 0 && size % granule == 0; }
 void vacate(std::uintptr_t address, std::size_t size) {
     mmap(reinterpret_cast<void*>(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
          0);
+}
+
+// Address space that nobody has; 0: somebody has it.
+std::uintptr_t fresh_at(std::uintptr_t address, std::size_t size) {
+    void* const at = mmap(reinterpret_cast<void*>(address), size, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    return at == MAP_FAILED ? 0 : reinterpret_cast<std::uintptr_t>(at);
+}
+std::uintptr_t fresh(std::size_t size, std::size_t alignment) {
+    void* const at = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) fail(CUDA_ERROR_OUT_OF_MEMORY);
+    const auto start = reinterpret_cast<std::uintptr_t>(at), aligned = (start + alignment - 1) & ~(alignment - 1);
+    if (aligned != start) munmap(at, aligned - start);
+    munmap(reinterpret_cast<void*>(aligned + size), start + alignment - aligned);
+    return aligned;
 }
 
 void require_properties(const CUmemAllocationProp* properties) {
@@ -86,23 +133,15 @@ CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CU
         require(ptr && whole(size) && flags == 0 && (alignment & (alignment - 1)) == 0 &&
                 size < (std::size_t{1} << 46));
         alignment = std::max(alignment, granule);
-        void* at = MAP_FAILED;
-        if (addr != 0 && addr % alignment == 0)  // a wish; elsewhere if somebody is there
-            at = mmap(reinterpret_cast<void*>(addr), size, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-        if (at == MAP_FAILED) {
-            at = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            if (at == MAP_FAILED) fail(CUDA_ERROR_OUT_OF_MEMORY);
-            const auto start = reinterpret_cast<std::uintptr_t>(at),
-                       aligned = (start + alignment - 1) & ~(alignment - 1);
-            if (aligned != start) munmap(at, aligned - start);
-            munmap(reinterpret_cast<void*>(aligned + size), start + alignment - aligned);
-            at = reinterpret_cast<void*>(aligned);
-        }
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
-        all.ranges[reinterpret_cast<std::uintptr_t>(at)] = size;
-        *ptr = reinterpret_cast<CUdeviceptr>(at);
+        const bool wished = addr != 0 && addr % alignment == 0;
+        std::uintptr_t at = wished ? all.take(addr, size, alignment) : 0;
+        if (wished && !at) at = fresh_at(addr, size);  // elsewhere if somebody is there
+        if (!at) at = all.take(0, size, alignment);
+        if (!at) at = fresh(size, alignment);
+        all.ranges[at] = size;
+        *ptr = at;
     });
 }
 
@@ -113,8 +152,8 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
         const auto found = all.ranges.find(ptr);
         require(found != all.ranges.end() && found->second == size);
         require(!Driver::get().memory.first_in(ptr, size));  // something is still mapped
-        munmap(reinterpret_cast<void*>(ptr), size);
         all.ranges.erase(found);
+        all.give(ptr, size);
     });
 }
 
@@ -204,6 +243,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     return api([&] {
         Driver& driver = Driver::get();
+        driver.synchronize();  // work in flight may use it, as with cuMemFree; and it is every device's
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
         for_mappings(ptr, size, [&](const Allocation& mapping) {
@@ -216,6 +256,9 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count) {
     return api([&] {
         require(desc && count != 0);
+        if (std::any_of(desc, desc + count,
+                        [](const CUmemAccessDesc& d) { return d.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE; }))
+            Driver::get().synchronize();  // work in flight had been allowed more
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
         for (std::size_t i = 0; i < count; ++i) {
