@@ -137,6 +137,32 @@ TEST_F(SoftStream, EachThreadHasADefaultStreamOfItsOwn) {
     EXPECT_NE(mine, legacy);
 }
 
+// As on hardware: who posts without end waits for the device, and the process does not grow.
+TEST_F(SoftStream, WhoseQueueIsFullMakesTheCallerWait) {
+    constexpr int many = 3000;
+    const Gate gate;
+    const CUstream s = stream(), free = stream();
+    gate.hold(s);
+    std::atomic<int> posted{0};
+    std::thread poster([&] {
+        OK(cuCtxSetCurrent(context));
+        for (int i = 0; i < many; ++i) note(s, i), ++posted;
+    });
+    while (posted < 1000) std::this_thread::yield();
+    for (int i = 0; i < 200; ++i) {  // another stream has room
+        note(free, -1);
+        OK(cuStreamSynchronize(free));
+    }
+    EXPECT_LT(posted, 1100);
+    gate.open();
+    poster.join();
+    OK(cuStreamSynchronize(s));
+    EXPECT_EQ(static_cast<std::size_t>(many + 200), order.size());
+    EXPECT_EQ(many - 1, order.back());
+    OK(cuStreamDestroy(s));
+    OK(cuStreamDestroy(free));
+}
+
 TEST_F(SoftStream, AnUnknownHandleIsRefused) {
     int here;
     SAYS(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize(reinterpret_cast<CUstream>(&here)));

@@ -111,8 +111,22 @@ std::vector<Mark> Context::before(Stream& stream) {
     return marks;
 }
 
+// How much a stream may have to do: as much as on hardware, and less where there are very many. Who posts more waits until
+// the stream has done some of it: the process does not grow.
+namespace {
+constexpr std::size_t most_queued = 1024, most_queued_by_all = 1 << 16, least_queued = 16;
+}
+
 Mark Context::post(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after) {
-    std::lock_guard lock(order);
+    std::unique_lock lock(order);
+    const auto room = std::clamp(most_queued_by_all / (streams_.size() + 1), least_queued, most_queued);
+    for (Mark last = stream.last(); !stream.capture && last.ticket >= room; last = stream.last()) {
+        last.ticket -= room - 1;
+        if (last.done()) break;
+        lock.unlock();
+        last.wait();
+        lock.lock();
+    }
     if (stream.capture) {
         capture_operation(stream, std::move(operation));
         return {};
