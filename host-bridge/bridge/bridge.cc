@@ -44,9 +44,14 @@ int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0
 // for its heart's sake; one that a plain VM may come to must go on looking.
 constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
 
+// How a child ends that there were no descriptors for.
+constexpr int no_descriptors = 125;
+
 std::string describe_end(int status) {
     if (WIFSIGNALED(status))
         return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) == no_descriptors)
+        return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
@@ -77,12 +82,15 @@ std::string check_wrapper(const std::string& wrapper) {
 // How long to wait for something to be heard, in milliseconds.
 int Bridge::patience() const {
     const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
-    if (quiet_looks_ <= idle_after_looks || std::ranges::any_of(clients_, leaving)) return look_every_ms;
+    if (!leaving_.empty() || quiet_looks_ <= idle_after_looks || std::ranges::any_of(clients_, leaving))
+        return look_every_ms;
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
 Bridge::~Bridge() {
-    for (Worker& w : waiting_) stop_worker(w);
+    drop_reserves();
+    for (Worker& w : leaving_)
+        while (!release_worker(w)) poll(nullptr, 0, look_every_ms);
 }
 
 int Bridge::run() {
@@ -159,6 +167,8 @@ int Bridge::run() {
                 fds.push_back({c->worker.pidfd, POLLIN, 0});
                 at.push_back(c.get());
             }
+        const std::size_t warm = fds.size();
+        for (const Worker& w : waiting_) fds.push_back({w.pidfd, POLLIN, 0});
         const int events = poll(fds.data(), fds.size(), patience());
         quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
         publish_heartbeat();
@@ -175,6 +185,9 @@ int Bridge::run() {
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
         monitoring_.look();
+        if (!leaving_.empty() || std::any_of(fds.begin() + warm, fds.end(), [](auto& fd) { return fd.revents != 0; }))
+            bury();
+        keep_warm();
     }
     shut_down();
     return 0;
@@ -205,21 +218,32 @@ std::size_t Bridge::files_of_each() {
 }
 
 bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
-    int ends[2], errors[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
-    if (pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return close(ends[0]), close(ends[1]), false;
-    const int breadcrumb = memfd_create("barcuda-breadcrumb", MFD_CLOEXEC);
-    if (const Breadcrumb empty; write(breadcrumb, &empty, sizeof empty) < 0)
-        log::debug("no breadcrumb: {}", strerror(errno));
+    // The bridge's end of the link never makes it wait.
+    int link[2] = {-1, -1}, errors[2] = {-1, -1}, breadcrumb = -1, pidfd = -1;
+    const auto give_up = [&] {
+        const int why = errno;
+        for (const int fd : {link[0], link[1], errors[0], errors[1], breadcrumb})
+            if (fd >= 0) close(fd);
+        return errno = why, false;
+    };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0 || fcntl(link[0], F_SETFL, O_NONBLOCK) != 0 ||
+        pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0)
+        return give_up();
+    breadcrumb = memfd_create("barcuda-breadcrumb", MFD_CLOEXEC);
+    if (const Breadcrumb empty; write(breadcrumb, &empty, sizeof empty) != sizeof empty) return give_up();
     const pid_t pid = fork();
     if (pid == 0) {
         // By way of descriptors that are nobody's: either target may be the other's source.
-        const int region = fcntl(region_.fd(), F_DUPFD, 16), link = fcntl(ends[1], F_DUPFD, 16);
-        const int doorbell = fcntl(doorbell_.guest(), F_DUPFD, 16);
-        const int from = fcntl(errors[0], F_DUPFD, 16), to = fcntl(errors[1], F_DUPFD, 16);
-        const int moved = fcntl(breadcrumb, F_DUPFD, 16);
-        dup2(region, region_fd), dup2(link, link_fd), dup2(moved, breadcrumb_fd), dup2(doorbell, doorbell_fd);
-        dup2(from, errors_fd), dup2(to, into_errors_fd);
+        constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
+        const int given[][2] = {{moved(region_.fd()), region_fd},
+                                {moved(link[1]), link_fd},
+                                {moved(breadcrumb), breadcrumb_fd},
+                                {moved(errors[0]), errors_fd},
+                                {moved(errors[1]), into_errors_fd}};
+        const int doorbell = doorbell_ ? moved(doorbell_.guest()) : -1;
+        for (const auto& [fd, place] : given)
+            if (dup2(fd, place) < 0) _exit(no_descriptors);
+        if (doorbell_ && dup2(doorbell, doorbell_fd) < 0) _exit(no_descriptors);
         close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
         sigset_t none;
         sigemptyset(&none);
@@ -229,10 +253,15 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
         become_worker();
     }
-    close(ends[1]), close(errors[1]);
-    if (pid < 0) return close(ends[0]), close(errors[0]), close(breadcrumb), false;
-    worker = {pid, open_pid(pid), ends[0], errors[0], breadcrumb, {}, devices, {}};
-    fcntl(worker.pidfd, F_SETFD, FD_CLOEXEC);
+    if (pid < 0) return give_up();
+    if ((pidfd = open_pid(pid)) < 0) {  // closed on exec, as the kernel makes it
+        const int why = errno;
+        kill(pid, SIGKILL), waitpid(pid, nullptr, 0);  // it has nothing yet that takes long to let go
+        errno = why;
+        return give_up();
+    }
+    close(link[1]), close(errors[1]);
+    worker = {pid, pidfd, link[0], errors[0], breadcrumb, {}, devices, {}};
     prepare(worker);
     return true;
 }
@@ -267,46 +296,39 @@ void Bridge::prepare(Worker& worker) {
     send(worker.link, &prepared, sizeof prepared, MSG_NOSIGNAL);
 }
 
-// What waiting workers hold, for a client that finds no room. True if that was anything.
+// What waiting workers hold, for a client that finds no room. True: there will be some when they have ended.
 bool Bridge::drop_reserves() {
-    const std::uint64_t before = grants_->free();
-    for (Worker& w : waiting_) stop_worker(w);
+    for (Worker& w : waiting_) dismiss(w), leaving_.push_back(std::move(w));
     waiting_.clear();
-    return grants_->free() != before;
+    return std::ranges::any_of(leaving_, [](const Worker& w) { return !w.reserved.empty(); });
 }
 
 void Bridge::publish_heartbeat() { publish(region_.host_header().heartbeat, region_.header().heartbeat + 1); }
 
-void Bridge::stop_worker(Worker& worker) {
-    if (worker.pid <= 0) return;
-    kill(worker.pid, SIGKILL);
-    // A driver may take seconds to let a process go. Clients must not think meanwhile that we are gone.
-    for (pollfd ended{worker.pidfd, POLLIN, 0}; poll(&ended, 1, 100) == 0;) publish_heartbeat();
-    for (const Grants::Run& run : worker.reserved) grants_->release(run);
-    reap(worker);
-}
-
 // A wrapper has something to say yet when its worker ends. So a wrapped worker is told to end by itself (worker.cc).
-void Bridge::dismiss(Worker& worker) {
+void Bridge::dismiss(Worker& worker) const {
     if (worker.leaving()) return;
     worker.dismissed = std::chrono::steady_clock::now();
-    shutdown(worker.link, SHUT_WR);
+    if (options_.wrapper.empty()) kill(worker.pid, SIGKILL);
+    else shutdown(worker.link, SHUT_WR);
 }
 
 // Nothing of it uses the client's memory any more: its process has ended, and if that was a wrapper, the worker has let go of the
 // link, too. (A profiler's daemon may have inherited that, and live on: a worker ends within ten seconds of its dismissal.)
 bool Bridge::has_gone(const Worker& worker) const {
     constexpr std::chrono::seconds at_last{15};
-    pollfd ends[] = {{worker.pidfd, POLLIN, 0}, {worker.link, 0, 0}};
-    poll(ends, 2, 0);
-    if (!ends[0].revents) return false;
-    return options_.wrapper.empty() || ends[1].revents & POLLHUP ||
+    siginfo_t end{};  // a debugger may keep one that its pidfd calls dead
+    if (waitid(P_PID, static_cast<id_t>(worker.pid), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0)
+        return false;
+    pollfd link{worker.link, 0, 0};
+    poll(&link, 1, 0);
+    return options_.wrapper.empty() || link.revents & POLLHUP ||
            (worker.leaving() && std::chrono::steady_clock::now() - worker.dismissed > at_last);
 }
 
-// Ends it; nobody waits here for what a wrapper does yet. False: it is still there.
+// Ends it; nobody waits here: a driver may take seconds to let a process go, and a wrapper has work to do yet. False: it
+// is still there.
 bool Bridge::release_worker(Worker& worker) {
-    if (options_.wrapper.empty()) return stop_worker(worker), true;
     if (worker.pid <= 0) return true;
     dismiss(worker);
     if (!has_gone(worker)) return false;
@@ -318,17 +340,44 @@ int Bridge::reap(Worker& worker) {
     int status = 0;
     waitpid(worker.pid, &status, 0);
     char text[4096];
-    for (ssize_t n; (n = read(worker.errors, text, sizeof text)) > 0;)
+    int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
+    for (ssize_t n; parts-- > 0 && (n = read(worker.errors, text, sizeof text)) > 0;)
         if (write(STDERR_FILENO, text, static_cast<std::size_t>(n)) < 0) break;
+    for (const Grants::Run& run : worker.reserved) grants_->release(run);
     close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.breadcrumb);
     worker = {};
     return status;
 }
 
+void Bridge::bury() {
+    std::erase_if(leaving_, [this](Worker& w) { return release_worker(w); });
+    std::erase_if(waiting_, [this](Worker& w) {
+        if (!has_gone(w)) return false;
+        log::error("a worker that waited for a client {}", describe_end(reap(w)));
+        return put_off_warm(), true;
+    });
+    for (auto& client : clients_) {
+        if (!client || !client->asked) continue;
+        const Grants::Run run = grants_->grant(client->channel.index, client->asked->bytes);
+        if (run.bytes == 0 && !leaving_.empty()) continue;
+        client->asked.reset();
+        answer(*client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
+    }
+}
+
+void Bridge::put_off_warm() {
+    using namespace std::chrono_literals;
+    warm_pause_ = std::clamp<std::chrono::milliseconds>(2 * warm_pause_, 100ms, 10s);
+    warm_again_ = std::chrono::steady_clock::now() + warm_pause_;
+}
+
 void Bridge::keep_warm() {
-    while (waiting_.size() < options_.warm && !likely_.empty()) {
+    while (waiting_.size() < options_.warm && !likely_.empty() && std::chrono::steady_clock::now() >= warm_again_) {
         Worker w;
-        if (!start_worker(w, likely_)) return log::error("cannot start a worker: {}", strerror(errno));
+        if (!start_worker(w, likely_)) {
+            log::error("cannot start a worker: {}", strerror(errno));
+            return put_off_warm();
+        }
         waiting_.push_back(w);
     }
 }
@@ -339,8 +388,10 @@ bool Bridge::meet(std::uint32_t slot) {
         quiet_looks_ = 0;
         auto client = std::make_unique<Client>();
         client->opening = observe(region_.slots()[slot].opened);
-        if (Error e = region_.map_channel(slot, client->channel))
+        if (Error e = region_.map_channel(slot, client->channel)) {
+            publish(region_.host_slots()[slot].served, client->opening);  // and not again and again
             return log::error("channel {}: {}", slot, e.text), false;
+        }
         client->channel.status().opening = client->opening;
         client->bell = Bell(client->channel, doorbell_.guest());
         clients_[slot] = std::move(client);
@@ -359,12 +410,14 @@ void Bridge::admit(Client& client) {
             std::count(devices.begin(), devices.begin() + i, devices[i]))
             return refuse(client, "the client asked for a device that there is not, or for one twice");
     }
+    bury();  // one that has died meanwhile serves nobody
     const auto ready = std::ranges::find(waiting_, devices, &Worker::devices);
     if (ready != waiting_.end()) {
         client.worker = *ready;
         waiting_.erase(ready);
+        warm_pause_ = {};
     } else if (!start_worker(client.worker, devices)) {
-        return log::error("cannot start a worker: {}", strerror(errno));
+        return refuse(client, fmt::format("the bridge cannot start a worker: {}", strerror(errno)).c_str());
     }
     for (const Grants::Run& run : client.worker.reserved) grants_->hand_over(run, slot);
     client.worker.reserved.clear();
@@ -390,6 +443,7 @@ void Bridge::refuse(Client& client, const char* why) {
 void Bridge::worker_ended(Client& client) {
     if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
     monitoring_.client(client.channel.index, 0);
+    if (client.worker.leaving() && options_.wrapper.empty()) return reap(client.worker), client.bell.wake();
     const std::string where = last_command(client.worker.breadcrumb);
     const int status = reap(client.worker);
     barcuda_status& page = client.channel.status();
@@ -406,32 +460,47 @@ void Bridge::answer_request(Client& client) {
     File file;
     if (receive_message(client.worker.link, &request, sizeof request, file, MSG_DONTWAIT) != sizeof request) return;
     const std::uint32_t channel = client.channel.index;
-    BridgeReply answer{0, 0, CUDA_SUCCESS, request.handle};
+    BridgeReply reply{0, 0, CUDA_SUCCESS, request.handle};
     int behind = -1;  // the token that is asked for
     switch (request.what) {
         case BridgeRequest::share:
-            if (shared_->offer(channel, request.kind, answer.handle, std::move(file))) break;
-            answer.error = CUDA_ERROR_OUT_OF_MEMORY;
+            if (shared_->offer(channel, request.kind, reply.handle, std::move(file))) break;
+            reply.error = CUDA_ERROR_OUT_OF_MEMORY;
             if (!std::exchange(client.told, true))
                 log::warn("channel {}: the client shows other processes more than the bridge keeps for one", channel);
             break;
         case BridgeRequest::find:
             if (const Shared::Thing* thing = shared_->find(request.kind, request.handle))
-                answer.handle = thing->handle, behind = thing->file.fd();
-            else answer.error = CUDA_ERROR_INVALID_HANDLE;
+                reply.handle = thing->handle, behind = thing->file.fd();
+            else reply.error = CUDA_ERROR_INVALID_HANDLE;
             break;
         case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
         case BridgeRequest::grant: {
-            Grants::Run run = grants_->grant(channel, request.bytes);
-            if (!run.bytes && drop_reserves()) run = grants_->grant(channel, request.bytes);
-            answer.offset = run.offset, answer.bytes = run.bytes;
-            if (!run.bytes) answer.error = CUDA_ERROR_OUT_OF_MEMORY;
+            const Grants::Run run = grants_->grant(channel, request.bytes);
+            if (!run.bytes && drop_reserves()) {
+                client.asked = request;
+                return;
+            }
+            reply.offset = run.offset, reply.bytes = run.bytes;
+            if (!run.bytes) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
             break;
         }
-        default:
-            if (!grants_->release(channel, {request.offset, request.bytes})) answer.error = CUDA_ERROR_INVALID_VALUE;
+        case BridgeRequest::release:
+            if (grants_->release(channel, {request.offset, request.bytes})) break;
+            [[fallthrough]];
+        default: reply.error = CUDA_ERROR_INVALID_VALUE;
     }
-    send_message(client.worker.link, &answer, sizeof answer, behind);
+    answer(client, reply, behind);
+}
+
+void Bridge::answer(Client& client, const BridgeReply& reply, int file) {
+    if (send_message(client.worker.link, &reply, sizeof reply, file)) return;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
+    constexpr auto why = "the worker asks the bridge and does not read the answers";
+    log::error("channel {}: {}", client.channel.index, why);
+    end_session(client.channel.status(), BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why);
+    client.bell.wake();
+    dismiss(client.worker);
 }
 
 // The client is gone: so is its worker, and all that it held.
@@ -473,7 +542,7 @@ void Bridge::shut_down() {
         release_worker(client->worker);
     }
     for (auto& client : clients_)  // a profiler may take long to write what it has seen
-        for (; client && !release_worker(client->worker); publish_heartbeat()) poll(nullptr, 0, 50);
+        for (; client && !release_worker(client->worker); publish_heartbeat()) poll(nullptr, 0, look_every_ms);
     log::info("stopped");
 }
 

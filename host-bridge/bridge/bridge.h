@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // bridge.h: the supervisor of one region. It admits clients, gives each a worker process of its own, grants heap
 // memory, and cleans up when a client, a worker or the whole guest ends. It never opens the CUDA driver and
-// never reads a command.
+// never reads a command. It serves all clients of the region in one loop, so it waits for none of them and for no worker:
+// what a worker does not take it does not get, and a worker that is to end is looked after until it has.
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/bridge/shared.h"
+#include "host-bridge/link.h"
 #include "shm-device/region.h"
 
 namespace barcuda {
@@ -47,7 +50,7 @@ class Bridge {
     struct Worker {
         pid_t pid = -1;
         int pidfd = -1, link = -1, errors = -1, breadcrumb = -1;
-        std::chrono::steady_clock::time_point dismissed{};  // when a wrapped one was told to end
+        std::chrono::steady_clock::time_point dismissed{};  // when it was killed, or, in a wrapper, told to end
         bool leaving() const { return dismissed != decltype(dismissed){}; }
         std::vector<int> devices;           // that its driver shows: of the region's, in this order
         std::vector<Grants::Run> reserved;  // for its client to come
@@ -57,19 +60,21 @@ class Bridge {
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
-        bool told = false;  // that it shows too much
+        bool told = false;                   // that it shows too much
+        std::optional<BridgeRequest> asked;  // for memory that workers hold which are leaving
     };
 
     std::size_t files_of_each();
     bool start_worker(Worker& worker, const std::vector<int>& devices);
     void publish_heartbeat();  // says to the clients that the bridge lives
     [[noreturn]] void become_worker() const;
-    void stop_worker(Worker& worker);
     bool release_worker(Worker& worker);
-    static void dismiss(Worker& worker);
+    void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
-    static int reap(Worker& worker);  // collects a worker that has ended: its status
+    int reap(Worker& worker);  // collects a worker that has ended: its status
+    void bury();               // the same, of those that have no client
     void keep_warm();
+    void put_off_warm();
     void prepare(Worker& worker);
     bool drop_reserves();
     int patience() const;
@@ -80,6 +85,7 @@ class Bridge {
     void reclaim(std::uint32_t slot);
     void worker_ended(Client& client);
     void answer_request(Client& client);
+    void answer(Client& client, const BridgeReply& reply, int file = -1);
     void clear(std::uint64_t offset, std::uint64_t bytes);
     void shut_down();
 
@@ -93,8 +99,10 @@ class Bridge {
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;
-    std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
-    std::vector<Worker> waiting_;                   // warm workers
+    std::vector<std::unique_ptr<Client>> clients_;        // by slot; null: nobody
+    std::vector<Worker> waiting_, leaving_;               // warm workers, and those of them that are to end
+    std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
+    std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended
     HostDevices devices_;
     std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client
 };

@@ -71,14 +71,14 @@ bool Doorbell::answer(const pollfd* fds) {
 }
 
 void Doorbell::greet() {
-    const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (qemu < 0) return;
     if (qemu_ >= 0) {
         log::error("a second VM came to the doorbell and was sent away: one region, one VM");
         close(qemu);
         return;
     }
-    // A few bytes into an empty socket: nobody can make us wait here.
+    // A few bytes into an empty socket, which does not wait.
     if (send(qemu, version) && send(qemu, guest_id) && send(qemu, memory, region_) && send(qemu, host_id, host_) &&
         send(qemu, guest_id, guest_)) {
         qemu_ = qemu;
