@@ -62,6 +62,15 @@ std::string last_command(int breadcrumb) {
     return there ? fmt::format(" in {}", op_names[d.command]) : "";
 }
 
+// Of a worker, before it begins. Its memory is its client's and not for files: it leaves no core dump. (A core_pattern
+// that is a pipe takes no notice of 0, but of 1.) And where the host runs out of memory, workers go before their bridge.
+void be_expendable() {
+    constexpr rlimit no_core{1, 1};
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (const File score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); write(score.fd(), "500", 3) < 0)
+        log::debug("oom_score_adj: {}", strerror(errno));
+}
+
 // A wrapper is words for a shell. Here: is there a program of the first one's name?
 std::string check_wrapper(const std::string& wrapper) {
     const pid_t child = fork();
@@ -250,6 +259,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         sigprocmask(SIG_SETMASK, &none, nullptr);
         setrlimit(RLIMIT_NOFILE, &files_);
         if (devices != every_) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, devices).c_str(), 1);
+        be_expendable();
         personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
         become_worker();
     }
