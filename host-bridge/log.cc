@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -18,9 +19,20 @@ void start(std::FILE* to, const std::string& name, const std::string& least) {
     spdlog::set_level(spdlog::level::from_str(least));
 }
 
+std::string escaped(std::string_view text, bool lines) {
+    std::string plain;
+    plain.reserve(text.size());
+    for (const char c : text) {
+        const auto code = static_cast<unsigned char>(c);
+        if ((code >= 0x20 && code != 0x7f) || c == '\t' || (lines && c == '\n')) plain += c;
+        else plain += fmt::format("\\x{:02x}", code);
+    }
+    return plain;
+}
+
 void write(Level level, fmt::string_view format, fmt::format_args arguments) {
     const auto at = static_cast<spdlog::level::level_enum>(level);
-    if (spdlog::should_log(at)) spdlog::log(at, fmt::vformat(format, arguments));
+    if (spdlog::should_log(at)) spdlog::log(at, escaped(fmt::vformat(format, arguments)));
 }
 
 }  // namespace barcuda::log

@@ -6,10 +6,15 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace barcuda::log {
 
 enum class Level { debug = 1, info, warn, error, critical };  // spdlog's numbers
+
+// Text of a guest's or a driver's, for a terminal and a file that is read line by line: what would move a cursor, or begin a
+// line that looks like ours, stands there as \x1b. `lines`: it may have several of its own.
+std::string escaped(std::string_view text, bool lines = false);
 
 // From now on lines go there, and begin with `name`. `least` is the name of a level of spdlog's: what is below is not
 // said.

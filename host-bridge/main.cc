@@ -10,6 +10,13 @@
 #include "host-bridge/monitor/monitor.h"
 #include "host-bridge/worker/worker.h"
 
+namespace {
+// A number that is read as an unsigned one would be a very large one.
+std::string not_negative(const std::string& text) {
+    return text.starts_with('-') ? throw CLI::ValidationError(text, "it cannot be negative") : text;
+}
+}  // namespace
+
 int main(int argc, char** argv) {
     CLI::App app{
         "Lends this host's GPU to the guests of one region.\n"
@@ -19,8 +26,10 @@ int main(int argc, char** argv) {
     std::string worker, monitor, level = "warn";
     app.add_option("--region", options.region, "the shared file")->capture_default_str();
     app.add_option("--size", options.size, "bytes, a power of two; K, M, G are understood (default: what it is, or 4G)")
-        ->transform(CLI::AsSizeValue(false));
-    app.add_option("--base", options.base, "virtual address of the region in every process (default: 0x200000000000)");
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative);
+    app.add_option("--base", options.base, "virtual address of the region in every process (default: 0x200000000000)")
+        ->transform(not_negative);
     app.add_flag("--overwrite", options.overwrite,
                  "format the file even if it is not a region, or a region of another build");
     app.add_option("--device", options.device,
@@ -45,6 +54,7 @@ int main(int argc, char** argv) {
     app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come");
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
         ->envname("BARCUDA_LOG")
+        ->check(CLI::IsMember({"trace", "debug", "info", "warn", "warning", "err", "error", "critical", "off"}))
         ->capture_default_str();
     app.add_option("--worker", worker)->group("");    // how the bridge starts its own workers
     app.add_option("--monitor", monitor)->group("");  // and its monitor

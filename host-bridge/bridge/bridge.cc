@@ -352,7 +352,9 @@ int Bridge::reap(Worker& worker) {
     char text[4096];
     int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
     for (ssize_t n; parts-- > 0 && (n = read(worker.errors, text, sizeof text)) > 0;)
-        if (write(STDERR_FILENO, text, static_cast<std::size_t>(n)) < 0) break;
+        if (const auto plain = log::escaped({text, static_cast<std::size_t>(n)}, true);
+            write(STDERR_FILENO, plain.data(), plain.size()) < 0)
+            break;
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
     close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.breadcrumb);
     worker = {};

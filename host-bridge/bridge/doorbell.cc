@@ -41,8 +41,11 @@ std::string Doorbell::open(const std::string& path, int region) {
     host_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     guest_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (host_ < 0 || guest_ < 0 || listener < 0 ||
-        bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(listener, 4) != 0) {
+    const mode_t mask = umask(0177);  // until it has its own: who connects gets the whole region
+    const bool bound = listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    umask(mask);
+    // As the region's file: for its user and group, less the umask.
+    if (host_ < 0 || guest_ < 0 || !bound || chmod(path.c_str(), 0660 & ~mask) != 0 || listen(listener, 4) != 0) {
         const std::string why = fmt::format("{}: cannot listen for QEMU there: {}", path, strerror(errno));
         if (listener >= 0) close(listener);
         return why;

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "host-bridge/log.h"
 #include "host-bridge/worker/session.h"
 
 namespace barcuda {
@@ -30,7 +31,9 @@ void Output::pass_on() {
     char text[4096];
     if (assert_failed_ || pipe_ < 0) return;
     for (ssize_t n; (n = read(pipe_, text, sizeof text)) > 0;)
-        if (write(log_, text, static_cast<std::size_t>(n)) < 0) return;
+        if (const auto plain = log::escaped({text, static_cast<std::size_t>(n)}, true);
+            write(log_, plain.data(), plain.size()) < 0)
+            return;
 }
 
 }  // namespace barcuda

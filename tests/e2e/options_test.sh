@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the bridge is told wrongly is refused with the reason, before anything is made; who may connect to its doorbell is who may open
+# its region; its workers' memory is not for files, and they go before it does.
+. "$(dirname "$0")/lib.sh"
+refused() { # refused WHAT ARGUMENTS...
+    local what=$1; shift
+    timeout 20 "$build/bin/barcuda-bridge" --region "$scratch/none" --device "$device" "$@" > "$scratch/out" 2>&1
+    case $? in 0 | 124) fail "$*: it began" ;; esac
+    grep -q -- "$what" "$scratch/out" || fail "$*: $(cat "$scratch/out")"
+    [ ! -e "$scratch/none" ] || fail "$*: a region was made"
+}
+refused 'nonsense' --log-level nonsense
+BARCUDA_LOG=nonsense refused 'nonsense'
+refused 'cannot be negative' --size -5
+refused 'cannot be negative' --base -1
+umask 0
+serve --doorbell "$scratch/doorbell"
+[ "$(stat -c %a "$scratch/doorbell")" = 660 ] || fail "the doorbell has mode $(stat -c %a "$scratch/doorbell")"
+start one "$build/e2e/endless"; one=$!
+for worker in $(pgrep -P "$bridge"); do
+    grep -qE '^Max core file size +1 +1 ' "/proc/$worker/limits" || fail "$(grep core "/proc/$worker/limits")"
+    [ "$(cat "/proc/$worker/oom_score_adj")" = 500 ] || fail "oom_score_adj is $(cat "/proc/$worker/oom_score_adj")"
+done
+kill $one; wait $one 2> /dev/null
+echo passed
