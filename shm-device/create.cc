@@ -16,6 +16,18 @@
 #include "shm-device/sync.h"
 
 namespace barcuda {
+namespace {
+
+// Pages of a file are there when they are first touched, unless somebody else has taken the last ones: then whoever touches
+// one is killed (SIGBUS). So what the bridge touches is there for good; the heap's part is not.
+Error keep_there(int file, std::uint64_t offset, std::uint64_t bytes, const char* path) {
+    if (::fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ||
+        (errno != ENOSPC && errno != EDQUOT && errno != ENOMEM))
+        return {};  // or a device, or a file system that cannot promise
+    return error(Error::system, errno, "%s: there is no memory for the region's tables", path);
+}
+
+}  // namespace
 
 // What the new header starts from, given what the file holds now. `keep`: slots and grants stay, for there may still be
 // clients of the last epoch; only their memory is shared with a new bridge, never their commands.
@@ -90,6 +102,7 @@ Error Region::create(const char* path, const Format& format) {
     bool keep = false;
     char* memory = nullptr;
     if (!e) e = prepare(path, format, h, keep);
+    if (!e) e = keep_there(fd_, 0, BARCUDA_CHANNELS_OFFSET, path);
     if (!e) e = map_window(0, BARCUDA_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, &memory);
     if (e) {
         if (made) ::unlink(path);
@@ -132,6 +145,7 @@ Error Region::create(const char* path, const Format& format) {
 Error Region::disown(std::uint32_t index) {
     Channel c;
     if (Error e = map_channel(index, c)) return e;
+    if (Error e = keep_there(fd_, c.offset, BARCUDA_COMMANDS_OFFSET, path_)) return unmap_channel(c), e;
     end_session(c.status(), BARCUDA_STATE_GONE, 0, "the bridge was restarted; start this program again");
     unmap_channel(c);
     return {};
@@ -142,14 +156,18 @@ void Region::announce() { publish(host_header().magic, BARCUDA_MAGIC); }  // WOR
 Error Region::clean_channel(std::uint32_t index) {
     Channel c;
     if (Error e = map_channel(index, c)) return e;
-    // A hole reads as zeros and costs no memory. Where holes cannot be punched, write the zeros.
-    if (kind_ != Kind::file || unit_ > BARCUDA_CHANNEL_SIZE ||
-        ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(c.offset),
-                    BARCUDA_CHANNEL_SIZE) != 0)
-        std::memset(c.memory, 0, BARCUDA_CHANNEL_SIZE);
-    c.status().channel = index;
+    const Error e = keep_there(fd_, c.offset, BARCUDA_COMMANDS_OFFSET, path_);
+    if (!e) {
+        // A hole reads as zeros and costs no memory. Where holes cannot be punched, write the zeros.
+        const bool holes =
+            kind_ == Kind::file && unit_ <= BARCUDA_PAGE &&
+            ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        static_cast<off_t>(c.offset + BARCUDA_COMMANDS_OFFSET), BARCUDA_COMMANDS_SIZE) == 0;
+        std::memset(c.memory, 0, holes ? BARCUDA_COMMANDS_OFFSET : BARCUDA_CHANNEL_SIZE);
+        c.status().channel = index;
+    }
     unmap_channel(c);
-    return {};
+    return e;
 }
 
 bool Region::served() const {

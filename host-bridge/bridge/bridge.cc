@@ -11,6 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,6 +64,15 @@ std::string last_command(int breadcrumb) {
     return there ? fmt::format(" in {}", op_names[d.command]) : "";
 }
 
+// All that the bridge touches of the region is there for good (shm-device/create.cc): unless somebody cuts the file short.
+void say_that_memory_is_gone(int) {
+    constexpr std::string_view text =
+        "barcuda-bridge: the region's memory is gone: its file was cut short, or holes were made in it. All clients "
+        "end; remove the file and start the bridge again\n";
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(2);
+    _exit(1);
+}
+
 // Of a worker, before it begins. Its memory is its client's and not for files: it leaves no core dump. (A core_pattern
 // that is a pipe takes no notice of 0, but of 1.) And where the host runs out of memory, workers go before their bridge.
 void be_expendable() {
@@ -107,6 +118,7 @@ int Bridge::run() {
         options_.warm = 0;  // a profile is of a client's work, and what writes it may not be started twice
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return log::critical("{}", e), 1;
     }
+    signal(SIGBUS, say_that_memory_is_gone);
     const DeviceChoice choice = choose_device(options_.device);
     if (!choice.error.empty()) return log::critical("{}", choice.error), 1;
     library_ = choice.library;
@@ -126,6 +138,7 @@ int Bridge::run() {
     format.build = BARCUDA_VERSION;
     format.rows = identities;
     if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
+    if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
     publish_devices(region_, devices_);
     every_ = devices_seen(devices_, nullptr);
     // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
@@ -300,6 +313,10 @@ void Bridge::prepare(Worker& worker) {
         if (grants_->free() / plenty < wire::first_extent) break;
         const Grants::Run run = grants_->reserve(wire::first_extent);
         if (run.bytes == 0) break;
+        if (!has_room(plenty * run.bytes)) {
+            grants_->release(run);
+            break;
+        }
         extent = {run.offset, run.bytes};
         worker.reserved.push_back(run);
     }
@@ -370,7 +387,7 @@ void Bridge::bury() {
     });
     for (auto& client : clients_) {
         if (!client || !client->asked) continue;
-        const Grants::Run run = grants_->grant(client->channel.index, client->asked->bytes);
+        const Grants::Run run = grant(client->channel.index, client->asked->bytes);
         if (run.bytes == 0 && !leaving_.empty()) continue;
         client->asked.reset();
         answer(*client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
@@ -467,6 +484,21 @@ void Bridge::worker_ended(Client& client) {
     client.bell.wake();
 }
 
+// A region is sparse: memory is there when somebody touches it, and where there is none left he is killed. So what the file
+// system has no room for is refused, as if the region were full. (Others may be quicker; but a GPU's driver, which pins
+// extents, takes them at once.)
+Grants::Run Bridge::grant(std::uint32_t channel, std::uint64_t bytes) {
+    const Grants::Run run = grants_->grant(channel, bytes);
+    if (run.bytes == 0 || has_room(run.bytes)) return run;
+    grants_->release(channel, run);
+    return {};
+}
+bool Bridge::has_room(std::uint64_t bytes) const {
+    struct statvfs there;  // of no blocks at all: a file system without a limit
+    return !S_ISREG(mode_) || fstatvfs(region_.fd(), &there) != 0 || there.f_blocks == 0 ||
+           bytes <= std::uint64_t{there.f_bavail} * there.f_frsize;
+}
+
 void Bridge::answer_request(Client& client) {
     BridgeRequest request{};
     File file;
@@ -488,7 +520,7 @@ void Bridge::answer_request(Client& client) {
             break;
         case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
         case BridgeRequest::grant: {
-            const Grants::Run run = grants_->grant(channel, request.bytes);
+            const Grants::Run run = grant(channel, request.bytes);
             if (!run.bytes && drop_reserves()) {
                 client.asked = request;
                 return;

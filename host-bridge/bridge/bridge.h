@@ -85,6 +85,8 @@ class Bridge {
     void reclaim(std::uint32_t slot);
     void worker_ended(Client& client);
     void answer_request(Client& client);
+    Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
+    bool has_room(std::uint64_t bytes) const;
     void answer(Client& client, const BridgeReply& reply, int file = -1);
     void clear(std::uint64_t offset, std::uint64_t bytes);
     void shut_down();
@@ -92,7 +94,8 @@ class Bridge {
     BridgeOptions options_;
     int quiet_looks_ = 0;  // since anything last happened
     std::string library_;
-    rlimit files_{};  // that a process may have open, as the bridge was given it
+    mode_t mode_ = 0;  // what the region is: a file, or a device
+    rlimit files_{};   // that a process may have open, as the bridge was given it
     Region region_;
     Monitoring monitoring_;
     Doorbell doorbell_;
