@@ -7,8 +7,8 @@
 #include <cuda.h>
 #include <curand.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -52,11 +52,13 @@ class Handles {
   public:
     // The guest may choose this id: it is in range and free.
     bool vacant(std::uint64_t id) const {
-        return id >= wire::first_id && id < wire::most_ids && (id >= chosen_.size() || chosen_[id].type == 0);
+        const Entry* e = entry(id);
+        return id >= wire::first_id && id < wire::most_ids && (!e || e->type == 0);
     }
     template <class T> void keep(std::uint64_t id, T value, std::uint64_t context = 0) {
-        if (id >= chosen_.size()) chosen_.resize(std::max<std::size_t>(id + 1, chosen_.size() * 2));
-        chosen_[id] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
+        auto& page = chosen_[id / page_entries];
+        if (!page) page.reset(new Entry[page_entries]);
+        page[id % page_entries] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         ids_[{raw(value), TypeOf<T>::value}] = id;
     }
     // The id of an object that the driver returned: the same one each time. As a part of `whole` it goes with it.
@@ -108,15 +110,18 @@ class Handles {
         }
     }
     template <class T, class F> void each(F f) const {
-        for (const Entry& e : chosen_)
+        each_chosen([&](std::uint64_t, const Entry& e) {
             if (e.type == TypeOf<T>::value) f((T)e.raw);
+        });
     }
     // The ids of all that lives in a context.
     std::vector<std::uint64_t> within(std::uint64_t context) const {
         std::vector<std::uint64_t> ids;
-        for (std::uint64_t id = 0; context && id < chosen_.size(); ++id)
-            if (chosen_[id].context == context) ids.push_back(id);
-        for (std::uint64_t i = 0; context && i < given_.size(); ++i)
+        if (context == 0) return ids;
+        each_chosen([&](std::uint64_t id, const Entry& e) {
+            if (e.context == context) ids.push_back(id);
+        });
+        for (std::uint64_t i = 0; i < given_.size(); ++i)
             if (given_[i].context == context) ids.push_back(std::uint64_t{given_[i].turn} << 32 | (wire::given + i));
         return ids;
     }
@@ -144,9 +149,19 @@ class Handles {
             const std::uint64_t index = index_of(id);
             return index < given_.size() && given_[index].turn == id >> 32 ? &given_[index] : nullptr;
         }
-        return id < chosen_.size() ? &chosen_[id] : nullptr;
+        if (id >= wire::most_ids) return nullptr;
+        const auto& page = chosen_[id / page_entries];
+        return page ? &page[id % page_entries] : nullptr;
     }
-    std::vector<Entry> chosen_, given_;
+    template <class F> void each_chosen(F f) const {
+        for (std::size_t page = 0; page < chosen_.size(); ++page)
+            for (std::size_t i = 0; chosen_[page] && i < page_entries; ++i)
+                f(page * page_entries + i, chosen_[page][i]);
+    }
+    // The guest may begin with any id: a page of the table is there when one of its ids is.
+    static constexpr std::size_t page_entries = 1024;
+    std::vector<std::unique_ptr<Entry[]>> chosen_{wire::most_ids / page_entries};
+    std::vector<Entry> given_;
     std::vector<std::uint64_t> free_;                              // places in `given_` that may be used again
     std::unordered_multimap<std::uint64_t, std::uint64_t> parts_;  // whole -> part
     std::unordered_map<std::pair<std::uint64_t, std::uint8_t>, std::uint64_t, Hash> ids_;

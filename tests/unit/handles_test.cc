@@ -3,6 +3,7 @@
 #include "host-bridge/worker/handles.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace barcuda {
 namespace {
@@ -132,6 +133,15 @@ TEST_F(HandlesTest, WhatWasMadeInAContextIsWithinIt) {
     EXPECT_TRUE(finds<CUkernel>(kernel));
     EXPECT_FALSE(finds<CUstream>(0x21));
     EXPECT_NE(handles.name(raw<CUfunction>(0x8000), kernel, first), function);  // other code at the same address
+}
+TEST_F(HandlesTest, AHighIdTakesNoMoreMemoryThanALowOne) {
+    const auto held = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+    const std::size_t before = held();
+    handles.keep(wire::most_ids - 1, raw<CUstream>(0x7000));
+    EXPECT_LT(held() - before, std::size_t{1} << 20);
+    std::size_t streams = 0;
+    handles.each<CUstream>([&](CUstream) { ++streams; });
+    EXPECT_EQ(streams, 1u);
 }
 TEST_F(HandlesTest, DroppingWhatIsNotThereIsHarmless) {
     handles.drop(0x20);
