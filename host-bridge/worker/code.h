@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "host-bridge/worker/compiler_log.h"
 
@@ -23,6 +24,13 @@ class Code {
     bool add_part(std::uint64_t place, const void* bytes, std::size_t size);
     // The image of `bytes` bytes; null: its parts are not all there.
     const void* parts(std::uint64_t bytes) const { return bytes && bytes == parts_.size() ? parts_.data() : nullptr; }
+    // An image for the driver, which the guest cannot change while it is parsed: the parts themselves, or a copy of what
+    // lies in the region.
+    std::string take(const void* image, std::size_t bytes) {
+        if (image == parts_.data()) return std::exchange(parts_, {});
+        return {static_cast<const char*>(image), bytes};
+    }
+    std::size_t held() const { return parts_.capacity(); }  // by parts
 
     // An image is about to be loaded.
     void note_image(const std::string& image) { prints_ = prints_ || may_print(image); }

@@ -334,6 +334,17 @@ TEST_F(Parts, AreLoadedWhenTheyAreWhole) {
     EXPECT_TRUE(part(3, "ty-two").ok());
     EXPECT_TRUE(load(9).ok());
 }
+TEST_F(Parts, AreGoneWhenTheyAreLoaded) {
+    const std::string long_part(200, 'x');
+    EXPECT_TRUE(part(0, long_part).ok());
+    EXPECT_GE(ground.session.code().held(), long_part.size());
+    EXPECT_TRUE(load(long_part.size()).ok());
+    EXPECT_LT(ground.session.code().held(), long_part.size());
+    EXPECT_EQ(load(long_part.size()).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(part(0, long_part).ok());
+    EXPECT_FALSE(part(1, "out of order").ok());
+    EXPECT_LT(ground.session.code().held(), long_part.size());
+}
 TEST_F(Parts, ThatAreNotAllThereAreTheProgramsMistake) {
     EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
     EXPECT_TRUE(part(0, "for").ok());
