@@ -113,7 +113,7 @@ CUresult Deferred::free(CUdeviceptr address) {
 }
 
 CUresult Deferred::release(std::uint64_t offset, std::uint64_t bytes) {
-    if (!extents_.holds(offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!extents_.releasable(offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (std::ranges::any_of(entries_, [&](const Entry& e) { return e.what == What::extent && e.name == offset; }))
         return CUDA_ERROR_INVALID_VALUE;  // twice
     return defer({What::extent, offset, bytes, nullptr});

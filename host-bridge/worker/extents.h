@@ -26,7 +26,17 @@ class Extents {
     std::string map(std::uint64_t offset, std::uint64_t bytes);
     // The two halves of it: the first from any thread.
     std::string map_only(std::uint64_t offset, std::uint64_t bytes) const;
-    void add(std::uint64_t offset, std::uint64_t bytes) { extents_[offset] = {bytes, false}; }
+    void add(std::uint64_t offset, std::uint64_t bytes) { extents_[offset] = {bytes, false, true}; }
+    // The client's channel: its session needs it to the end.
+    std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
+        std::string error = map(offset, bytes);
+        if (error.empty()) extents_[offset].releasable = false;
+        return error;
+    }
+    // The client may release it: it is one of its extents, as a whole.
+    bool releasable(std::uint64_t offset, std::uint64_t bytes) const {
+        return holds(offset, bytes) && extents_.find(offset)->second.releasable;
+    }
     bool holds(std::uint64_t offset, std::uint64_t bytes) const {  // mapped as a whole
         const auto extent = extents_.find(offset);
         return bytes && extent != extents_.end() && extent->second.bytes == bytes;
@@ -47,7 +57,7 @@ class Extents {
   private:
     struct Extent {
         std::uint64_t bytes;
-        bool registered;
+        bool registered, releasable;
     };
     std::byte* at(std::uint64_t offset) const { return reinterpret_cast<std::byte*>(base_ + offset); }
     void unmap_only(std::uint64_t offset, std::uint64_t bytes) const;

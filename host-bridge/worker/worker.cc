@@ -139,7 +139,7 @@ int run_worker(const std::string& library, bool warm) {
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
-    if (std::string e = extents.map(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
+    if (std::string e = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
         log::error("channel {}: {}", job.channel, e);
         return 1;
     }

@@ -121,6 +121,16 @@ TEST_F(Loopback, ACopyFromOutsideTheExtentsIsALie) {
             << offset;
     }
 }
+TEST_F(Loopback, OnlyAnExtentIsGivenBackAndOnlyAsAWhole) {
+    const std::uint64_t channel = fake::Ground::granted, bytes = 1 << 20;
+    ASSERT_EQ(ground.extents.map_channel(channel, bytes), "");
+    for (const auto& [offset, size] : {std::pair{channel, bytes}, {channel + bytes, bytes}, {std::uint64_t{0}, bytes}})
+        EXPECT_EQ((call<Op::release>(offset, size).result), CUDA_ERROR_INVALID_VALUE) << offset;
+    EXPECT_NE(ground.extents.locate(channel, bytes), nullptr);
+    EXPECT_TRUE((call<Op::release>(std::uint64_t{0}, fake::Ground::granted).ok()));
+    EXPECT_EQ(ground.extents.locate(0, 1), nullptr);
+}
+
 TEST_F(Loopback, DeviceMemoryBeyondItsAllocationIsTheProgramsMistake) {
     const CUdeviceptr end = world.memory + world.memory_bytes;
     EXPECT_TRUE((call<Op::cuMemsetD8Async>(end - 16, static_cast<unsigned char>(0), std::size_t{16}, CUstream{}).ok()));
