@@ -208,7 +208,7 @@ int Bridge::run() {
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
         monitoring_.look();
         if (!leaving_.empty() || std::any_of(fds.begin() + warm, fds.end(), [](auto& fd) { return fd.revents != 0; }))
-            bury();
+            reap_leaving();
         keep_warm();
     }
     shut_down();
@@ -378,7 +378,7 @@ int Bridge::reap(Worker& worker) {
     return status;
 }
 
-void Bridge::bury() {
+void Bridge::reap_leaving() {
     std::erase_if(leaving_, [this](Worker& w) { return release_worker(w); });
     std::erase_if(waiting_, [this](Worker& w) {
         if (!has_gone(w)) return false;
@@ -439,7 +439,7 @@ void Bridge::admit(Client& client) {
             std::count(devices.begin(), devices.begin() + i, devices[i]))
             return refuse(client, "the client asked for a device that there is not, or for one twice");
     }
-    bury();  // one that has died meanwhile serves nobody
+    reap_leaving();  // one that has died meanwhile serves nobody
     const auto ready = std::ranges::find(waiting_, devices, &Worker::devices);
     if (ready != waiting_.end()) {
         client.worker = *ready;

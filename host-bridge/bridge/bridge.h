@@ -72,7 +72,7 @@ class Bridge {
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
     int reap(Worker& worker);  // collects a worker that has ended: its status
-    void bury();               // the same, of those that have no client
+    void reap_leaving();       // the same, of those that have no client
     void keep_warm();
     void put_off_warm();
     void prepare(Worker& worker);
