@@ -11,8 +11,8 @@ namespace barcuda {
 
 bool Code::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
     constexpr std::size_t most = 1 << 30;  // of the worker's own memory
-    if (place == 0) parts_ = {};
-    if (place != parts_.size() || size > most - place) return parts_ = {}, false;
+    if (place == 0) drop_parts();
+    if (place != parts_.size() || size > most - place) return drop_parts(), false;
     parts_.append(static_cast<const char*>(bytes), size);
     return true;
 }

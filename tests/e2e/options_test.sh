@@ -18,7 +18,7 @@ umask 0
 serve --doorbell "$scratch/doorbell"
 [ "$(stat -c %a "$scratch/doorbell")" = 660 ] || fail "the doorbell has mode $(stat -c %a "$scratch/doorbell")"
 start one "$build/e2e/endless"; one=$!
-for worker in $(pgrep -P "$bridge"); do
+for worker in $(pgrep -P "$bridge" -f -- --worker); do
     grep -qE '^Max core file size +1 +1 ' "/proc/$worker/limits" || fail "$(grep core "/proc/$worker/limits")"
     [ "$(cat "/proc/$worker/oom_score_adj")" = 500 ] || fail "oom_score_adj is $(cat "/proc/$worker/oom_score_adj")"
 done
