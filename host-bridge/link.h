@@ -12,6 +12,7 @@ struct Preparation {                     // bridge -> worker, once, at its start
     std::uint64_t base;                  // of the region
     unsigned devices;                    // how many the driver must show
     bool wrapped;                        // another program is between the two: it ends when the worker does
+    std::uint64_t device_memory;         // bytes of each GPU that the client may have; 0: no limit
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
@@ -26,15 +27,15 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
 };
 
 struct BridgeRequest {  // worker -> bridge
-    enum What : std::uint64_t { grant, release, share, find, withdraw } what;
-    std::uint64_t offset, bytes;
-    Shared::Kind kind{};      // share, find
+    enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay } what;
+    std::uint64_t offset, bytes;  // borrow, repay: of the device with this number in the worker
+    Shared::Kind kind{};          // share, find
     Shared::Handle handle{};  // share: the driver's, or its descriptor comes with the message; find, withdraw: a token
 };
-struct BridgeReply {  // bridge -> worker, for each request
-    std::uint64_t offset, bytes;
-    std::int64_t error;       // CUresult
-    Shared::Handle handle{};  // share: the token; find: the driver's, or its descriptor comes with the message
+struct BridgeReply {              // bridge -> worker, for each request
+    std::uint64_t offset, bytes;  // borrow: what the client could borrow still
+    std::int64_t error;           // CUresult
+    Shared::Handle handle{};      // share: the token; find: the driver's, or its descriptor comes with the message
 };
 
 // In a file in memory that both hold: it says what a worker was about when it died, however it died.
@@ -46,6 +47,7 @@ struct Breadcrumb {
 // The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
 // driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What was its standard error is its
 // log's (`log_fd`). There may be no doorbell.
-constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, breadcrumb_fd = 7, into_errors_fd = 8, doorbell_fd = 9;
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, breadcrumb_fd = 7, into_errors_fd = 8,
+              doorbell_fd = 9;
 
 }  // namespace barcuda

@@ -41,6 +41,14 @@ int main(int argc, char** argv) {
                    "GPU-8932f937,...; default: all)")
         ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
     app.add_option("--expected", options.expected)->group("");  // the first client's CUDA_VISIBLE_DEVICES
+    app.add_option(
+           "--client-memory", options.limits.client,
+           "device memory of each GPU that one client may have; programs see it as the GPU's size (default: all)")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative);
+    app.add_option("--vm-memory", options.limits.vm, "the same, that all clients of the VM may have together")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative);
     app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
     app.add_option(
         "--worker-wrapper", options.wrapper,

@@ -139,6 +139,7 @@ int Bridge::run() {
     format.rows = identities;
     if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
     if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
+    for (barcuda_device& d : devices_.all) d.total_memory = quotas_.limits.least(d.total_memory);
     publish_devices(region_, devices_);
     every_ = devices_seen(devices_, nullptr);
     // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
@@ -307,8 +308,11 @@ void Bridge::become_worker() const {
 // The extents that a client asks for first. They are taken only where there is plenty.
 void Bridge::prepare(Worker& worker) {
     constexpr std::uint64_t plenty = 8;
-    Preparation prepared{
-        region_.header().base, static_cast<unsigned>(worker.devices.size()), !options_.wrapper.empty(), {}};
+    Preparation prepared{region_.header().base,
+                         static_cast<unsigned>(worker.devices.size()),
+                         !options_.wrapper.empty(),
+                         quotas_.limits.least(),
+                         {}};
     for (auto& extent : prepared.extents) {
         if (grants_->free() / plenty < wire::first_extent) break;
         const Grants::Run run = grants_->reserve(wire::first_extent);
@@ -529,6 +533,19 @@ void Bridge::answer_request(Client& client) {
             if (!run.bytes) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
             break;
         }
+        case BridgeRequest::borrow:
+        case BridgeRequest::repay: {
+            const std::vector<int>& devices = client.worker.devices;
+            if (request.offset >= devices.size()) {
+                reply.error = CUDA_ERROR_INVALID_DEVICE;
+                break;
+            }
+            const int device = devices[request.offset];
+            if (request.what == BridgeRequest::repay) quotas_.repay(channel, device, request.bytes);
+            else if (!quotas_.lend(channel, device, request.bytes)) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
+            reply.bytes = quotas_.left(channel, device);
+            break;
+        }
         case BridgeRequest::release:
             if (grants_->release(channel, {request.offset, request.bytes})) break;
             [[fallthrough]];
@@ -556,6 +573,7 @@ void Bridge::reclaim(std::uint32_t slot) {
         client.reset();
     }
     shared_->forget(slot);
+    quotas_.repay_all(slot);
     const std::size_t granules = grants_->release_all(slot);
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];

@@ -18,6 +18,7 @@
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/probe.h"
+#include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/link.h"
 #include "shm-device/region.h"
@@ -35,13 +36,14 @@ struct BridgeOptions {
     unsigned warm = 1;     // workers that wait with their context ready; with a wrapper none does
     std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
+    MemoryLimits limits;   // of device memory
     bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
     int ready_fd = -1;     // a line is written here once guests may come
 };
 
 class Bridge {
   public:
-    explicit Bridge(BridgeOptions options) : options_(std::move(options)) {}
+    explicit Bridge(BridgeOptions options) : options_(std::move(options)), quotas_{options_.limits} {}
     ~Bridge();
     // Serves until SIGINT or SIGTERM. Returns the exit status.
     int run();
@@ -106,6 +108,7 @@ class Bridge {
     std::vector<Worker> waiting_, leaving_;               // warm workers, and those of them that are to end
     std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
     std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended
+    Quotas quotas_;
     HostDevices devices_;
     std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client
 };

@@ -17,6 +17,7 @@
 #include "host-bridge/log.h"
 #include "host-bridge/message.h"
 #include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/quota.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session.h"
 #include "host-bridge/worker/supply.h"
@@ -35,6 +36,14 @@ class BridgeGranter : public Granter {
         return static_cast<CUresult>(answer.error);
     }
     void release(std::uint64_t offset, std::uint64_t bytes) override { ask({BridgeRequest::release, offset, bytes}); }
+    bool borrow(int device, std::uint64_t bytes, std::uint64_t& left) override {
+        const BridgeReply answer = ask({BridgeRequest::borrow, static_cast<std::uint64_t>(device), bytes});
+        left = answer.bytes;
+        return answer.error == CUDA_SUCCESS;
+    }
+    void repay(int device, std::uint64_t bytes) override {
+        ask({BridgeRequest::repay, static_cast<std::uint64_t>(device), bytes});
+    }
     CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override {
         const BridgeReply answer = ask({BridgeRequest::share, 0, 0, kind, handle}, file.fd());
         handle = answer.handle;
@@ -156,6 +165,7 @@ int run_worker(const std::string& library, bool warm) {
         return 1;
     }
     BridgeGranter granter;
+    if (prepared.device_memory) enforce_quota(driver, granter, prepared.device_memory);
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     Session session(driver, extents, granter, status, &channel.calls(), bell);
     session.contexts().set_home(context, 0);

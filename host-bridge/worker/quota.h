@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// quota.h: counts the device memory of a client that has a limit, whatever way it is asked for: allocations, arrays, pools,
+// physical memory of cuMemCreate, memory of graphs. It stands between the session and the driver: in the driver's table are
+// its functions in place of those that allocate and free, so that no row is an exception. What is over answers
+// CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo shows the limit as the card's size.
+//
+// Not counted: what the driver itself takes for contexts, code, printf and synchronization.
+#pragma once
+#include <cstdint>
+
+#include "host-bridge/driver.h"
+
+namespace barcuda {
+
+struct Granter;
+
+// From now on, for the rest of this process: `limit` bytes of each device at most, as `granter` lends them.
+void enforce_quota(Driver& driver, Granter& granter, std::uint64_t limit);
+
+}  // namespace barcuda
