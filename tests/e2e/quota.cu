@@ -61,7 +61,7 @@ static cudaError_t pooled(Free& free) {
 static cudaError_t physical(Free& free) {
     CUmemAllocationProp what{};
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     CUmemGenericAllocationHandle memory;
     const CUresult r = entry<decltype(&cuMemCreate)>("cuMemCreate")(&memory, piece, &what, 0);
     return free = [=] { DRIVER(entry<decltype(&cuMemRelease)>("cuMemRelease")(memory)); }, (cudaError_t)r;
@@ -69,7 +69,7 @@ static cudaError_t physical(Free& free) {
 static cudaError_t mapped(Free& free) {  // only its mapping holds it
     CUmemAllocationProp what{};
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     CUmemGenericAllocationHandle memory;
     CUdeviceptr at;
     const CUresult r = entry<decltype(&cuMemCreate)>("cuMemCreate")(&memory, piece, &what, 0);
