@@ -26,8 +26,13 @@ CUresult gather(const FunctionFacts& f, void** each, void** extra, std::byte* ro
             else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<std::size_t*>(extra[1]);
             else return CUDA_ERROR_INVALID_VALUE;
         }
-        return packed && bytes >= f.parameter_bytes && bytes <= wire::most_parameter_bytes ? CUDA_SUCCESS
-                                                                                           : CUDA_ERROR_INVALID_VALUE;
+        if (!packed || bytes > wire::most_parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+        if (bytes >= f.parameter_bytes) return CUDA_SUCCESS;
+        // Of a large structure programs give what is in use (NCCL does): what they leave out is undefined, here zeros.
+        memcpy(room, packed, bytes);
+        memset(room + bytes, 0, f.parameter_bytes - bytes);
+        packed = room, bytes = f.parameter_bytes;
+        return CUDA_SUCCESS;
     }
     if (f.parameter_count == 0) return bytes = 0, CUDA_SUCCESS;
     if (!each) return CUDA_ERROR_INVALID_VALUE;

@@ -36,6 +36,12 @@ template <int count> __global__ void sum_up(long long* out, const __grid_constan
     *out = sum;
 }
 
+template <int count> __global__ void sum_first(long long* out, int used, const __grid_constant__ Many<count> many) {
+    long long sum = 0;
+    for (int i = 0; i < used; ++i) sum += many.values[i];
+    *out = sum;
+}
+
 static int *out, *other;
 static int value = 0;
 
@@ -157,6 +163,56 @@ static void parameters() {
     many<8189>();  // 32,764
 }
 
+// Of a large structure a program may give what the kernel will look at, as NCCL does: the driver takes a shorter buffer.
+static void part_of_the_parameters() {
+    constexpr int count = 1021;  // 4,096 bytes with the other two
+    struct {
+        long long* out;
+        int used, values[count];
+    } p;
+    const auto launch_ex = entry<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
+    const auto launch = entry<decltype(&cuLaunchKernel)>("cuLaunchKernel");
+    cudaFunction_t function = nullptr;
+    cudaStream_t stream = nullptr;
+    CHECK(cudaGetFuncBySymbol(&function, reinterpret_cast<void*>(sum_first<count>)));
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaMalloc(&p.out, sizeof *p.out));
+    for (int i = 0; i < count; ++i) p.values[i] = i + 1;
+    const auto check = [&] {
+        long long got = 0;
+        CHECK(cudaMemcpyAsync(&got, p.out, sizeof got, cudaMemcpyDeviceToHost, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        REQUIRE(got == p.used * (p.used + 1) / 2);
+    };
+    size_t bytes = 0;
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    CUlaunchConfig c{};
+    c.gridDimX = c.gridDimY = c.gridDimZ = c.blockDimX = c.blockDimY = c.blockDimZ = 1;
+    c.hStream = stream;
+    for (int used : {1, 9, 300, count}) {
+        p.used = used;
+        bytes = 12 + 4 * static_cast<size_t>(used);
+        DRIVER(launch_ex(&c, function, nullptr, extra));
+        check();
+        CHECK(cudaMemset(p.out, 0, sizeof *p.out));
+        DRIVER(launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, extra));
+        check();
+        CHECK(cudaMemset(p.out, 0, sizeof *p.out));
+        cudaGraph_t graph = nullptr;
+        cudaGraphExec_t exec = nullptr;
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+        DRIVER(launch_ex(&c, function, nullptr, extra));
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+        CHECK(cudaGraphLaunch(exec, stream));
+        check();
+        CHECK(cudaGraphExecDestroy(exec));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    CHECK(cudaFree(p.out));
+    CHECK(cudaStreamDestroy(stream));
+}
+
 int main() {
     const bool barcuda = dlsym(RTLD_DEFAULT, "barcuda_guest_library");
     int major = 0;
@@ -167,6 +223,7 @@ int main() {
     events(cudaLaunchAttributeLaunchCompletionEvent);
     if (barcuda || major >= 9) events(cudaLaunchAttributeProgrammaticEvent);
     parameters();
+    part_of_the_parameters();
     // What nobody knows is refused.
     cudaLaunchAttribute a{};
     a.id = static_cast<cudaLaunchAttributeID>(63);

@@ -20,9 +20,11 @@ std::vector<std::byte> packed_by_caller(void** extra, std::size_t needed) {
         else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const std::size_t*>(extra[1]);
         else fail(CUDA_ERROR_INVALID_VALUE);
     }
-    require(size >= needed && (buffer || needed == 0));
+    require(buffer || needed == 0);
     const auto* bytes = static_cast<const std::byte*>(buffer);
-    return {bytes, bytes + needed};
+    std::vector<std::byte> packed(bytes, bytes + std::min(size, needed));
+    packed.resize(needed);  // drivers take a part of them, too
+    return packed;
 }
 
 }  // namespace
