@@ -173,6 +173,12 @@ struct drop {  // a handle that is gone when the call has succeeded
     };
 };
 
+template <std::size_t Whole> struct joins {  // a handle that has become a part of what parameter Whole names
+    template <class T, std::size_t I> struct As : use::As<T, I> {
+        void publish(Writer&, auto& params, auto& host) { host.join(this->id, std::get<Whole>(params).id); }
+    };
+};
+
 struct make {  // *pointer to a new handle, whose id the guest chooses: the call need not be waited for
     template <class T, std::size_t I> struct As : Plain {
         using Handle = std::remove_pointer_t<T>;

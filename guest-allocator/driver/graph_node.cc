@@ -181,7 +181,10 @@ CUresult add_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, si
             const CUDA_HOST_NODE_PARAMS h{p->host.fn, p->host.userData};
             return cuGraphAddHostNode(node, graph, after, count, &h);
         }
-        case CU_GRAPH_NODE_TYPE_GRAPH: return cuGraphAddChildGraphNode(node, graph, after, count, p->graph.graph);
+        case CU_GRAPH_NODE_TYPE_GRAPH:
+            if (p->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+                return command<Op::move_child_graph>(node, graph, after, count, p->graph.graph);
+            return cuGraphAddChildGraphNode(node, graph, after, count, p->graph.graph);
         case CU_GRAPH_NODE_TYPE_EMPTY: return cuGraphAddEmptyNode(node, graph, after, count);
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
             return cuGraphAddEventWaitNode(node, graph, after, count, p->eventWait.event);

@@ -67,6 +67,17 @@ CUresult kernel_node(CUgraphNode node, CUfunction* function, Shape* shape, void*
     }
 }
 
+CUresult move_child_graph(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
+                          CUgraph child) {
+    int version = 0;
+    driver().cuDriverGetVersion(&version);
+    if (!driver().cuGraphAddNode_v2 || version < 12090) return CUDA_ERROR_NOT_SUPPORTED;
+    CUgraphNodeParams p{};
+    p.type = CU_GRAPH_NODE_TYPE_GRAPH;
+    p.graph = {child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE};
+    return driver().cuGraphAddNode_v2(node, graph, after, nullptr, count, &p);
+}
+
 CUresult add_host_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
                        std::uint64_t function) {
     const CUDA_HOST_NODE_PARAMS p{&Calls::run, Calls::as_data(function)};

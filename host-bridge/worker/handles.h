@@ -84,6 +84,11 @@ class Handles {
         if (whole) parts_.emplace(whole, id);
         return id;
     }
+    // What the client has made is a part of `whole` from now on. Its id is not chosen again: there are four million.
+    void join(std::uint64_t id, std::uint64_t whole) {
+        const_cast<Entry*>(entry(id))->whole = whole;
+        parts_.emplace(whole, id);
+    }
     template <class T> bool find(std::uint64_t id, T& value) const {
         const Entry* e = entry(id);
         if (!e || e->type != TypeOf<T>::value) return false;

@@ -47,6 +47,7 @@ class Session {
         return handles_.name(value, whole, place<T>());
     }
     template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
+    void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
     void drop(std::uint64_t id);
 
     // [offset, offset + bytes) lies in the client's extents.

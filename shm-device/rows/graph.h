@@ -18,6 +18,9 @@ CUresult exec_set_kernel_node(CUgraphExec exec, CUgraphNode node, CUfunction fun
                               const void* parameters, std::size_t bytes);
 CUresult kernel_node(CUgraphNode node, CUfunction* function, Shape* shape, void* parameters, std::size_t room);
 
+// A child graph that is not cloned: it is the node's from now on, and its own nodes stay what they are.
+CUresult move_child_graph(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count, CUgraph child);
+
 // The graph waits until the client has run the function that it calls `function`.
 CUresult add_host_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count,
                        std::uint64_t function);
@@ -137,6 +140,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(set_kernel_node,                                      call,       plain, use, use, in, blob<4>, in)              \
     X(exec_set_kernel_node,                                 call,       plain, use, use, use, in, blob<5>, in)         \
     X(kernel_node,                                          call,       plain, use, give, out, fill<4>, in)            \
+    X(move_child_graph,                                     call,       plain, part<1>, use, nodes<3>, in, joins<0>)   \
     X(add_host_node,                                        call,       plain, part<1>, use, nodes<3>, in, in)         \
     X(set_host_node,                                        call,       plain, use, in)                                \
     X(exec_set_host_node,                                   call,       plain, use, use, in)                           \

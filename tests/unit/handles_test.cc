@@ -81,6 +81,17 @@ TEST_F(HandlesTest, PartsOfPartsGoToo) {
     EXPECT_FALSE(finds<CUgraphNode>(node));
     EXPECT_FALSE(finds<CUgraph>(child));
 }
+TEST_F(HandlesTest, WhatJoinsAWholeGoesWithIt) {
+    handles.keep(0x20, raw<CUgraph>(0x7000));
+    handles.keep(0x21, raw<CUgraph>(0x7100));
+    const auto node = handles.name(raw<CUgraphNode>(0x8000), 0x20);
+    const auto inner = handles.name(raw<CUgraphNode>(0x8100), 0x21);
+    handles.join(0x21, node);
+    EXPECT_TRUE(finds<CUgraphNode>(inner));
+    handles.drop(0x20);
+    EXPECT_FALSE(finds<CUgraph>(0x21));
+    EXPECT_FALSE(finds<CUgraphNode>(inner));
+}
 TEST_F(HandlesTest, ANodeFoundFromANodeBelongsToTheGraph) {
     const auto graph = handles.name(raw<CUgraph>(0x7000));
     const auto first = handles.name(raw<CUgraphNode>(0x8000), graph);

@@ -172,8 +172,17 @@ void append(GraphExec::Plan& plan, const Graph& graph) {
 }  // namespace
 
 GraphExec::GraphExec(const Graph& from, unsigned long long flags) : graph(from.clone()), flags(flags) {
-    for (const auto& node : graph->nodes) of_original[node->original] = node.get();
+    note_originals(*graph);
     plan_again();
+}
+
+void GraphExec::note_originals(const Graph& copy) {
+    for (const auto& node : copy.nodes) {
+        of_original[node->original] = node.get();
+        if (const auto* child = dynamic_cast<const ChildGraph*>(node->operation.get())) note_originals(*child->graph);
+        if (const auto* conditional = dynamic_cast<const Conditional*>(node->operation.get()))
+            for (const auto& branch : conditional->branches) note_originals(*branch->graph);
+    }
 }
 
 void GraphExec::plan_again() {

@@ -101,6 +101,9 @@ struct GraphExec {
 
     GraphNode& node_of(CUgraphNode original);  // throws CUDA_ERROR_INVALID_VALUE
     void plan_again();
+
+  private:
+    void note_originals(const Graph& copy);  // those of its nodes, and of nodes of graphs in it
 };
 
 // A launch's operation.

@@ -45,6 +45,14 @@ std::shared_ptr<Operation> values_operation(const CUDA_BATCH_MEM_OP_NODE_PARAMS&
     return values(asked.paramArray, asked.count);
 }
 
+static std::shared_ptr<Operation> child_operation(const CUDA_CHILD_GRAPH_NODE_PARAMS& asked, const Graph* parent) {
+    if (!parent || asked.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE) return child_operation(asked.graph);
+    require(asked.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
+    auto child = Driver::get().graphs.find(asked.graph);
+    require(child.get() != parent && !child->embedded);
+    return std::make_shared<ChildGraph>(std::move(child));
+}
+
 static std::shared_ptr<Operation> conditional_operation(CUDA_CONDITIONAL_NODE_PARAMS& asked, Graph& graph) {
     const auto condition = std::find_if(graph.conditions.begin(), graph.conditions.end(),
                                         [&](const auto& each) { return each->handle == asked.handle; });
@@ -73,7 +81,7 @@ std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked, Graph* graph) 
             return fill_operation({m.dst, m.pitch, m.value, m.elementSize, m.width, m.height});
         }
         case CU_GRAPH_NODE_TYPE_HOST: return host_operation({asked.host.fn, asked.host.userData});
-        case CU_GRAPH_NODE_TYPE_GRAPH: return child_operation(asked.graph.graph);
+        case CU_GRAPH_NODE_TYPE_GRAPH: return child_operation(asked.graph, graph);
         case CU_GRAPH_NODE_TYPE_EMPTY: return std::make_shared<Nothing>();
         case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return record_operation(asked.eventRecord.event);
         case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return wait_operation(asked.eventWait.event);
