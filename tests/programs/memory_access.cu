@@ -38,5 +38,15 @@ int main() {
     REQUIRE(p_cuMemGetAccess(&access, &of.location, at) == CUDA_ERROR_INVALID_VALUE);
     DRIVER(p_cuMemAddressFree(at, bytes));
     DRIVER(p_cuMemRelease(memory));
+
+    // What host memory would have to be like may be asked (NCCL does) also where there is none to be had.
+    of.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+    of.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    bytes = 0;
+    DRIVER(p_cuMemGetAllocationGranularity(&bytes, &of, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    REQUIRE(bytes != 0 && (bytes & (bytes - 1)) == 0);
+    const CUresult made = p_cuMemCreate(&memory, bytes, &of, 0);
+    if (made == CUDA_SUCCESS) DRIVER(p_cuMemRelease(memory));
+    else REQUIRE(made == CUDA_ERROR_NOT_SUPPORTED);
     return verdict(0);
 }

@@ -86,10 +86,17 @@ std::uintptr_t fresh(std::size_t size, std::size_t alignment) {
     return aligned;
 }
 
+bool on_host(const CUmemLocation& location) {
+    return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+           location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
 void require_properties(const CUmemAllocationProp* properties) {
     require(properties && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED);
-    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) refuse("physical memory that is not a device's");
-    require_device(properties->location.id);
+    if (!on_host(properties->location)) {
+        require(properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+        require_device(properties->location.id);
+    }
     if (properties->requestedHandleTypes & ~static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         refuse("a memory handle other than a POSIX file descriptor");
 }
@@ -164,6 +171,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
     return api([&] {
         require(handle && whole(size) && flags == 0);
         require_properties(prop);
+        if (on_host(prop->location)) refuse("physical memory that is not a device's");
         auto physical = std::make_shared<Physical>(*prop, size, Driver::get().memory);
         *handle = Driver::get().physicals.add(std::move(physical));
     });
@@ -263,9 +271,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
         std::lock_guard lock(all.mutex);
         for (std::size_t i = 0; i < count; ++i) {
             // The host has no mapping of its own: what it may do is what the device may do.
-            if (desc[i].location.type == CU_MEM_LOCATION_TYPE_HOST ||
-                desc[i].location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-                continue;
+            if (on_host(desc[i].location)) continue;
             require(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
             require_device(desc[i].location.id);
             for_mappings(ptr, size, [&](const Allocation& mapping) {
