@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with
 # cu; those of other things are in `foreign`.
-cd "$(dirname "$0")/../.." || exit 1
-git rev-parse --is-inside-work-tree > /dev/null 2>&1 || { echo "skipped: no git, which knows the tree's files"; exit 77; }
-exec python3 - "$@" <<'E'
+cd "$(dirname "$0")/../.." && exec python3 - "$@" <<'E'
+import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True).stdout.split()
-files = [f for f in files if Path(f).is_file()]
+files = []
+for folder, folders, names in os.walk("."):
+    folders[:] = [f for f in folders if f not in (".git", "__pycache__") and not f.startswith("build")]
+    files += [str(Path(folder, name)) for name in names if Path(folder, name).is_file()]
 pages = [f for f in files if f.endswith(".md")]
 folders = {str(p) for f in files for p in Path(f).parents} - {"."}
 code = "\n".join(Path(f).read_text(errors="replace") for f in files if f not in pages and not f.endswith((".svg", "LICENSE")))
