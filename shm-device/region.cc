@@ -231,7 +231,7 @@ Error Region::open(const char* path) {
                       (unsigned long long)file_size_, BARCUDA_MIN_SIZE);
         else e = map_window(0, BARCUDA_CHANNELS_OFFSET, PROT_READ, &header);
     }
-    if (!e) {
+    if (header) {
         header_ = reinterpret_cast<const barcuda_header*>(header);
         barcuda_header copy{};
         copy.magic = observe(header_->magic);  // WORD: what was written before it is there now

@@ -19,8 +19,8 @@ constexpr std::uintptr_t shadow = std::uintptr_t{1} << 40;
 // Not fatal where address space is limited (ulimit -v).
 void reserve(std::uintptr_t begin, std::uintptr_t end) noexcept {
     if (begin < end)
-        mmap(reinterpret_cast<void*>(begin), end - begin, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        (void)mmap(reinterpret_cast<void*>(begin), end - begin, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
 void note(std::uintptr_t begin, std::uintptr_t end) noexcept {
