@@ -18,9 +18,10 @@
 #define OK(call) EXPECT_EQ(CUDA_SUCCESS, call)
 
 #ifdef __SANITIZE_THREAD__
-extern "C" const char* __tsan_default_options() { return "halt_on_error=1 atexit_sleep_ms=0"; }
+#define TSAN extern "C" [[gnu::visibility("default")]]  // the sanitizer is a library, which looks for these
+TSAN const char* __tsan_default_options() { return "halt_on_error=1 atexit_sleep_ms=0"; }
 // The loader frees what a thread had of a library's thread_locals when the thread has ended, which ThreadSanitizer does not see.
-extern "C" const char* __tsan_default_suppressions() { return "race:_dl_deallocate_tls\n"; }
+TSAN const char* __tsan_default_suppressions() { return "race:_dl_deallocate_tls\n"; }
 #endif
 
 namespace barcuda {
