@@ -53,7 +53,8 @@ sources_soft-random     := $(wildcard host-bridge/soft-gpu/random/*.cc)
 sources_soft-nvml       := $(wildcard host-bridge/soft-gpu/nvml/*.cc)
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 # Without a CUDA toolkit: what needs none, for `make check-unit`.
-buildable = $(if $(toolkit),$(1),$(shell tests/without_toolkit $(1)))
+without_toolkit := $(if $(toolkit),,$(shell tests/without_toolkit $(foreach a,$(archives),$(sources_$(a))) tests/unit/*_test.cc))
+buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
 
 define archive
 $(B)/$(1).a: $(patsubst %.cc,$(B)/%.o,$(call buildable,$(sources_$(1))))
@@ -405,10 +406,31 @@ install: all install-module
 clean:
 	rm -rf $(B)
 
-# The tree's C++ but what the kernel's style has: the module, and the header that it shares.
-styled = $(shell git ls-files '*.h' '*.cc' ':!guest-uio' ':!shm-device/layout.h')
-format:
+# ---- what reads the sources -----------------------------------------------------------------------------------------------
+# The tree's C++ but what has the kernel's style: the module, and the header that it shares.
+styled = $(filter-out shm-device/layout.h,$(shell find shm-device guest-allocator host-bridge tests -name '*.h' -o -name '*.cc'))
+format check-format: packages := clang-format
+format: installed
 	@clang-format -i $(styled)
+check-format: installed
+	@clang-format --dry-run -Werror $(styled)
+
+# .clang-tidy names the checks. clang-tidy takes a minute and more for a file that includes the table of commands, so it reads those that
+# can do without CUDA's headers: region, heap, bells, grants, the readers of files.
+check-tidy: packages := $(unit_packages) clang-tidy libcli11-dev
+check-tidy: installed
+	@$(MAKE) --no-print-directory -j$(jobs) -O -k \
+	    $$(tests/without_toolkit $$(find shm-device guest-allocator host-bridge -name '*.cc') | sed 's/[.]cc\>/&.tidy/g')
+%.cc.tidy:
+	@echo "  TIDY $*.cc"
+	@clang-tidy --quiet $*.cc -- $(cppflags) $(CPPFLAGS) -std=c++20 2> /dev/null || { echo "clang-tidy $*.cc: status $$?"; exit 1; }
+
+# cppcheck reads all of them; tests/tree/cppcheck.txt has what it need not say.
+check-cppcheck: packages := cppcheck
+check-cppcheck: installed
+	@cppcheck --quiet --std=c++20 --language=c++ --enable=warning,portability --inline-suppr --error-exitcode=1 -j$(jobs) \
+	    --suppressions-list=tests/tree/cppcheck.txt -I. -D_GNU_SOURCE shm-device guest-allocator host-bridge
+.PHONY: check-format check-tidy check-cppcheck
 
 help:
 	@echo "make demo        install what is missing, build, boot a QEMU guest and run CUDA programs in it"
