@@ -30,7 +30,7 @@ class Code {
         if (image == parts_.data()) return std::exchange(parts_, {});
         return {static_cast<const char*>(image), bytes};
     }
-    void drop_parts() { std::string().swap(parts_); }  // an assignment would keep the memory
+    void drop_parts() { std::string().swap(parts_); }       // an assignment would keep the memory
     std::size_t held() const { return parts_.capacity(); }  // by parts
 
     // An image is about to be loaded.
