@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include <fmt/format.h>
+
+#include "host-bridge/home.h"
 
 namespace barcuda {
 namespace {
@@ -62,11 +62,7 @@ std::string Driver::error_name(CUresult result) const {
     return fmt::format("CUresult {}", static_cast<int>(result));
 }
 
-std::string software_library() {
-    std::error_code ec;
-    const auto self = std::filesystem::read_symlink("/proc/self/exe", ec);
-    return (self.parent_path().parent_path() / "lib/barcuda-soft/libcuda.so.1").string();
-}
+std::string software_library() { return installed("barcuda-soft/libcuda.so.1"); }
 
 std::string nvml_of(const std::string& library) {
     return std::filesystem::path(library).replace_filename("libnvidia-ml.so.1").string();
@@ -76,7 +72,8 @@ DeviceChoice choose_device(const std::string& device) {
     const std::string nvidia = "libcuda.so.1", soft = software_library();
     if (device == "soft") {
         if (access(soft.c_str(), R_OK) == 0) return {soft, true, {}};
-        return {{}, true, "the software GPU is not installed: " + soft + " is missing (run make)"};
+        return {
+            {}, true, "the software GPU is not installed: " + soft + " is missing (run make, or install barcuda-soft)"};
     }
     std::string error = try_driver(nvidia);
     if (error.empty()) return {nvidia, false, {}};

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/home.h"
 
 namespace barcuda {
 namespace {
@@ -97,9 +98,8 @@ void prepend(const char* variable, const std::string& value, char separator) {
 Installation installation() {
     std::error_code ec;
     const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
-    const auto lib = bin.parent_path() / "lib";
-    return {bin / "barcuda-bridge", lib / "libbarcuda.so", lib / "barcuda", lib / "barcuda-libraries",
-            lib / "barcuda-soft/libcuda.so.1"};
+    return {bin / "barcuda-bridge", installed("libbarcuda.so"), installed("barcuda"), installed("barcuda-libraries"),
+            installed("barcuda-soft/libcuda.so.1")};
 }
 
 int run(const RunOptions& o) {
