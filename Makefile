@@ -28,6 +28,7 @@ ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 # What the command line or the environment names comes last: it adds to the project's own flags, and wins.
 compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
+host_libraries := -lspdlog -lfmt -lzstd -llz4 -lsystemd -ldl
 
 .DEFAULT_GOAL := all
 .PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module clean format
@@ -179,7 +180,7 @@ $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(link) -lspdlog -lfmt -lzstd -llz4 -ldl
+	@$(CXX) -o $@ $^ $(link) $(host_libraries)
 
 $(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,host-common shm-device)
 	@mkdir -p $(@D)
@@ -250,7 +251,7 @@ unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(c
 $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgtest -lgtest_main -lspdlog -lfmt -lzstd -llz4 -ldl
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgtest -lgtest_main $(host_libraries)
 
 # The guest's layers over a worker that opens the software GPU.
 $(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
@@ -286,7 +287,7 @@ tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
-unit_packages := g++ make libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libgtest-dev libgmock-dev python3
+unit_packages := g++ make libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
 packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libblas-dev qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/bridge/bridge.h"
+#include "host-bridge/config.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "host-bridge/monitor/monitor.h"
@@ -21,15 +22,19 @@ int main(int argc, char** argv) {
     CLI::App app{
         "Lends this host's GPU to the guests of one region.\n"
         "The region is a file that QEMU maps: -object memory-backend-file,share=on,mem-path=REGION,size=SIZE,id=r\n"
-        "                                     -device ivshmem-plain,memdev=r"};
+        "                                     -device ivshmem-plain,memdev=r",
+        "barcuda-bridge"};
     barcuda::BridgeOptions options;
     std::string worker, monitor, level = "warn";
-    app.add_option("--region", options.region, "the shared file")->capture_default_str();
-    app.add_option("--size", options.size, "bytes, a power of two; K, M, G are understood (default: what it is, or 4G)")
+    app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
+    app.add_option("--size", options.size,
+                   "bytes, a power of two; K, M, G are understood; of a new region, an old one has its own")
         ->transform(CLI::AsSizeValue(false))
-        ->transform(not_negative);
-    app.add_option("--base", options.base, "virtual address of the region in every process (default: 0x200000000000)")
-        ->transform(not_negative);
+        ->transform(not_negative)
+        ->default_str("4G");
+    app.add_option("--base", options.base, "virtual address of the region in every process")
+        ->transform(not_negative)
+        ->default_str("0x200000000000");
     app.add_flag("--overwrite", options.overwrite,
                  "format the file even if it is not a region, or a region of another build");
     app.add_option("--device", options.device,
@@ -56,10 +61,12 @@ int main(int argc, char** argv) {
         "no worker is started before its client comes then (docs/profiling.md)");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"
-                   "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)");
+                   "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")
+        ->envname("BARCUDA_DOORBELL");
     app.add_flag("--no-vm", options.no_vm,
                  "no VM will come: programs of this machine wake the bridge, it need not look for them");
-    app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come");
+    app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come")
+        ->configurable(false);
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
         ->envname("BARCUDA_LOG")
         ->check(CLI::IsMember({"trace", "debug", "info", "warn", "warning", "err", "error", "critical", "off"}))
@@ -67,6 +74,7 @@ int main(int argc, char** argv) {
     app.add_option("--worker", worker)->group("");    // how the bridge starts its own workers
     app.add_option("--monitor", monitor)->group("");  // and its monitor
     app.set_version_flag("--version", BARCUDA_VERSION);
+    barcuda::add_config(app);
     CLI11_PARSE(app, argc, argv);
 
     if (!worker.empty()) {  // its standard error is the driver's (link.h)

@@ -170,8 +170,11 @@ int Bridge::run() {
     for (const barcuda_device& d : devices_.all)
         names += fmt::format("{}{} {} (GPU-{})", names.empty() ? "" : ", ", &d - devices_.all.data(), d.name,
                              uuid_text(d.uuid));
-    log::info("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
-              region_.header().base, choice.software ? "software GPU" : "GPU", names);
+    const std::string serves =
+        fmt::format("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
+                    region_.header().base, choice.software ? "software GPU" : "GPU", names);
+    log::info("{}", serves);
+    service_.ready(serves);
     if (options_.ready_fd >= 0) {
         const std::string line = fmt::format("ready {} {}\n", choice.software ? "soft" : "cuda", names);
         if (write(options_.ready_fd, line.data(), line.size()) < 0)
@@ -334,7 +337,10 @@ bool Bridge::drop_reserves() {
     return std::ranges::any_of(leaving_, [](const Worker& w) { return !w.reserved.empty(); });
 }
 
-void Bridge::publish_heartbeat() { publish(region_.host_header().heartbeat, region_.header().heartbeat + 1); }
+void Bridge::publish_heartbeat() {
+    publish(region_.host_header().heartbeat, region_.header().heartbeat + 1);
+    service_.beat();
+}
 
 // A wrapper has something to say yet when its worker ends. So a wrapped worker is told to end by itself (worker.cc).
 void Bridge::dismiss(Worker& worker) const {
@@ -596,6 +602,7 @@ void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 void Bridge::shut_down() {
+    service_.leaving();
     for (auto& client : clients_) {
         if (!client) continue;
         if (end_session(client->channel.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,

@@ -19,6 +19,7 @@
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/bridge/quotas.h"
+#include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/link.h"
 #include "shm-device/region.h"
@@ -68,7 +69,7 @@ class Bridge {
 
     std::size_t files_of_each();
     bool start_worker(Worker& worker, const std::vector<int>& devices);
-    void publish_heartbeat();  // says to the clients that the bridge lives
+    void publish_heartbeat();  // says to the clients, and to systemd, that the bridge lives
     [[noreturn]] void become_worker() const;
     bool release_worker(Worker& worker);
     void dismiss(Worker& worker) const;
@@ -101,6 +102,7 @@ class Bridge {
     Region region_;
     Monitoring monitoring_;
     Doorbell doorbell_;
+    Service service_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;
