@@ -15,6 +15,7 @@ CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /usr/lib/cuda) /usr/local/cu
 NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) nvcc)
 toolkit := $(wildcard $(CUDA_HOME)/include/cuda.h)
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 comma := ,
 clang := $(filter clang%,$(notdir $(CXX)))
 B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(clang),-clang)$(if $(toolkit),,-no-cuda)
@@ -31,7 +32,7 @@ link = $(ldflags) $(LDFLAGS)
 host_libraries := -lspdlog -lfmt -lzstd -llz4 -lsystemd -ldl
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module clean format
+.PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module uninstall dist deb clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -119,7 +120,9 @@ absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 li
 names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
              libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
-all: toolkit $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10 $(lib)/barcuda-soft/libnvidia-ml.so.1 $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names)
+products := $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names) \
+            $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1)
+all: toolkit $(products)
 
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
@@ -288,7 +291,7 @@ tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
 unit_packages := g++ make libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
-packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libblas-dev qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux
+packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libblas-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
@@ -373,7 +376,7 @@ $(B)/fuzz/%.o: %.cc
 	@clang++ $(cppflags) $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=enum -fno-sanitize-recover=all -MMD -MP -c -o $@ $<
 $(B)/fuzz/%_fuzz: $(B)/fuzz/tests/fuzz/%_fuzz.o $$(call fuzz_objects,$$*)
 	@echo "  LINK $@"
-	@clang++ -pthread -fsanitize=fuzzer,address,undefined -o $@ $^ -lspdlog -lfmt -lzstd -llz4 -ldl
+	@clang++ -pthread -fsanitize=fuzzer,address,undefined -o $@ $^ $(host_libraries)
 # What they begin with: the PTX of the tests, and what nvcc writes.
 $(B)/fuzz/seeds: tests/fuzz/seeds $(ptx_tests) $(B)/soft/random_kernels $(wildcard tests/programs/*.cu)
 	@echo "  SEED $@"
@@ -387,22 +390,78 @@ fuzz: deps
 	        $$f.corpus $(B)/fuzz/seeds/$${f##*/} > $$f.log 2>&1 || { tail -60 $$f.log; exit 1; }; \
 	    grep -E 'DONE|executed_units|peak_rss' $$f.log; done
 
-# The guest's module, for dkms: in a guest with PREFIX=/usr, where dkms looks. Needs no toolkit and no build.
-module_source = $(DESTDIR)$(PREFIX)/src/barcuda-$(VERSION)
-install-module:
-	install -d $(module_source) $(DESTDIR)/etc/udev/rules.d
-	install -m 644 guest-uio/* shm-device/layout.h $(module_source)
-	sed 's/@VERSION@/$(VERSION)/' guest-uio/dkms.conf > $(module_source)/dkms.conf
-	install -m 644 guest-uio/70-barcuda.rules $(DESTDIR)/etc/udev/rules.d
+# ---- installing ----------------------------------------------------------------------------------------------------------
+# Everything that is installed, as FILE:PLACE. Libraries lie as in the build, in a folder of their own (host-bridge/home.h). A file
+# that is called NAME.in names things of this installation.
+module_source := $(PREFIX)/src/barcuda-$(VERSION)
+share := $(PREFIX)/share
+into = $(foreach f,$(2),$(f):$(1)/$(notdir $(f)))
+placed_module := $(call into,$(module_source),$(filter-out %/dkms.conf.in %.rules,$(wildcard guest-uio/*)) shm-device/layout.h) \
+    guest-uio/dkms.conf.in:$(module_source)/dkms.conf $(call into,$(PREFIX)/lib/udev/rules.d,guest-uio/70-barcuda.rules)
+placed := $(placed_module) $(call into,$(PREFIX)/bin,$(filter $(bin)/%,$(products))) \
+    $(foreach f,$(filter $(lib)/%,$(products)),$(f):$(LIBDIR)/barcuda/$(patsubst $(lib)/%,%,$(f))) \
+    system/barcuda-bridge@.service.in:$(PREFIX)/lib/systemd/system/barcuda-bridge@.service \
+    $(foreach kind,sysusers tmpfiles,$(foreach f,$(wildcard system/*.$(kind).conf),$(f):$(PREFIX)/lib/$(kind).d/$(notdir $(f:.$(kind).conf=.conf)))) \
+    $(foreach c,barcuda barcuda-bridge,system/completion.bash:$(share)/bash-completion/completions/$(c)) \
+    system/completion.zsh:$(share)/zsh/site-functions/_barcuda \
+    $(call into,$(share)/man/man1,$(B)/share/barcuda.1 $(B)/share/barcuda-bridge.1) \
+    $(B)/share/bridge.conf:$(share)/doc/barcuda/examples/bridge.conf
 
-install: all install-module
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/barcuda $(DESTDIR)$(PREFIX)/lib/barcuda-libraries $(DESTDIR)$(PREFIX)/lib/barcuda-soft
-	install $(bin)/barcuda $(bin)/barcuda-bridge $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(lib)/libbarcuda.so $(DESTDIR)$(PREFIX)/lib
-	install -m 644 $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1) $(DESTDIR)$(PREFIX)/lib/barcuda-soft
-	cp -P $(links) $(absent) $(DESTDIR)$(PREFIX)/lib/barcuda
-	install -m 644 $(lib)/barcuda/libnvidia-ml.so.1 $(DESTDIR)$(PREFIX)/lib/barcuda
-	install -m 644 $(names) $(DESTDIR)$(PREFIX)/lib/barcuda-libraries
+$(B)/share/%.1: $(bin)/%
+	@mkdir -p $(@D)
+	@echo "  MAN  $@"
+	@help2man --no-info --name "$$($< --help | head -n 1)" $(if $(filter barcuda,$*),--help-option=--help-all) --output $@ $< \
+	    || { echo "help2man is missing: make deps"; exit 1; }
+$(B)/share/bridge.conf: $(bin)/barcuda-bridge
+	@mkdir -p $(@D)
+	@$< --print-config > $@
+
+# Shell: one entry of those lists as $$file and $$place.
+entry = file=$${entry%%:*} place="$(DESTDIR)$${entry\#*:}"
+place = @for entry in $(1); do $(entry); mkdir -p "$${place%/*}" && rm -f "$$place" && case $$file in \
+    *.in) sed 's|@BINDIR@|$(PREFIX)/bin|; s|@VERSION@|$(VERSION)|' $$file > "$$place";; \
+    *) cp -P $$file "$$place";; esac && case $$file in $(bin)/*) chmod 755 "$$place";; *) [ -L "$$place" ] || chmod 644 "$$place";; esac || exit 1; done
+
+# The guest's module, for dkms: in a guest with PREFIX=/usr, where dkms looks. Needs no toolkit and no build.
+install-module:
+	$(call place,$(placed_module))
+install: all $(filter $(B)/share/%,$(foreach entry,$(placed),$(firstword $(subst :, ,$(entry)))))
+	@grep -q '"$(patsubst $(PREFIX)/%,%,$(LIBDIR))/barcuda"' host-bridge/home.h || \
+	    { echo "LIBDIR=$(LIBDIR): programs look for libraries where host-bridge/home.h says, relative to PREFIX=$(PREFIX)"; exit 1; }
+	$(call place,$(placed))
+uninstall:
+	@for entry in $(placed); do $(entry); rm -f "$$place"; done
+	@for folder in $(LIBDIR)/barcuda $(module_source) $(share)/doc/barcuda; do \
+	    [ ! -d "$(DESTDIR)$$folder" ] || find "$(DESTDIR)$$folder" -depth -type d -empty -delete; done
+
+# ---- packages ------------------------------------------------------------------------------------------------------------
+# debian/changelog is made of VERSION, and CHANGELOG.md says what has changed.
+packages_folder := $(B)/packages
+tree := $(packages_folder)/barcuda-$(VERSION)
+date = $(shell git log -1 --format=%cD 2>/dev/null || date -R -r VERSION)
+define changelog
+barcuda ($(VERSION)) unstable; urgency=medium
+
+  * CHANGELOG.md says what has changed.
+
+ -- $(shell sed -n 's/^Maintainer: //p' debian/control)  $(date)
+endef
+export changelog
+debian/changelog: VERSION debian/control
+	@printf '%s\n' "$$changelog" > $@
+
+# The tree without what is built, as a folder to build in, or as a tarball. Without git it is one already.
+dist: debian/changelog
+	@mkdir -p $(packages_folder)
+	@git archive --format=tar.gz --prefix=barcuda-$(VERSION)/debian/ --add-file=debian/changelog --prefix=barcuda-$(VERSION)/ \
+	    -o $(packages_folder)/barcuda-$(VERSION).tar.gz HEAD && echo $(packages_folder)/barcuda-$(VERSION).tar.gz
+
+# Of what has been built: debian/rules compiles only where there is no BUILD.
+deb: all debian/changelog
+	@rm -rf $(packages_folder) && mkdir -p $(tree)
+	@tar -c --exclude=./.git --exclude='./build*' . | tar -x -C $(tree)
+	@cd $(tree) && BUILD=$(abspath $(B)) dpkg-buildpackage -b -us -uc -d > ../log 2>&1 || { tail -n 40 ../log; exit 1; }
+	@rm -r $(tree) && ls $(packages_folder)/*.deb
 
 clean:
 	rm -rf $(B)
@@ -442,6 +501,8 @@ help:
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test"
-	@echo "make install     into PREFIX=/usr/local (DESTDIR is understood); install-module: the guest's module alone, for dkms"
+	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
+	@echo "                 install-module: the guest's module alone, for dkms"
+	@echo "make deb         Debian packages, in build/packages; dist: a source tarball, there too"
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

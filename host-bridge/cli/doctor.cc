@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "host-bridge/cli/commands.h"
 #include "shm-device/identity.h"
@@ -34,11 +35,12 @@ std::string first_line(const std::filesystem::path& path) {
 
 void look_at_installation() {
     const Installation here = installation();
-    for (const auto& [what, path] : {std::pair{"guest library", here.library},
-                                     {"links", here.links + "/libcuda.so.1"},
-                                     {"bridge", here.bridge},
-                                     {"software GPU", here.software}}) {
+    for (const auto& [what, path, package] : {std::tuple{"guest library", here.library, ""},
+                                              {"links", here.links + "/libcuda.so.1", ""},
+                                              {"bridge", here.bridge, "barcuda-host"},
+                                              {"software GPU", here.software, "barcuda-soft"}}) {
         if (access(path.c_str(), R_OK) == 0) good(fmt::format("{}: {}", what, path));
+        else if (*package) note(fmt::format("no {} here: hosts have it (Debian's package {})", what, package));
         else bad(fmt::format("{}: {}", what, path), "run make, or make install");
     }
 }
@@ -101,7 +103,8 @@ void look_at_guest() {
     const bool module = std::filesystem::exists("/sys/module/uio_barcuda");
     if (module) good("kernel module uio_barcuda is loaded");
     else if (device)
-        bad("kernel module uio_barcuda", "modprobe uio_barcuda (install it with dkms: docs/using-your-own-vm.md)");
+        bad("kernel module uio_barcuda",
+            "modprobe uio_barcuda (DKMS builds it, for kernels 6.1 only: docs/install.md)");
     if (!device && !module)
         note("no ivshmem device here: this is a host, or a guest started without -device ivshmem-plain");
     Region region;
