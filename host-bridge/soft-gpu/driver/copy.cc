@@ -31,8 +31,8 @@ Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool fo
 void require_there(std::uintptr_t address, std::size_t bytes, bool for_writing) {
     if (bytes == 0 || Driver::get().memory.covered(address, bytes, for_writing)) return;
     char text[100];
-    std::snprintf(text, sizeof text, "a copy or fill of %zu bytes at %#zx, which are not there any more", bytes,
-                  address);
+    std::snprintf(text, sizeof text, "a copy or fill of %zu bytes at %#lx, which are not there any more", bytes,
+                  static_cast<unsigned long>(address));
     fail(CUDA_ERROR_ILLEGAL_ADDRESS, text);
 }
 void require_there(const Copy::Side& side, bool for_writing) {
