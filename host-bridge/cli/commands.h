@@ -19,6 +19,11 @@ struct RunOptions {
 // Runs the program; returns its exit status (128 + signal if one killed it), or 125 if it could not be run under
 // Barcuda.
 int run(const RunOptions& options);
+constexpr int cannot_run = 125;  // as env(1) and others use it: the failure is not the program's
+
+// In a guest: becomes the program, with the library in front. Returns only if that cannot be: 125, or 126 and 127 as shells have
+// them.
+int exec(const std::vector<std::string>& program, bool host_libraries);
 
 // Returns 0 if CUDA programs can run here, 1 if something is missing.
 int doctor();
@@ -35,5 +40,11 @@ struct Installation {
     std::string bridge, library, links, libraries, software;
 };
 Installation installation();
+std::string check(const Installation& here);  // what it lacks to run a program; empty: nothing
+// Into this process's environment: Barcuda's library for the programs that it will be. `libraries`: its cuBLAS and cuRAND, too;
+// `by_force`: also where a program brings its own.
+void put_in_front(const Installation& here, bool libraries, bool by_force);
+// Becomes the program. Returns, when it has said why, the status for "not found" or "cannot be run".
+int become(const char* command, const std::vector<std::string>& words);
 
 }  // namespace barcuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// barcuda: the command that people type. `run` runs a program with no VM, `doctor` says what is there and what is
+// barcuda: the command that people type. `run` runs a program with no VM, `exec` one in a guest; `doctor` says what is there and what is
 // missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross, `smi`
 // shows how the GPUs are doing.
 #include <CLI/CLI.hpp>
@@ -43,6 +43,12 @@ int main(int argc, char** argv) {
     program(run);
     CLI::App* stats = app.add_subcommand("stats", "the same, and show at exit how its memory and copies travelled");
     program(stats);
+    CLI::App* exec =
+        app.add_subcommand("exec", "in a guest: run a program with the VM's GPUs, as if they were this machine's");
+    exec->add_flag("--host-libraries", options.host_libraries,
+                   "cuBLAS and cuRAND are the host's, even if NVIDIA's libraries are installed here");
+    exec->add_option("PROGRAM", options.program, "the program and its arguments")->required();
+    exec->positionals_at_end();
     CLI::App* doctor = app.add_subcommand("doctor", "what is there, what is missing, and what to do");
     CLI::App* support = app.add_subcommand(
         "support",
@@ -59,6 +65,7 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"cuda", "soft"}));
     smi->add_flag("--json", json, "as JSON");
     CLI11_PARSE(app, argc, argv);
+    if (*exec) return barcuda::exec(options.program, options.host_libraries);
     if (*smi) return barcuda::smi(machine, json);
     if (*doctor) return barcuda::doctor();
     if (*support) return barcuda::support(json);

@@ -11,16 +11,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/home.h"
 
 namespace barcuda {
 namespace {
-
-constexpr int cannot_run = 125;  // as env(1) and others use it: the failure is not the program's
 
 pid_t running_program = -1;
 void pass_on(int signal) {
@@ -47,13 +43,6 @@ class Folder {
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: {}\n", what), cannot_run; }
 
-void exec(const char* file, const std::vector<std::string>& words) {
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    execvp(file, arguments.data());
-}
-
 // Starts the bridge and waits until guests may come. Returns its pid, or -1: it has said why. `soft`: it has taken the
 // software GPU.
 pid_t start_bridge(const Installation& here, const std::string& region, const RunOptions& o, bool& soft) {
@@ -74,9 +63,8 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
             if (*seen) words.push_back(fmt::format("--expected={}", seen));
             unsetenv("CUDA_VISIBLE_DEVICES");
         }
-        exec(here.bridge.c_str(), words);
-        fmt::print(stderr, "barcuda run: cannot start {}: {}\n", here.bridge, strerror(errno));
-        _exit(127);
+        words[0] = here.bridge;
+        _exit(become("run", words));
     }
     close(ready[1]);
     char line[64];
@@ -88,26 +76,11 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
     return -1;
 }
 
-void prepend(const char* variable, const std::string& value, char separator) {
-    const char* before = getenv(variable);
-    setenv(variable, before && *before ? (value + separator + before).c_str() : value.c_str(), 1);
-}
-
 }  // namespace
-
-Installation installation() {
-    std::error_code ec;
-    const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
-    return {bin / "barcuda-bridge", installed("libbarcuda.so"), installed("barcuda"), installed("barcuda-libraries"),
-            installed("barcuda-soft/libcuda.so.1")};
-}
 
 int run(const RunOptions& o) {
     const Installation here = installation();
-    if (access(here.library.c_str(), R_OK) != 0)
-        return complain(here.library + " is missing: run make, or make install");
-    if (here.library.find_first_of(" :;") != std::string::npos)  // ld.so(8): LD_PRELOAD and LD_LIBRARY_PATH end there
-        return complain(here.library + ": move Barcuda to a folder whose path has no space, colon or semicolon");
+    if (const std::string lacks = check(here); !lacks.empty()) return complain(lacks);
     const Folder folder;
     if (!folder) return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
     const std::string region = folder.region();
@@ -119,17 +92,9 @@ int run(const RunOptions& o) {
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
-        if (o.host_libraries)  // programs that carry NVIDIA's name the folder themselves (DT_RPATH)
-            for (const char* name : {"/libcurand.so.10", "/libcublasLt.so.13", "/libcublas.so.13"})
-                prepend("LD_PRELOAD", here.libraries + name, ':');
-        prepend("LD_PRELOAD", here.library, ':');
         // NVIDIA's libraries hold nothing that a software GPU could run.
-        if (soft || o.host_libraries) prepend("LD_LIBRARY_PATH", here.libraries, ':');
-        prepend("LD_LIBRARY_PATH", here.links, ':');
-        exec(o.program[0].c_str(), o.program);
-        const int error = errno;
-        fmt::print(stderr, "barcuda run: cannot run {}: {}\n", o.program[0], strerror(error));
-        _exit(error == ENOENT ? 127 : 126);
+        put_in_front(here, soft || o.host_libraries, o.host_libraries);
+        _exit(become("run", o.program));
     }
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(s, pass_on);
     int status = 0;
