@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// barcuda: the command that people type. `run` runs a program with no VM, `exec` one in a guest; `doctor` says what is there and what is
-// missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross, `smi`
+// barcuda: the command that people type. `run` runs a program with no VM, `exec` one in a guest; `doctor` says what is
+// there and what is missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross, `smi`
 // shows how the GPUs are doing.
 #include <CLI/CLI.hpp>
 

@@ -41,6 +41,10 @@ class Quota {
         b.used += bytes;
         return true;
     }
+    // The same, of what pools keep and do not use, too.
+    bool take_or_trim(CUdevice device, std::uint64_t bytes) {
+        return take(device, bytes) || (trim_pools(device), take(device, bytes));
+    }
     void give(CUdevice device, std::uint64_t bytes) {
         Books& b = books_[device];
         b.used -= std::min(b.used, bytes);
@@ -64,12 +68,12 @@ class Quota {
     }
 
     // ---- memory that one handle or address names, until that is freed or its context ends
-    template <class Allocate> CUresult allocate(std::uint64_t bytes, const Allocate& allocate_) {
+    template <class Allocate> CUresult allocate(std::uint64_t bytes, const Allocate& function) {
         const std::lock_guard lock(mutex);
         const CUdevice device = current();
-        if (!take(device, bytes) && !(trim_pools(device), take(device, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
         std::uint64_t name = 0;
-        const CUresult r = allocate_(name);
+        const CUresult r = function(name);
         CUcontext context = nullptr;
         real.cuCtxGetCurrent(&context);
         if (r == CUDA_SUCCESS) things_[name] = {device, bytes, context};
@@ -92,8 +96,7 @@ class Quota {
         if (const auto p = pools_.find(pool); p != pools_.end())
             give(p->second.device, p->second.reserved), pools_.erase(p);
     }
-    template <class Allocate>
-    CUresult allocate_from(CUmemoryPool pool, std::uint64_t bytes, const Allocate& allocate_) {
+    template <class Allocate> CUresult allocate_from(CUmemoryPool pool, std::uint64_t bytes, const Allocate& function) {
         const std::lock_guard lock(mutex);
         note_pool(pool, current());
         Pool& its = pools_.at(pool);
@@ -105,16 +108,16 @@ class Quota {
         } else {
             its.reserved += more;
         }
-        const CUresult r = allocate_();
+        const CUresult r = function();
         count(pool, its);
         return r;
     }
 
     // ---- physical memory: freed when nothing holds it and it is mapped nowhere
-    CUresult create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle, const auto& create_) {
+    CUresult create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle, const auto& function) {
         const std::lock_guard lock(mutex);
-        if (!take(device, bytes) && !(trim_pools(device), take(device, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-        const CUresult r = create_();
+        if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+        const CUresult r = function();
         if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0};
         else give(device, bytes);
         return r;
@@ -236,11 +239,15 @@ CUresult make(CUresult (*function)(Handle*, A...), std::uint64_t bytes, Handle* 
         return name = r == CUDA_SUCCESS ? name_of(*handle) : 0, r;
     });
 }
-template <class Handle> CUresult destroy(CUresult (*function)(Handle), Handle handle) {
+// A call of the driver's, and what it means for the books if it succeeds.
+template <class Call, class Then> CUresult noted(const Call& call, const Then& then) {
     const std::lock_guard lock(quota->mutex);
-    const CUresult r = function(handle);
-    if (r == CUDA_SUCCESS) quota->freed(name_of(handle));
+    const CUresult r = call();
+    if (r == CUDA_SUCCESS) then();
     return r;
+}
+template <class Handle> CUresult destroy(CUresult (*function)(Handle), Handle handle) {
+    return noted([&] { return function(handle); }, [&] { quota->freed(name_of(handle)); });
 }
 
 }  // namespace
@@ -273,16 +280,11 @@ void enforce_quota(Driver& driver, Granter& granter, std::uint64_t limit) {
 
     // ---- pools
     driver.cuMemPoolCreate = [](CUmemoryPool* pool, const CUmemPoolProps* what) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemPoolCreate(pool, what);
-        if (r == CUDA_SUCCESS) quota->note_pool(*pool, what->location.id);
-        return r;
+        return noted([&] { return quota->real.cuMemPoolCreate(pool, what); },
+                     [&] { quota->note_pool(*pool, what->location.id); });
     };
     driver.cuMemPoolDestroy = [](CUmemoryPool pool) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemPoolDestroy(pool);
-        if (r == CUDA_SUCCESS) quota->forget_pool(pool);
-        return r;
+        return noted([&] { return quota->real.cuMemPoolDestroy(pool); }, [&] { quota->forget_pool(pool); });
     };
     driver.cuMemAllocAsync = [](CUdeviceptr* p, std::size_t bytes, CUstream stream) {
         CUmemoryPool pool = nullptr;
@@ -302,55 +304,39 @@ void enforce_quota(Driver& driver, Granter& granter, std::uint64_t limit) {
         return quota->create(what->location.id, bytes, handle, create);
     };
     driver.cuMemRelease = [](CUmemGenericAllocationHandle handle) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemRelease(handle);
-        if (r == CUDA_SUCCESS) quota->held(handle, -1);
-        return r;
+        return noted([&] { return quota->real.cuMemRelease(handle); }, [&] { quota->held(handle, -1); });
     };
     driver.cuMemRetainAllocationHandle = [](CUmemGenericAllocationHandle* handle, void* address) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemRetainAllocationHandle(handle, address);
-        if (r == CUDA_SUCCESS) quota->held(*handle, 1);
-        return r;
+        return noted([&] { return quota->real.cuMemRetainAllocationHandle(handle, address); },
+                     [&] { quota->held(*handle, 1); });
     };
     driver.cuMemMap = [](CUdeviceptr p, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,
                          unsigned long long flags) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemMap(p, bytes, offset, handle, flags);
-        if (r == CUDA_SUCCESS) quota->mapped(p, bytes, handle);
-        return r;
+        return noted([&] { return quota->real.cuMemMap(p, bytes, offset, handle, flags); },
+                     [&] { quota->mapped(p, bytes, handle); });
     };
     driver.cuMemUnmap = [](CUdeviceptr p, std::size_t bytes) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemUnmap(p, bytes);
-        if (r == CUDA_SUCCESS) quota->unmapped(p, bytes);
-        return r;
+        return noted([&] { return quota->real.cuMemUnmap(p, bytes); }, [&] { quota->unmapped(p, bytes); });
     };
 
     // ---- contexts end with what is in them
     driver.cuCtxDestroy_v2 = [](CUcontext context) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuCtxDestroy_v2(context);
-        if (r == CUDA_SUCCESS) quota->context_gone(context);
-        return r;
+        return noted([&] { return quota->real.cuCtxDestroy_v2(context); }, [&] { quota->context_gone(context); });
     };
     driver.cuDevicePrimaryCtxReset_v2 = [](CUdevice device) {
-        const std::lock_guard lock(quota->mutex);
         CUcontext context = nullptr;
         if (quota->real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
             quota->real.cuDevicePrimaryCtxRelease_v2(device);
-        const CUresult r = quota->real.cuDevicePrimaryCtxReset_v2(device);
-        if (r == CUDA_SUCCESS) quota->context_gone(context);
-        return r;
+        return noted([&] { return quota->real.cuDevicePrimaryCtxReset_v2(device); },
+                     [&] { quota->context_gone(context); });
     };
 
     driver.cuMemGetInfo_v2 = [](std::size_t* free, std::size_t* total) {
-        const std::lock_guard lock(quota->mutex);
-        const CUresult r = quota->real.cuMemGetInfo_v2(free, total);
-        if (r != CUDA_SUCCESS) return r;
-        *total = std::min<std::size_t>(*total, quota->limit());
-        *free = std::min<std::size_t>(*free, quota->left(quota->current()));
-        return r;
+        return noted([&] { return quota->real.cuMemGetInfo_v2(free, total); },
+                     [&] {
+                         *total = std::min<std::size_t>(*total, quota->limit());
+                         *free = std::min<std::size_t>(*free, quota->left(quota->current()));
+                     });
     };
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// quota.h: counts the device memory of a client that has a limit, whatever way it is asked for: allocations, arrays, pools,
-// physical memory of cuMemCreate, memory of graphs. It stands between the session and the driver: in the driver's table are
+// quota.h: counts the device memory of a client that has a limit, by whichever call: allocations, arrays, pools,
+// physical memory of cuMemCreate. It stands between the session and the driver: in the driver's table are
 // its functions in place of those that allocate and free, so that no row is an exception. What is over answers
 // CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo shows the limit as the card's size.
 //
-// Not counted: what the driver itself takes for contexts, code, printf and synchronization.
+// Not counted: what graphs allocate by nodes of theirs; what the driver itself takes for contexts, code and printf, and the math
+// libraries for their workspaces.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Limits of device memory: of a client and of a VM, whatever way it is asked for. Nothing is counted twice, all is back after each
+# Limits of device memory: of a client and of a VM, by whichever call. Nothing is counted twice, all is back after each
 # end, and programs see the limit as the size of the card.
 . "$(dirname "$0")/lib.sh"
 quota=$build/e2e/quota

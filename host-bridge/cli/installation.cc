@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// installation.cc: where this installation's files are, and how a program is started with its library in front: for every
+// command that does.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/home.h"
+
+namespace barcuda {
+namespace {
+
+void prepend(const char* variable, const std::string& value, char separator) {
+    const char* before = getenv(variable);
+    setenv(variable, before && *before ? (value + separator + before).c_str() : value.c_str(), 1);
+}
+
+}  // namespace
+
+Installation installation() {
+    std::error_code ec;
+    const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
+    return {bin / "barcuda-bridge", installed("libbarcuda.so"), installed("barcuda"), installed("barcuda-libraries"),
+            installed("barcuda-soft/libcuda.so.1")};
+}
+
+std::string check(const Installation& here) {
+    if (access(here.library.c_str(), R_OK) != 0) return here.library + " is missing: run make, or make install";
+    if (here.library.find_first_of(" :;") != std::string::npos)  // ld.so(8): LD_PRELOAD and LD_LIBRARY_PATH end there
+        return here.library + ": move Barcuda to a folder whose path has no space, colon or semicolon";
+    return {};
+}
+
+void put_in_front(const Installation& here, bool libraries, bool by_force) {
+    if (by_force)  // programs that carry NVIDIA's name the folder themselves (DT_RPATH)
+        for (const char* name : {"/libcurand.so.10", "/libcublasLt.so.13", "/libcublas.so.13"})
+            prepend("LD_PRELOAD", here.libraries + name, ':');
+    prepend("LD_PRELOAD", here.library, ':');
+    if (libraries) prepend("LD_LIBRARY_PATH", here.libraries, ':');
+    prepend("LD_LIBRARY_PATH", here.links, ':');
+}
+
+int become(const char* command, const std::vector<std::string>& words) {
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    const int error = errno;
+    fmt::print(stderr, "barcuda {}: cannot run {}: {}\n", command, words[0], strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
+}  // namespace barcuda
