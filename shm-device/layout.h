@@ -131,7 +131,8 @@ struct barcuda_device {            /* all H, constant */
 };
 #define BARCUDA_ATTRIBUTE_UNKNOWN (-0x7fffffff - 1)
 
-/* How the GPUs are doing: answers to NVML's questions, which the bridge's monitor asks anew more than once a second. Behind this head
+/* How the GPUs are doing: answers to NVML's questions, which the bridge's monitor asks anew more than once a second while a client
+ * is `watching`. Behind this head
  * lie `answer_count` times struct barcuda_answers, then what they name. A reader copies, and begins again if `sequence` has changed.
  */
 struct barcuda_snapshot {
@@ -144,7 +145,7 @@ struct barcuda_snapshot {
 	barcuda_u64 reserved[4];
 };
 enum barcuda_snapshot_state {
-	BARCUDA_SNAPSHOT_TAKEN = 0,  /* anew all the time, the first one soon */
+	BARCUDA_SNAPSHOT_TAKEN = 0,  /* anew while a client watches */
 	BARCUDA_SNAPSHOT_SILENT = 1, /* the monitor has not come back from the host's driver for seconds */
 	BARCUDA_SNAPSHOT_NONE = 2    /* the host has no NVML that works */
 };
@@ -211,7 +212,7 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u64 rows_hash;     /* of the rows by which its commands are numbered; before its first command */
 	unsigned char devices[BARCUDA_MAX_DEVICES]; /* which of the region's devices its program sees, in its order */
 	barcuda_u32 device_count;  /* how many; stored last. 0: it has not said so, and gets no worker yet */
-	barcuda_u32 reserved0;
+	barcuda_u32 watching;      /* grows when it wants to know how the GPUs are doing: the monitor asks for some seconds from then on */
 };
 
 /* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker

@@ -383,6 +383,13 @@ bool Region::ring() const {
     return kind_ == Kind::uio && !check_fd() && ::write(fd_, &vector, sizeof vector) == sizeof vector;
 }
 
+// A bridge watches its file (inotify), which is mapped all the time and read never but here.
+void Region::knock() const {
+    if (kind_ != Kind::file) return void(ring());
+    char byte = 0;
+    if (!check_fd() && ::pread(fd_, &byte, 1, 0) < 0) return;  // then it looks by itself, four times a second
+}
+
 bool Region::await_ring(std::uint64_t nanoseconds) const {
     if (kind_ != Kind::uio || check_fd()) return false;
     const timespec t{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};

@@ -95,6 +95,8 @@ class Region {
     void close_channel(Channel& channel);
     // Interrupts the host, where the door has a doorbell; false: it has none.
     bool ring() const;
+    // Wakes a bridge that sleeps, if it can be woken.
+    void knock() const;
     // Waits for the host's next interrupt since the last one that was awaited, or `nanoseconds`. False: there is no
     // such door any more. One thread at a time.
     bool await_ring(std::uint64_t nanoseconds) const;

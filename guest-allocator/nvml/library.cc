@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/nvml/library.h"
 
+#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,11 @@ std::mutex mutex;
 std::atomic<unsigned> references{0};  // nvmlInit without nvmlShutdown
 Region the_region;
 char reason[sizeof Error::text] = "";
+
+Channel channel;
+std::atomic<pid_t> owner{0};           // of the channel: a forked child has none
+std::atomic<std::uint64_t> wished{0};  // when this process last wanted to know
+std::atomic<std::uint64_t> due{0};     // what the snapshot's sequence must have come to
 
 std::uint64_t milliseconds() {
     timespec t;
@@ -51,16 +57,28 @@ Status status_of(const Error& error) {
     }
 }
 
-// The monitor starts with the bridge; it may need NVIDIA's driver for a second.
-Status await_first_sweep() {
-    constexpr std::uint64_t patience_ms = 10'000;
-    const barcuda_snapshot& snapshot = *the_region.snapshot();
-    for (const std::uint64_t start = milliseconds(); observe(snapshot.sequence) < 2;) {
-        if (observe(snapshot.state) == BARCUDA_SNAPSHOT_NONE)
+std::uint64_t sequence() { return observe(the_region.snapshot()->sequence); }
+
+// Has the bridge's monitor ask; if what there is may be old, only what comes next will do.
+void wish(bool old) {
+    if (old) due = (sequence() | 1) + 1;
+    publish(channel.client().watching, channel.client().watching + 1);
+    wished = milliseconds();
+    the_region.knock();
+}
+
+// The first time the monitor may need NVIDIA's driver for some seconds.
+Status await_sweep() {
+    constexpr std::uint64_t patience_ms = 20'000, again_ms = 1'000, doubt_ms = 500;
+    for (const std::uint64_t start = milliseconds(); sequence() < due; usleep(1000)) {
+        const barcuda_u32 state = observe(the_region.snapshot()->state);
+        const std::uint64_t now = milliseconds();
+        if (state == BARCUDA_SNAPSHOT_NONE)
             return fail(library_not_found, "NVML does not work on the host (barcuda-bridge says why)");
         if (!the_region.served()) return fail(driver_not_loaded, "the bridge has stopped");
-        if (milliseconds() - start > patience_ms) return fail(timeout, "the host's NVML does not answer");
-        usleep(1000);
+        const bool silent = state == BARCUDA_SNAPSHOT_SILENT && now - start > doubt_ms;  // and not only when last asked
+        if (silent || now - start > patience_ms) return fail(timeout, "the host's NVML does not answer");
+        if (now - wished >= again_ms) wish(false);  // a monitor that has died meanwhile is started again
     }
     return success;
 }
@@ -71,7 +89,24 @@ Status open() {
         return fail(driver_not_loaded, "no bridge serves the region: start barcuda-bridge on the host");
     if (!the_region.snapshot())
         return fail(version_mismatch, "this bridge knows nothing of NVML: upgrade barcuda-bridge on the host");
-    return await_first_sweep();
+    if (Error e = the_region.open_channel(channel)) return fail(status_of(e), e.text);
+    owner = getpid();
+    wish(true);
+    return sequence() < 2 ? await_sweep() : success;  // what does not change is there
+}
+
+// Before what changes is looked up. The monitor goes on for some seconds after each wish, so one a second is enough.
+Status refresh() {
+    constexpr std::uint64_t often_ms = 1'000, old_ms = 2'000;
+    const auto enough = [] { return milliseconds() - wished < often_ms && sequence() >= due; };
+    if (owner == getpid() && enough()) return success;
+    std::lock_guard lock(mutex);
+    if (owner != getpid()) {
+        channel = {}, the_region.close();
+        if (Status s = open(); s != success) return s;
+    }
+    if (milliseconds() - wished >= often_ms) wish(milliseconds() - wished >= old_ms);
+    return await_sweep();
 }
 
 bool debugging() {
@@ -103,11 +138,15 @@ Status ready() noexcept {
 
 Status look_up(std::uint64_t identity, When how_often, std::size_t n, std::size_t count,
                std::span<std::byte> answer) noexcept {
-    if (how_often == When::each && silent()) return timeout;
+    if (how_often == When::each) {
+        if (Status s = refresh(); s != success) return s;
+        if (silent()) return timeout;
+    }
     return status_of(snapshot::answer(*the_region.snapshot(), identity, n, count, answer));
 }
 
 Status processes(std::span<barcuda_process> to, std::size_t& found) noexcept {
+    if (Status s = refresh(); s != success) return s;
     return silent() ? timeout : status_of(snapshot::processes(*the_region.snapshot(), to, found));
 }
 
@@ -122,7 +161,10 @@ Status init() noexcept {
     std::lock_guard lock(mutex);
     if (references.load() == 0) {
         the_region.close();
-        if (Status s = open(); s != success) return s;
+        if (Status s = open(); s != success) {
+            if (channel) the_region.close_channel(channel);
+            return s;
+        }
     }
     references.fetch_add(1, std::memory_order_release);
     return success;
@@ -131,7 +173,7 @@ Status init() noexcept {
 Status shut_down() noexcept {
     std::lock_guard lock(mutex);
     if (references.load() == 0) return uninitialized;
-    references.fetch_sub(1, std::memory_order_release);
+    if (references.fetch_sub(1, std::memory_order_release) == 1 && owner == getpid()) the_region.close_channel(channel);
     return success;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// library.h: the guest's NVML: a region, opened by nvmlInit, of which the header's map alone is used. It takes no
-// channel and wakes nobody; what it says the host's NVML has said, a second ago at most.
+// library.h: the guest's NVML: a region, opened by nvmlInit. What it says the host's NVML has said, a second ago at most. In a
+// channel of its own, which has no worker since no devices are named in it, it says that somebody wants to know.
 #pragma once
 #include <algorithm>
 #include <span>

@@ -152,7 +152,7 @@ int Bridge::run() {
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
             return log::critical("{}", e), 1;
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_CLOSE) < 0)
+    if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_ACCESS | IN_CLOSE) < 0)
         close(opens_), opens_ = -1;
     clients_.resize(region_.header().channel_count);
     for (std::uint32_t i = 0; i < region_.header().channel_count; ++i)  // what an earlier bridge left behind
@@ -229,6 +229,10 @@ void Bridge::look_at_slots() {
         if (opened == observe(slot.closed)) reclaim(i);
         else if (observe(slot.served) != opened && meet(i))
             admit(*clients_[i]);  // not one that an earlier bridge served
+        if (!clients_[i]) continue;
+        if (const std::uint32_t watching = observe(clients_[i]->channel.client().watching);
+            watching != std::exchange(clients_[i]->watching, watching))
+            monitoring_.want();
     }
 }
 

@@ -63,6 +63,7 @@ class Bridge {
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
+        std::uint32_t watching = 0;          // what it last said
         bool told = false;                   // that it shows too much
         std::optional<BridgeRequest> asked;  // for memory that workers hold which are leaving
     };

@@ -16,13 +16,16 @@
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
+#include "shm-device/futex.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
 namespace {
 
-// A sweep takes some milliseconds. A driver that resets a GPU, or has lost one, may keep its callers for long.
+// A sweep takes some tens of milliseconds. A driver that resets a GPU, or has lost one, may keep its callers for long.
 constexpr std::chrono::seconds silent_after{5};
+// A monitor that nobody has wanted anything of for so long is allowed to be silent.
+constexpr std::chrono::seconds wanted_for{2};
 // A monitor that dies again and again costs a start of NVML each time.
 constexpr std::chrono::seconds between_launches{5};
 
@@ -52,7 +55,6 @@ void Monitoring::start(Region& region, const std::vector<barcuda_device>& device
     roster_->channel_count = header.channel_count;
     roster_->device_count = static_cast<barcuda_u32>(devices.size());
     std::ranges::copy(devices, roster_->devices);
-    launch();
 }
 
 void Monitoring::launch() {
@@ -75,6 +77,15 @@ void Monitoring::client(std::uint32_t slot, pid_t worker) {
     if (roster_) publish(roster_->workers[slot], static_cast<barcuda_u32>(worker));
 }
 
+void Monitoring::want(Clock::time_point now) {
+    if (!roster_) return;
+    if (now - wanted_ > wanted_for) changed_ = now, say(BARCUDA_SNAPSHOT_TAKEN);  // from now on an answer is due
+    wanted_ = now;
+    publish(roster_->wanted, roster_->wanted + 1);
+    futex_wake(roster_->wanted, Among::processes);
+    if (pid_ < 0 && now - launched_ > between_launches) launch();
+}
+
 void Monitoring::look(Clock::time_point now) {
     if (!roster_) return;
     int status = 0;
@@ -86,15 +97,14 @@ void Monitoring::look(Clock::time_point now) {
         }
         log::error("the monitor has ended ({})", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "by itself");
     }
-    if (pid_ < 0 && now - launched_ > between_launches) launch();
     if (const std::uint64_t sequence = observe(region_->snapshot()->sequence); sequence != sequence_)
         sequence_ = sequence, changed_ = now, say(BARCUDA_SNAPSHOT_TAKEN);
-    else if (now - changed_ > silent_after) say(BARCUDA_SNAPSHOT_SILENT);
+    else if (now - wanted_ < wanted_for && now - changed_ > silent_after) say(BARCUDA_SNAPSHOT_SILENT);
 }
 
 void Monitoring::say(barcuda_snapshot_state state) {
     auto& word = const_cast<barcuda_snapshot*>(region_->snapshot())->state;
-    if (state == BARCUDA_SNAPSHOT_SILENT && state_ != state) log::warn("the host's NVML does not answer");
+    if (state == BARCUDA_SNAPSHOT_SILENT && !std::exchange(told_, true)) log::warn("the host's NVML does not answer");
     state_ = state;
     if (observe(word) != static_cast<barcuda_u32>(state)) publish(word, static_cast<barcuda_u32>(state));
 }

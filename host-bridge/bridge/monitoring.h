@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// monitoring.h: the bridge's hold on its monitor (host-bridge/monitor): starts it, tells it whose worker serves which
-// channel, starts it again when it has died, and says in the snapshot when it is silent or cannot be had.
+// monitoring.h: the bridge's hold on its monitor (host-bridge/monitor): starts it when a client first wants to know how the
+// GPUs are doing, tells it of each such wish and whose worker serves which channel, starts it again when it has died, and
+// says in the snapshot when it is silent or cannot be had.
 #pragma once
 #include <sys/types.h>
 
@@ -20,7 +21,8 @@ class Monitoring {
 
     // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML lies beside it.
     void start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
-    void client(std::uint32_t slot, pid_t worker);  // 0: nobody any more
+    void client(std::uint32_t slot, pid_t worker);    // 0: nobody any more
+    void want(Clock::time_point now = Clock::now());  // a client does
     void look(Clock::time_point now = Clock::now());
 
   private:
@@ -33,8 +35,9 @@ class Monitoring {
     Roster* roster_ = nullptr;
     pid_t pid_ = -1;
     barcuda_snapshot_state state_ = BARCUDA_SNAPSHOT_TAKEN;  // last said
+    bool told_ = false;                                      // that it is silent
     std::uint64_t sequence_ = 0;                             // last seen, and when it had just changed
-    Clock::time_point changed_, launched_;
+    Clock::time_point changed_, launched_, wanted_;
 };
 
 }  // namespace barcuda

@@ -19,14 +19,41 @@
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "host-bridge/monitor/sweep.h"
+#include "shm-device/futex.h"
 #include "shm-device/sync.h"
 
 namespace barcuda {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
 // What a guest reads is as old as the sweep was long, and as the time until the next one is over: a second at most, if
-// a sweep takes no longer than three tenths of one.
-constexpr std::chrono::milliseconds sweep_every{700};
+// a sweep takes no longer than three tenths of one. NVIDIA's driver answers NVML and CUDA by turns, so a sweep is not for
+// nothing: there are none when nobody wants to know, and one at once, but for a pause, when somebody does.
+constexpr std::chrono::milliseconds sweep_every = 700ms, pause = 300ms, wanted_for = 3s;
+
+// Until it is time for the next sweep, the last of which began at `begun`.
+class Demand {
+  public:
+    explicit Demand(const barcuda_u32& wanted) : word_(wanted), seen_(observe(wanted)) {}
+    void wait(Clock::time_point begun) {
+        while (Clock::now() < begun + pause) std::this_thread::sleep_until(begun + pause);
+        for (;;) {
+            const auto now = Clock::now();
+            if (const barcuda_u32 wanted = observe(word_); wanted != seen_) return seen_ = wanted, void(last_ = now);
+            const bool idle = now > last_ + wanted_for;
+            if (!idle && now >= begun + sweep_every) return;
+            const std::chrono::nanoseconds nap = idle ? 10s : begun + sweep_every - now;
+            futex_wait(word_, seen_, static_cast<std::uint64_t>(nap.count()), Among::processes);
+        }
+    }
+
+  private:
+    const barcuda_u32& word_;
+    barcuda_u32 seen_;
+    Clock::time_point last_ = Clock::now();  // somebody has had it started
+};
 
 // Opened anew: the bridge's own open file says by its lock that the region is served, and a monitor whom the driver keeps
 // may outlive its bridge.
@@ -80,7 +107,8 @@ int run_monitor(const std::string& library) {
     }
 
     nvml::Sweeper sweeper(host, std::move(devices));
-    for (auto begun = std::chrono::steady_clock::now();;) {
+    for (Demand demand(roster.wanted);;) {
+        const auto begun = Clock::now();
         Clients clients;
         for (unsigned slot = 0; slot < roster.channel_count; ++slot)
             if (const unsigned worker = observe(roster.workers[slot])) {
@@ -91,8 +119,9 @@ int run_monitor(const std::string& library) {
         sweeper.ask();
         sweeper.find_processes([&](unsigned pid) { return client_of(pid, clients); });
         snapshot::write(snapshot, sweeper.result());
-        begun = std::max(begun + sweep_every, std::chrono::steady_clock::now());
-        std::this_thread::sleep_until(begun);
+        const std::chrono::duration<double, std::milli> took = Clock::now() - begun;
+        log::debug("a sweep: {:.1f} ms", took.count());
+        demand.wait(begun);
     }
 }
 

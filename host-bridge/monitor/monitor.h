@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// monitor.h: a process of the bridge's that asks the host's NVML how the GPUs are doing and writes the answers into the
-// region (shm-device/snapshot.h). A process of its own, since NVML lives in NVIDIA's driver, which may keep it waiting,
+// monitor.h: a process of the bridge's that asks the host's NVML how the GPUs are doing, for as long as somebody wants to
+// know, and writes the answers into the region (shm-device/snapshot.h). A process of its own, since NVML lives in NVIDIA's driver, which may keep it waiting,
 // and which the bridge never opens. Of the region, which a guest can write, it reads what pid a client says that it has, and
 // nothing else: where to write, and which devices to ask about, it has from the bridge.
 #pragma once
@@ -13,9 +13,10 @@
 
 namespace barcuda {
 
-// In a file in memory that bridge and monitor share. Constant but for `workers`.
+// In a file in memory that bridge and monitor share. Constant but for the first two.
 struct Roster {
     barcuda_u32 workers[BARCUDA_MAX_CHANNELS];  // pid of each channel's client's; 0: nobody
+    barcuda_u32 wanted;                         // grows with each wish to know; the monitor sleeps on it
     pid_t bridge;
     std::uint64_t bytes;  // of the region's parts before its heap: where all pages, also huge ones, end
     barcuda_u32 channel_count, device_count;

@@ -144,19 +144,21 @@ it = json.load(sys.stdin)
 assert len(it["gpus"]) == 2 and it["gpus"][1]["memory"]["total"] > 0 and it["gpus"][0]["temperature"] is None, it' || fail "$smi --json"
 echo "as a table and as JSON"
 
-# The monitor is replaced when it dies; the answers stay.
+# The monitor is replaced when it dies and somebody wants to know; the answers stay.
 monitor=$(pgrep -P "$bridge" -f -- --monitor)
 kill -9 "$monitor"
 client_of_none "$scratch/ask" > /dev/null || fail "no answers without a monitor"
 await "the monitor has ended" "$scratch/log"
-for _ in $(seq 600); do [ -n "$(pgrep -P "$bridge" -f -- --monitor)" ] && break; sleep 0.05; done
+for _ in $(seq 60); do [ -n "$(pgrep -P "$bridge" -f -- --monitor)" ] && break; client_of_none $smi > /dev/null; sleep 0.1; done
 [ -n "$(pgrep -P "$bridge" -f -- --monitor)" ] || fail "no new monitor"
 echo "a new monitor for one that died"
 
 # One that hangs is noticed: what does not change is still known, what does is not.
 monitor=$(pgrep -P "$bridge" -f -- --monitor)
 kill -STOP "$monitor"
+client_of_none $smi > /dev/null &
 await "does not answer" "$scratch/log"
+wait $!
 client_of_none "$scratch/ask" > /dev/null || fail "no answers while the monitor hangs"
 client_of_none $smi --json | python3 -c '
 import json, sys
