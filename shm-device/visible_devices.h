@@ -3,8 +3,9 @@
 // devices a program sees, and in which order. The guest reads its program's; the bridge reads --gpus as such a list; the
 // software GPU is a driver, and reads its own.
 //
-//   0,2               by number; text behind a number's digits is passed over, as strtoul does
-//   GPU-8932f937,...  by UUID, or by enough of its beginning to mean one device. The first entry says which kind a list has
+//   0,2               by number; spaces before and text behind a number's digits are passed over, as strtol does
+//   GPU-8932f937,...  by UUID, or by enough of its beginning to mean one device. The first entry says which kind a list
+//                     has. No space before it; what is longer than a UUID means the one that it begins with (driver 580)
 //   MIG-8932f937...   of a driver that shows a part of a GPU as a device: by that device's UUID, whole
 //
 // An entry that means no device ends the list: what stands before it counts (so -1 shows none). A device that is named twice
@@ -49,19 +50,13 @@ inline std::string uuid_text(const unsigned char* uuid) {
 
 namespace visible {
 
-inline std::string_view trimmed(std::string_view s) {
-    while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-    while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-    return s;
-}
-
 // The device that an entry means; -1: none, or no single one.
 inline int by_uuid(std::span<const DeviceId> devices, std::string_view digits, bool whole) {
     int found = -1;
     for (std::size_t i = 0; i < devices.size(); ++i) {
         const std::string uuid = uuid_text(devices[i].uuid);
-        if (digits.empty() || digits.size() > uuid.size() || (whole && digits.size() < uuid.size())) continue;
-        if (strncasecmp(uuid.data(), digits.data(), digits.size()) != 0) continue;
+        if (digits.empty() || (whole && digits.size() != uuid.size())) continue;
+        if (strncasecmp(uuid.data(), digits.data(), std::min(digits.size(), uuid.size())) != 0) continue;
         if (found >= 0) return -1;
         found = static_cast<int>(i);
     }
@@ -91,11 +86,11 @@ inline VisibleDevices visible_devices(std::span<const DeviceId> devices, const c
         });
     if (!list) return seen.numbers = counted, seen;
     constexpr std::string_view gpu = "GPU-", mig = "MIG-";
-    const std::string_view text = visible::trimmed(list);
+    const std::string_view text = list;
     const std::string_view kind = text.starts_with(gpu) ? gpu : text.starts_with(mig) ? mig : "";
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t comma = std::min(text.find(',', at), text.size());
-        const std::string_view entry = visible::trimmed(text.substr(at, comma - at));
+        const std::string_view entry = text.substr(at, comma - at);
         at = comma + 1;
         int device = -1;
         if (kind.empty()) device = visible::by_number(counted, entry);

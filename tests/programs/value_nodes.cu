@@ -43,6 +43,7 @@ static void require(unsigned a, unsigned b, unsigned c, unsigned d) {
 
 int main() {
     FUNCTION(cuCtxGetCurrent);
+    FUNCTION(cuGraphNodeGetType);
     FUNCTION(cuGraphAddBatchMemOpNode);
     FUNCTION(cuGraphBatchMemOpNodeGetParams);
     FUNCTION(cuGraphBatchMemOpNodeSetParams);
@@ -74,9 +75,9 @@ int main() {
     any.memOp.count = 1;
     any.memOp.paramArray = second;
     DRIVER(p_cuGraphAddNode(&writes, graph, &waits, nullptr, 1, &any));
-    cudaGraphNodeType type;
-    CHECK(cudaGraphNodeGetType(writes, &type));
-    REQUIRE(static_cast<int>(type) == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+    CUgraphNodeType type;  // which the runtime has no word for
+    DRIVER(p_cuGraphNodeGetType(writes, &type));
+    REQUIRE(type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
 
     CUDA_BATCH_MEM_OP_NODE_PARAMS got = {};
     DRIVER(p_cuGraphBatchMemOpNodeGetParams(waits, &got));

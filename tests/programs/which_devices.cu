@@ -19,8 +19,7 @@ int main(int argc, char** argv) {
     REQUIRE(version >= 11000);
     int count = -1;
     const cudaError_t how = cudaGetDeviceCount(&count);
-    if (how != cudaSuccess) {
-        REQUIRE(count == 0);
+    if (how != cudaSuccess) {  // then a count is no answer
         printf("no device: %s\n", cudaGetErrorName(how));
         int device = 0;
         REQUIRE(cudaSetDevice(0) == how);

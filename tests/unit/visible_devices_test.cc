@@ -40,12 +40,14 @@ TEST(VisibleDevices, AreNamedByUuidsAndTheirBeginnings) {
     EXPECT_EQ(seen("GPU-8a32f937-d72c-0000-0000-000000000000"), Numbers{0});
     EXPECT_EQ(seen("GPU-ff,GPU-8A3"), (Numbers{3, 0}));
     EXPECT_EQ(seen("GPU-112244"), Numbers{2});
+    EXPECT_EQ(seen("GPU-8a32f937-d72c-0000-0000-0000000000000,GPU-ff"), (Numbers{0, 3})) << "one digit too many";
 }
 TEST(VisibleDevices, EndWithABeginningThatMeansSeveralOrNone) {
     EXPECT_EQ(seen("GPU-ff,GPU-1122,GPU-8a"), Numbers{3});
     EXPECT_EQ(seen("GPU-ff,GPU-12"), Numbers{3});
     EXPECT_EQ(seen("GPU-ff,GPU-"), Numbers{3});
-    EXPECT_EQ(seen("GPU-ff,GPU-8a32f937-d72c-0000-0000-0000000000000"), Numbers{3}) << "one digit too many";
+    EXPECT_EQ(seen("GPU-ff, GPU-8a"), Numbers{3}) << "a space";
+    EXPECT_EQ(seen(" GPU-ff"), Numbers{});
 }
 TEST(VisibleDevices, AreNotNamedInTwoWaysInOneList) {
     EXPECT_EQ(seen("0,GPU-ff"), Numbers{0});
