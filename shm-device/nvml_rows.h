@@ -196,7 +196,7 @@ struct fields : one_key {
 
 }  // namespace kind
 
-enum class When { once, each };
+enum class When { once, each, seldom };  // seldom: every ten seconds, since they take long
 
 // How an answer lies in the snapshot: a status, then what each kind stores, each at a multiple of its own alignment, and room up
 // to a multiple of 8.

@@ -138,7 +138,7 @@ Status ready() noexcept {
 
 Status look_up(std::uint64_t identity, When how_often, std::size_t n, std::size_t count,
                std::span<std::byte> answer) noexcept {
-    if (how_often == When::each) {
+    if (how_often != When::once) {
         if (Status s = refresh(); s != success) return s;
         if (silent()) return timeout;
     }

@@ -71,7 +71,7 @@ class Sweeper {
     std::vector<barcuda_process> processes_;
     std::vector<unsigned long long> sampled_;                           // of each device: the newest sample's time
     std::map<std::pair<unsigned, unsigned>, ProcessUtilization> seen_;  // by device and worker: its newest sample
-    std::uint64_t taken_ = 0;
+    std::uint64_t taken_ = 0, seldom_ = 0;                              // when all was asked, and what is asked seldom
 };
 
 }  // namespace barcuda::nvml

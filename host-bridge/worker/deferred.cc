@@ -63,6 +63,8 @@ bool Deferred::reap(bool wait) {
         if (CUresult r = release(e); r != CUDA_SUCCESS)
             fences_.post_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
     }
+    for (CUcontext context : std::exchange(pools_freed_in_, {}))
+        contexts_.switch_to(context), driver_.cuStreamSynchronize(nullptr);
     if (contexts_.ending()) {
         const Contexts::Ending ending = contexts_.take_ending();
         contexts_.end(ending);
@@ -71,7 +73,13 @@ bool Deferred::reap(bool wait) {
     return true;
 }
 
+void Deferred::note_freed() {
+    if (std::ranges::find(pools_freed_in_, contexts_.current()) == pools_freed_in_.end())
+        pools_freed_in_.push_back(contexts_.current());
+}
+
 void Deferred::context_gone(CUcontext context) {
+    std::erase(pools_freed_in_, context);
     std::erase_if(entries_, [&](const Entry& e) {
         if (e.context != context || !(e.is_address() || e.what == What::module)) return false;
         if (e.is_address()) addresses_.end_retirement(e.name);

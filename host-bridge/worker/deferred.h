@@ -6,6 +6,9 @@
 // so. (A pool that is destroyed while some of its memory is still to be freed is another matter: NVIDIA's driver may
 // crash, 580.159 within some hundred pools, with nothing of ours in the process.)
 //
+// A pool gives back to the driver what it holds beyond its threshold when the program waits. The program's waits never reach
+// the driver (they are the guest's), so the worker waits once for it when the GPU is idle.
+//
 // Freed memory is recycled besides. Allocating and freeing cost a driver 50 us and more; programs do it in loops. So
 // memory that has been freed (the guest has waited for the GPU then, as CUDA does) stays allocated until the worker has
 // nothing else to do, or the client asks how much memory is free; an allocation of the same size in the same context is
@@ -48,7 +51,9 @@ class Deferred {
     CUresult unload(CUlibrary library) { return defer({What::library, raw(library), 0, contexts_.current()}); }
     CUresult destroy(CUmemoryPool pool) { return defer({What::pool, raw(pool), 0, contexts_.current()}); }
 
-    bool pending() const { return !entries_.empty() || contexts_.ending(); }
+    void note_freed();  // memory of a pool, in the order of a stream
+
+    bool pending() const { return !entries_.empty() || !pools_freed_in_.empty() || contexts_.ending(); }
     // Releases what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if that
     // was anything.
     bool reap(bool wait = false);
@@ -83,7 +88,8 @@ class Deferred {
     Addresses& addresses_;
     Launches& launches_;
     std::vector<Entry> entries_;  // in the order in which the client let go of them
-    bool worked_ = false;         // since the GPU was last seen idle
+    std::vector<CUcontext> pools_freed_in_;
+    bool worked_ = false;  // since the GPU was last seen idle
 };
 
 }  // namespace barcuda

@@ -37,6 +37,10 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 namespace barcuda::body {
 BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
+BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
+    session().deferred().note_freed();
+    return driver().cuMemFreeAsync(address, stream);
+}
 
 BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
     int devices = 0;

@@ -37,12 +37,12 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemGetAddressRange_v2,                              call,       counts, maybe, maybe, in)     \
     X(cuMemAllocAsync,                                      call,       plain, out, in, use)          \
     X(cuMemAllocFromPoolAsync,                              call,       plain, out, in, use, use)     \
-    X(cuMemFreeAsync,                                       post,       work, freed, use)             \
+    X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)      \
     X(cuDeviceGetDefaultMemPool,                            call,       plain, give, in)              \
     X(cuDeviceGetMemPool,                                   call,       plain, give, in)              \
     X(cuDeviceSetMemPool,                                   call,       plain, in, use)               \
     X(cuMemPoolCreate,                                      call,       plain, make, desc)            \
-    X(cuMemPoolTrimTo,                                      call,       plain, use, in)               \
+    X(cuMemPoolTrimTo,                                      call,       counts, use, in)              \
     X(cuMemPoolGetAccess,                                   call,       plain, out, use, desc)        \
     X(cuMemGetDefaultMemPool,                               call,       plain, give, desc, in)        \
     X(cuMemGetMemPool,                                      call,       plain, give, desc, in)        \
@@ -68,7 +68,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemAlloc_v2,                                        call,       hosted, out, in)              \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
     X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
-    X(cuMemPoolGetAttribute,                                call,       plain, use, in, attribute)    \
+    X(cuMemPoolGetAttribute,                                call,       counts, use, in, attribute)   \
     X(cuMemPoolSetAttribute,                                call,       plain, use, in, attribute_in) \
     X(cuMemAdvise_v2,                                       guest,      plain)                        \
     X(cuMemAllocHost_v2,                                    guest,      plain)                        \

@@ -107,7 +107,7 @@
     X(nvmlDeviceGetNvLinkCapability,           once, device, key<links>, key<6>, out<unsigned>)                   \
     X(nvmlDeviceGetNvLinkRemoteDeviceType,     once, device, key<links>, out<unsigned>)                           \
     X(nvmlDeviceGetNvLinkRemotePciInfo_v2,     once, device, key<links>, out<PciInfo>)                            \
-    X(nvmlDeviceGetNvLinkErrorCounter,         each, device, key<links>, key<5>, out<unsigned long long>)         \
+    X(nvmlDeviceGetNvLinkErrorCounter,       seldom, device, key<links>, key<5>, out<unsigned long long>)         \
     X(nvmlDeviceGetGpuFabricInfo,              each, device, out<Fabric>)                                         \
     X(nvmlDeviceGetGpuFabricInfoV,             each, device, versions<version<FabricV2, 2>, version<FabricV3, 3>>)\
     X(nvmlDeviceGetFieldValues,                each, device, fields)

@@ -22,6 +22,7 @@ struct Told {
     CUcontext current = nullptr;
     CUmemoryPool used[3] = {};  // of three devices
     std::vector<CUdevice> released;
+    std::vector<CUcontext> waited_in;
     unsigned pools_destroyed = 0, destroyed = 0, reset = 0;
 };
 Told* told = nullptr;
@@ -62,6 +63,8 @@ Driver driver() {
         return std::memcpy(p, handle.reserved, sizeof *p), CUDA_SUCCESS;
     };
     d.cuIpcCloseMemHandle = [](CUdeviceptr p) { return told->closed.push_back(p), CUDA_SUCCESS; };
+    d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
+    d.cuStreamSynchronize = [](CUstream) { return told->waited_in.push_back(told->current), CUDA_SUCCESS; };
     d.cuMemPoolDestroy = [](CUmemoryPool) { return ++told->pools_destroyed, CUDA_SUCCESS; };
     return d;
 }
@@ -199,6 +202,21 @@ TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
     session.deferred().free(p);
     session.begin_command(static_cast<std::uint32_t>(Op::pointer_attribute));
     EXPECT_EQ(all.freed, std::vector{p});
+}
+TEST_F(IdleTest, ADriverIsWaitedForOnceWhereAPoolsMemoryWasFreed) {
+    {
+        const SessionScope scope(session);
+        body::cuMemFreeAsync(0x1000, nullptr), body::cuMemFreeAsync(0x2000, nullptr);
+    }
+    busy();
+    EXPECT_TRUE(session.deferred().pending());
+    session.deferred().reap();
+    EXPECT_TRUE(all.waited_in.empty());
+    all.busy = false;
+    session.contexts().ready(two);
+    session.deferred().reap();
+    EXPECT_EQ(all.waited_in, std::vector{one});
+    EXPECT_FALSE(session.deferred().pending());
 }
 TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
     const SessionScope scope(session);
