@@ -207,7 +207,15 @@ is $'0 BA\n1 BB\n2 BC '$worker barcuda-bridge client_of_none $smi --device soft
 kill -9 "$program"; wait "$program" 2> /dev/null
 is $'0 BC\n1 BA' nvml_client client_of_none $smi
 
-# Who can write the region, as a guest's root can, sees no more, and does not lead the monitor astray.
+# Who can write the region, as a guest's root can, sees no more, and does not lead the monitor astray. (One that began before wants to know
+# all the time.)
+client_of_none timeout 100 python3 -c '
+import ctypes, time
+nvml, device, used = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), (ctypes.c_uint * 2)()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+print("running", flush=True)
+while True: nvml.nvmlDeviceGetUtilizationRates(device, used), time.sleep(0.2)' > "$scratch/asks" & asker=$!
+await running "$scratch/asks"
 python3 - "$scratch/region" "$(pgrep -P "$bridge" -f -- --monitor)" <<'PY' || fail "a region that is written to"
 import os, signal, sys, time
 region = open(sys.argv[1], "r+b", buffering=0)
@@ -230,5 +238,6 @@ while sequence() == last:
 exchange(176, offset)
 exchange(72, b"\x02")
 PY
+kill "$asker"; wait "$asker" 2> /dev/null
 is $'0 BC\n1 BA' nvml_client client_of_none $smi
 echo "the devices of --gpus in the guest, all of them on the host"
