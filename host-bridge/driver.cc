@@ -51,6 +51,7 @@ std::string Driver::open(const std::string& name) {
 #define X(name, ...) name = reinterpret_cast<decltype(name)>(dlsym(handle, #name));
     BARCUDA_DRIVER_ROWS(X)
 #undef X
+    handle_file = reinterpret_cast<decltype(handle_file)>(dlsym(handle, "barcuda_soft_handle_file"));
     if (!cuInit || !cuStreamWriteValue64_v2 || !cuMemHostRegister_v2 || !cuFuncGetParamInfo)
         return library + " is too old: Barcuda needs a CUDA 12.4 driver or newer";
     return {};

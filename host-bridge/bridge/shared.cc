@@ -9,10 +9,11 @@ namespace barcuda {
 
 bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) {
     Client& client = clients_[channel];
-    if (!file)
+    const bool descriptor = kind == Kind::allocation || kind == Kind::pool;  // and not a handle that a file comes with
+    if (!descriptor)
         if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end())
             return handle = known->second, true;
-    if (file ? client.files.size() >= most_files_ : client.tokens.size() >= most) return false;
+    if (client.tokens.size() >= most || (file && client.files.size() >= most_files_)) return false;
     struct {
         char name[16] = "barcuda shared";  // as tools show it
         char random[16];
@@ -21,7 +22,7 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) 
     Handle token{};
     std::memcpy(token.data(), &secret, sizeof secret);
     if (file) client.files.insert(token);
-    else client.tokens[{kind, handle}] = token;
+    if (!descriptor) client.tokens[{kind, handle}] = token;
     things_.emplace(token, Thing{kind, handle, std::move(file)});
     handle = token;
     return true;
@@ -38,8 +39,9 @@ void Shared::withdraw(std::uint32_t channel, const Handle& token) {
     Client& client = clients_[channel];
     const Thing& thing = found->second;
     const auto known = client.tokens.find({thing.kind, thing.handle});
-    if (client.files.erase(token)) things_.erase(found);
-    else if (known != client.tokens.end() && known->second == token) client.tokens.erase(known), things_.erase(found);
+    const bool own = known != client.tokens.end() && known->second == token;
+    if (own) client.tokens.erase(known);
+    if (client.files.erase(token) || own) things_.erase(found);
 }
 
 void Shared::forget(std::uint32_t channel) {

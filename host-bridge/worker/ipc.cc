@@ -2,6 +2,8 @@
 // ipc.cc: what a process shows to others of its region: memory and events by handles (cuIpc*, pointers of pools), memory and pools
 // by descriptors (cuMem*ShareableHandle). The driver's own handle or descriptor stays with the bridge; programs pass on a token for
 // it, which nobody can guess. (The guest's half: guest-allocator/driver/memory.cc, descriptor.cc.)
+#include <fcntl.h>
+
 #include <bit>
 #include <cstdint>
 
@@ -25,6 +27,17 @@ template <class Outer> CUresult find(Kind kind, Outer& outer, File* got = nullpt
     const CUresult r = session().granter().find_shared(kind, inner, file);
     if (r == CUDA_SUCCESS) outer = std::bit_cast<Outer>(inner);
     if (got) *got = std::move(file);
+    return r;
+}
+
+// The same of handles of memory and events, some drivers' with the file that they mean.
+template <class Outer> CUresult share_handle(Kind kind, Outer& outer) {
+    const int file = driver().handle_file ? driver().handle_file(&outer, -1) : -1;
+    return share(kind, outer, File(file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, 0)));
+}
+template <class Outer> CUresult find_handle(Kind kind, Outer& outer, File& file) {
+    const CUresult r = find(kind, outer, &file);
+    if (r == CUDA_SUCCESS && file && driver().handle_file) driver().handle_file(&outer, file.fd());
     return r;
 }
 
@@ -85,11 +98,12 @@ BODY(cuIpcGetMemHandle)(CUipcMemHandle* token, CUdeviceptr address) {
     if (!driver().cuIpcGetMemHandle) return CUDA_ERROR_NOT_SUPPORTED;
     if (CUresult r = driver().cuIpcGetMemHandle(token, address); r != CUDA_SUCCESS) return r;
     session().addresses().note_shared(address);
-    return share(Kind::memory, *token);
+    return share_handle(Kind::memory, *token);
 }
 BODY(cuIpcOpenMemHandle_v2)(CUdeviceptr* address, CUipcMemHandle token, unsigned flags) {
     if (!driver().cuIpcOpenMemHandle_v2) return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult r = find(Kind::memory, token);
+    File file;
+    CUresult r = find_handle(Kind::memory, token, file);
     if (r == CUDA_SUCCESS) r = driver().cuIpcOpenMemHandle_v2(address, token, flags);
     if (r == CUDA_SUCCESS) session().addresses().note_opened(*address);
     return r;
@@ -98,11 +112,12 @@ BODY(cuIpcCloseMemHandle)(CUdeviceptr address) { return session().deferred().clo
 BODY(cuIpcGetEventHandle)(CUipcEventHandle* token, CUevent event) {
     if (!driver().cuIpcGetEventHandle) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult r = driver().cuIpcGetEventHandle(token, event);
-    return r == CUDA_SUCCESS ? share(Kind::event, *token) : r;
+    return r == CUDA_SUCCESS ? share_handle(Kind::event, *token) : r;
 }
 BODY(cuIpcOpenEventHandle)(CUevent* event, CUipcEventHandle token) {
     if (!driver().cuIpcOpenEventHandle) return CUDA_ERROR_NOT_SUPPORTED;
-    const CUresult r = find(Kind::event, token);
+    File file;
+    const CUresult r = find_handle(Kind::event, token, file);
     return r == CUDA_SUCCESS ? driver().cuIpcOpenEventHandle(event, token) : r;
 }
 BODY(cuMemPoolExportPointer)(CUmemPoolPtrExportData* token, CUdeviceptr address) {

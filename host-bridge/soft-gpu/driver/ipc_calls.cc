@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ipc_calls.cc: memory and events of another process. A handle names the process that has the thing, the file in memory
 // that it lies in, and where: device memory as a whole is one file (heap.h), and each event that processes share has
-// one of its own. Whoever opens the handle maps that file, which lives as long as somebody does.
+// one of its own. Whoever opens the handle maps that file, which lives as long as somebody does. A worker
+// may open no file of another process: there the file comes with the handle (barcuda_soft_handle_file).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -70,11 +71,12 @@ struct Handle {
     std::int32_t process, file;
     std::uint64_t inode;  // of the file: numbers of processes and files come again
     std::uint64_t offset, bytes;
+    std::int64_t given;  // the same file in the process that opens the handle; -1: it is to find it itself
 };
 static_assert(sizeof(Handle) <= CU_IPC_HANDLE_SIZE);
 
 template <class Outer> void put(Outer* outer, What what, int file, std::uint64_t offset, std::uint64_t bytes) {
-    const Handle h{what, getpid(), file, inode_of(file), offset, bytes};
+    const Handle h{what, getpid(), file, inode_of(file), offset, bytes, -1};
     std::memset(outer, 0, sizeof *outer);
     std::memcpy(outer->reserved, &h, sizeof h);
 }
@@ -90,7 +92,8 @@ template <class Outer> Handle get(const Outer& outer, What what) {
 // The file of a handle, if that is still there. Throws CUDA_ERROR_INVALID_HANDLE.
 int open_file(const Handle& h) {
     const std::string path = "/proc/" + std::to_string(h.process) + "/fd/" + std::to_string(h.file);
-    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int file =
+        h.given >= 0 ? fcntl(static_cast<int>(h.given), F_DUPFD_CLOEXEC, 0) : open(path.c_str(), O_RDWR | O_CLOEXEC);
     struct stat st;
     const bool there = file >= 0 && fstat(file, &st) == 0 && st.st_ino == h.inode &&
                        h.offset <= static_cast<std::uint64_t>(st.st_size) &&
@@ -133,6 +136,17 @@ std::shared_ptr<Opened> map_memory(const Handle& h, const Context& context) {
 }  // namespace barcuda::soft::driver
 
 using namespace barcuda::soft::driver;
+
+// The file of a handle that this process has made; or (`given` is not -1) the one that a handle will be opened by, which
+// stays the caller's.
+extern "C" [[gnu::visibility("default")]] int barcuda_soft_handle_file(void* handle, int given) {
+    Handle h;
+    std::memcpy(&h, handle, sizeof h);
+    if (given < 0) return h.process == getpid() ? h.file : -1;
+    h.given = given;
+    std::memcpy(handle, &h, sizeof h);
+    return given;
+}
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
     return api([&] {

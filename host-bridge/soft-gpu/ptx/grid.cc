@@ -271,8 +271,9 @@ class Pool {
 
   private:
     Pool() {
-        const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-        for (unsigned i = 1; i < cores; ++i) threads_.emplace_back([this] { serve(); });
+        cpu_set_t ours;  // not hardware_concurrency(), which opens files: a caged worker cannot
+        const int cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? CPU_COUNT(&ours) : 1;
+        for (int i = 1; i < cores; ++i) threads_.emplace_back([this] { serve(); });
         for (auto& t : threads_) t.detach();
     }
     void serve() {

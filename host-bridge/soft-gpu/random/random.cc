@@ -32,10 +32,8 @@ struct Real {  // NVIDIA's
         }
     }
 };
-const Real& real() {
-    static const Real functions;
-    return functions;
-}
+const Real functions;  // opened with this library: a worker may open no file later
+const Real& real() { return functions; }
 
 struct Generator {
     curandGenerator_t it = nullptr;
