@@ -22,14 +22,14 @@ B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(clang),-clang
 
 VERSION := $(shell cat VERSION)
 quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)  # of what the sanitizers put in
-cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
+cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
 cxxflags := -std=c++20 $(if $(SANITIZE),-O1,-O2) -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
             $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer $(if $(clang),,$(quiet)))
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 # What the command line or the environment names comes last: it adds to the project's own flags, and wins.
 compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
-host_libraries := -lspdlog -lfmt -lzstd -llz4 -lsystemd -ldl
+host_libraries := -lspdlog -lfmt -lzstd -llz4 -lsystemd -lseccomp -ldl
 
 .DEFAULT_GOAL := all
 .PHONY: all help deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module uninstall dist deb clean format
@@ -46,6 +46,7 @@ sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
 sources_host-common     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
 sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
+sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
 sources_host-worker     := $(wildcard host-bridge/worker/*.cc)
 sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
 sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc) host-bridge/fatbin.cc
@@ -66,7 +67,7 @@ $(foreach a,$(archives),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
 guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
-host := host-bridge host-worker host-monitor host-common
+host := host-bridge host-worker host-monitor host-cage host-common
 
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
@@ -185,10 +186,10 @@ $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(host_libraries)
 
-$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,host-common shm-device)
+$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,host-cage host-common shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(link) -lfmt -ldl
+	@$(CXX) -o $@ $^ $(link) $(host_libraries)
 
 # ---- programs: what users write, built as users build them -----------------------------------------------------------
 programs := $(patsubst tests/programs/%.cu,$(B)/programs/%,$(wildcard tests/programs/*.cu))
@@ -290,7 +291,7 @@ tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
-unit_packages := g++ make libspdlog-dev libfmt-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
+unit_packages := g++ make libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
 packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libblas-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )

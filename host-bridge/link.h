@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "host-bridge/bridge/shared.h"
+#include "host-bridge/cage/cage.h"
 
 namespace barcuda {
 
@@ -17,6 +18,7 @@ struct Preparation {                     // bridge -> worker, once, at its start
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
     } extents[most];
+    cage::Order cage;
 };
 
 struct Assignment {  // bridge -> worker, once: the client that you serve
@@ -41,6 +43,7 @@ struct BridgeReply {              // bridge -> worker, for each request
 // In a file in memory that both hold: it says what a worker was about when it died, however it died.
 struct Breadcrumb {
     std::uint32_t command = nothing;  // Op
+    std::uint32_t denied = nothing;   // the system call that its cage ended it for
     static constexpr std::uint32_t nothing = ~0u;
 };
 

@@ -59,6 +59,11 @@ int main(int argc, char** argv) {
         "--worker-wrapper", options.wrapper,
         "a profiler or a debugger around each worker, with its options, as a shell reads them: 'ncu --set basic'; "
         "no worker is started before its client comes then (docs/profiling.md)");
+    app.add_option("--worker-user", options.cage.user,
+                   "the user that workers run as, with its groups (root's bridge alone; default: the bridge's own)");
+    app.add_option("--no-cage", options.cage.without,
+                   "measures of the workers' cage to leave out, with commas between; `barcuda doctor` names them")
+        ->check(barcuda::cage::check_names);
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")

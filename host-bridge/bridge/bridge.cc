@@ -57,11 +57,12 @@ std::string describe_end(int status) {
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
-// The command that a worker died in, as " in NAME".
-std::string last_command(int breadcrumb) {
+// How a worker died, as "was killed in NAME": what it has noted of it, and the status of its process.
+std::string describe_end(int breadcrumb, int status) {
     Breadcrumb d;
-    const bool there = pread(breadcrumb, &d, sizeof d, 0) == sizeof d && d.command < op_names.size();
-    return there ? fmt::format(" in {}", op_names[d.command]) : "";
+    if (pread(breadcrumb, &d, sizeof d, 0) != sizeof d) d = {};
+    return (d.denied == Breadcrumb::nothing ? describe_end(status) : cage::denied(d.denied)) +
+           (d.command < op_names.size() ? fmt::format(" in {}", op_names[d.command]) : "");
 }
 
 // All that the bridge touches of the region is there for good (shm-device/create.cc): unless somebody cuts the file short.
@@ -71,15 +72,6 @@ void say_that_memory_is_gone(int) {
         "end; remove the file and start the bridge again\n";
     if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(2);
     _exit(1);
-}
-
-// Of a worker, before it begins. Its memory is its client's and not for files: it leaves no core dump. (A core_pattern
-// that is a pipe takes no notice of 0, but of 1.) And where the host runs out of memory, workers go before their bridge.
-void be_expendable() {
-    constexpr rlimit no_core{1, 1};
-    setrlimit(RLIMIT_CORE, &no_core);
-    if (const File score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); write(score.fd(), "500", 3) < 0)
-        log::debug("oom_score_adj: {}", strerror(errno));
 }
 
 // A wrapper is words for a shell. Here: is there a program of the first one's name?
@@ -130,6 +122,12 @@ int Bridge::run() {
         return log::critical("this host has {} GPUs and a region shows at most {}: name those that it gets with --gpus",
                              devices_.all.size(), BARCUDA_MAX_DEVICES),
                1;
+
+    options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = choice.software;
+    cage_ = cage::plan(options_.cage, library_);
+    if (!cage_.error.empty()) return log::critical("{}", cage_.error), 1;
+    cage::report(cage_);
+    cage::enter_bridge(cage_);
 
     Format format;
     format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
@@ -280,7 +278,6 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         sigprocmask(SIG_SETMASK, &none, nullptr);
         setrlimit(RLIMIT_NOFILE, &files_);
         if (devices != every_) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, devices).c_str(), 1);
-        be_expendable();
         personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
         become_worker();
     }
@@ -300,7 +297,8 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
 // In a fresh process. What a wrapper runs must be a name that is still this program in the wrapper's own processes.
 void Bridge::become_worker() const {
     if (options_.wrapper.empty()) {
-        execl("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr);
+        execle("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr,
+               cage::environment(cage_.order).data());
         _exit(127);
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -319,7 +317,8 @@ void Bridge::prepare(Worker& worker) {
                          static_cast<unsigned>(worker.devices.size()),
                          !options_.wrapper.empty(),
                          quotas_.limits.least(),
-                         {}};
+                         {},
+                         cage_.order};
     for (auto& extent : prepared.extents) {
         if (grants_->free() / plenty < wire::first_extent) break;
         const Grants::Run run = grants_->reserve(wire::first_extent);
@@ -487,12 +486,12 @@ void Bridge::worker_ended(Client& client) {
     if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
     monitoring_.client(client.channel.index, 0);
     if (client.worker.leaving() && options_.wrapper.empty()) return reap(client.worker), client.bell.wake();
-    const std::string where = last_command(client.worker.breadcrumb);
-    const int status = reap(client.worker);
+    const File breadcrumb(std::exchange(client.worker.breadcrumb, -1));
+    const std::string end = describe_end(breadcrumb.fd(), reap(client.worker));
     barcuda_status& page = client.channel.status();
     if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
     const std::string who = options_.wrapper.empty() ? "process" : "in its wrapper (" + options_.wrapper + ")";
-    const std::string why = fmt::format("the worker {} {}{}", who, describe_end(status), where);
+    const std::string why = fmt::format("the worker {} {}", who, end);
     log::error("channel {}: {}", client.channel.index, why);
     end_session(page, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
     client.bell.wake();

@@ -21,6 +21,7 @@
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/shared.h"
+#include "host-bridge/cage/cage.h"
 #include "host-bridge/link.h"
 #include "shm-device/region.h"
 
@@ -38,6 +39,7 @@ struct BridgeOptions {
     std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     MemoryLimits limits;   // of device memory
+    cage::Wish cage;       // of which the bridge itself fills in what it knows of the worker
     bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
     int ready_fd = -1;     // a line is written here once guests may come
 };
@@ -99,6 +101,7 @@ class Bridge {
     int quiet_looks_ = 0;  // since anything last happened
     std::string library_;
     mode_t mode_ = 0;  // what the region is: a file, or a device
+    cage::Plan cage_;  // of each worker
     rlimit files_{};   // that a process may have open, as the bridge was given it
     Region region_;
     Monitoring monitoring_;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
 #include "shm-device/identity.h"
 #include "shm-device/region.h"
@@ -164,6 +165,23 @@ void look_at_host() {
             "mind");
 }
 
+// What a bridge of this user would have its workers do without, each by the name that switches it off.
+void look_at_cage() {
+    const std::string library = installation().software;
+    cage::Wish software;
+    software.software = true;
+    const cage::Plan of[] = {cage::plan(software, library), cage::plan({}, library)};
+    for (unsigned i = 0; i < cage::measures; ++i) {
+        const cage::About& about = cage::about(static_cast<cage::Measure>(i));
+        const std::string &soft = of[0].why[i], &nvidia = of[1].why[i];
+        fmt::print("  {:8} {:12} {}\n", soft.empty() || nvidia.empty() ? "on" : "off", about.name, about.what);
+        if (!soft.empty()) fmt::print("           {:12} -> off: {}\n", "", soft);
+        else if (!nvidia.empty()) fmt::print("           {:12} -> off with NVIDIA's driver: {}\n", "", nvidia);
+    }
+    for (const cage::Plan& plan : of)
+        if (!plan.error.empty()) bad("the workers' cage", plan.error);
+}
+
 }  // namespace
 
 int doctor() {
@@ -174,6 +192,8 @@ int doctor() {
     look_at_guest();
     fmt::print("\nAs a host\n");
     look_at_host();
+    fmt::print("\nThe workers' cage, part by part (--no-cage=NAME,... leaves parts out)\n");
+    look_at_cage();
     fmt::print("\n{}\n", missing ? fmt::format("{} thing(s) missing, see above.", missing) : "All is well.");
     return missing != 0;
 }

@@ -4,6 +4,7 @@
 // shows how the GPUs are doing.
 #include <CLI/CLI.hpp>
 
+#include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
 
 int main(int argc, char** argv) {
@@ -28,6 +29,11 @@ int main(int argc, char** argv) {
             "--worker-wrapper", options.wrapper,
             "a profiler or a debugger around the process that uses the GPU for the program, with its options, as "
             "a shell reads them: 'ncu --set basic', 'compute-sanitizer' (docs/profiling.md)");
+        command
+            ->add_option("--no-cage", options.no_cage,
+                         "measures of the cage around that process to leave out, with commas between; `barcuda doctor` "
+                         "names them")
+            ->check(barcuda::cage::check_names);
         command
             ->add_option("--region-size", options.region_size,
                          "bytes of shared memory, a power of two; K, M, G are understood")

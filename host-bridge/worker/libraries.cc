@@ -9,8 +9,26 @@ namespace barcuda {
 
 Libraries::Libraries(const std::string& driver) : folder_(driver, 0, driver.rfind('/') + 1) {}
 
-// The first of its names that there is: where the system looks, or where the toolkit puts it.
+namespace {
+struct Opened {  // by open_all
+    bool all = false;
+    void* handles[std::size(math_libraries)]{};
+} opened;
+}  // namespace
+
+void Libraries::open_all(const std::string& driver) {
+    const Libraries here(driver);
+    for (const MathLibrary& library : math_libraries)
+        opened.handles[&library - math_libraries] = here.look_for(library);
+    opened.all = true;
+}
+
 void* Libraries::find(const MathLibrary& library) const {
+    return opened.all ? opened.handles[&library - math_libraries] : look_for(library);
+}
+
+// The first of its names that there is: where the system looks, or where the toolkit puts it.
+void* Libraries::look_for(const MathLibrary& library) const {
     const std::string places[] = {folder_, toolkit_libraries};
     for (const std::string& place : places)
         for (const char* name : library.sonames) {

@@ -25,6 +25,8 @@ class Libraries {
     void need(Op op) {  // this command comes: its library is opened, if it has not been tried
         if (const MathLibrary* library = library_of(op); library && !state(*library).tried) open(*library);
     }
+    // Before a worker's cage closes, which lets it open no more files: all that there are. Later ones are not looked for.
+    static void open_all(const std::string& driver);
     bool has(Op op) const { return states_[library_of(op) - math_libraries].there; }
 
   private:
@@ -34,6 +36,7 @@ class Libraries {
     State& state(const MathLibrary& library) { return states_[&library - math_libraries]; }
     void open(const MathLibrary& library);
     void* find(const MathLibrary& library) const;
+    void* look_for(const MathLibrary& library) const;
 
     std::string folder_;  // with its slash; empty: where the system has its libraries
     State states_[std::size(math_libraries)];

@@ -17,6 +17,7 @@
 #include "host-bridge/log.h"
 #include "host-bridge/message.h"
 #include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/libraries.h"
 #include "host-bridge/worker/quota.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session.h"
@@ -70,13 +71,15 @@ class BridgeGranter : public Granter {
     }
 };
 
+const std::string no_start = "the host's CUDA driver does not start: ";
+
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
 std::string open_driver(Driver& driver, const std::string& library, unsigned devices, bool warm, CUcontext& context) {
-    if (std::string error = driver.open(library); !error.empty()) return error;
-    if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return "cuInit: " + driver.error_name(r);
+    if (std::string error = driver.open(library); !error.empty()) return no_start + error;
+    if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return no_start + "cuInit: " + driver.error_name(r);
     int count = 0;
     if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count != static_cast<int>(devices))
-        return fmt::format("it shows {} GPUs where {} were to be shown", count, devices);
+        return no_start + fmt::format("it shows {} GPUs where {} were to be shown", count, devices);
     if (!warm) return {};
     CUdevice device = 0;
     if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
@@ -109,6 +112,7 @@ void catch_output() {
 Breadcrumb& open_breadcrumb() {
     static Breadcrumb unread;
     void* at = mmap(nullptr, sizeof(Breadcrumb), PROT_READ | PROT_WRITE, MAP_SHARED, breadcrumb_fd, 0);
+    close(breadcrumb_fd);
     return at == MAP_FAILED ? unread : *static_cast<Breadcrumb*>(at);
 }
 
@@ -137,14 +141,18 @@ int run_worker(const std::string& library, bool warm) {
                       doorbell_fd);
         return 1;
     }
+    std::string error = cage::enter(prepared.cage, library);
     // The region has no use for a worker without a bridge. (A wrapper's thread that starts one may end before it does.)
     if (prepared.wrapped) await_dismissal();
     else prctl(PR_SET_PDEATHSIG, SIGKILL);
     Driver driver;
     CUcontext context = nullptr;  // of a warm worker
-    const std::string error = open_driver(driver, library, prepared.devices, warm, context);
+    if (error.empty()) error = open_driver(driver, library, prepared.devices, warm, context);
     Extents extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
+    if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
+    Breadcrumb& breadcrumb = open_breadcrumb();
+    if (error.empty()) error = cage::close(prepared.cage, &breadcrumb.denied);
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
@@ -159,9 +167,8 @@ int run_worker(const std::string& library, bool warm) {
     channel.offset = job.channel_offset;
     barcuda_status& status = channel.status();
     if (!error.empty()) {
-        log::error("channel {}: the driver does not start: {}", job.channel, error);
-        end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED,
-                    ("the host's CUDA driver does not start: " + error).c_str());
+        log::error("channel {}: {}", job.channel, error);
+        end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED, error.c_str());
         return 1;
     }
     BridgeGranter granter;
@@ -176,7 +183,7 @@ int run_worker(const std::string& library, bool warm) {
     ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-    return serve(reader, session, supply, status, open_breadcrumb());
+    return serve(reader, session, supply, status, breadcrumb);
 }
 
 }  // namespace barcuda

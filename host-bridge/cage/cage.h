@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// cage.h: what a worker cannot do, though a client may have taken it over. The bridge decides once which measures
+// there are to be (Plan), tries them in a process of its own, and tells each worker (Order). The worker takes on
+// those that its driver can start under (enter), opens its driver, and then gives up what only a start needs (close).
+// Each measure is a row of a table (measures.cc), and its name switches it off.
+#pragma once
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace barcuda::cage {
+
+enum class Measure : unsigned {
+    environment,
+    folder,
+    descriptors,
+    core,
+    oom,
+    namespaces,
+    privileges,
+    files,
+    user,
+    capabilities,
+    dumpable,
+    syscalls,
+    count
+};
+constexpr unsigned measures = static_cast<unsigned>(Measure::count);
+
+struct About {
+    const char* name;
+    const char* what;  // a worker has, or cannot do
+};
+const About& about(Measure measure);
+
+// What one worker is to do: the bridge's word, sent as it is (link.h).
+struct Order {
+    std::uint32_t on = 0;   // a bit for each measure
+    bool software = false;  // its driver is the software GPU, whose every system call is known
+    uid_t user = 0;         // and its groups, of which the first is the main one
+    unsigned group_count = 0;
+    std::array<gid_t, 64> groups{};
+    bool has(Measure m) const { return on >> static_cast<unsigned>(m) & 1; }
+    void drop(Measure m) { on &= ~(1u << static_cast<unsigned>(m)); }
+};
+
+struct Wish {                                // the operator's
+    std::string without;                     // names of measures, with commas between
+    std::string user;                        // of workers; empty: the bridge's own
+    bool wrapped = false, software = false;  // a tool is around the worker; its driver is the software GPU
+};
+
+struct Plan {
+    Order order;
+    std::string error;                      // the wish cannot be had
+    std::array<std::string, measures> why;  // a measure is off
+    std::array<bool, measures> switched{};  // ... since the operator says so
+    bool bridge_keeps_dumps = false;        // nor has the bridge itself the measures that are its own, too
+};
+
+// What is wrong with such a list; empty: nothing.
+std::string check_names(const std::string& names);
+// Tries each measure in a child, where nothing is lost by it. `library`: the driver's.
+Plan plan(const Wish& wish, const std::string& library);
+// Says in the log what is off.
+void report(const Plan& plan);
+
+// What a worker starts with, for exec: of this process's environment what drivers and workers read.
+std::vector<char*> environment(const Order& order);
+
+// In the worker. An error text, or nothing.
+std::string enter(const Order& order, const std::string& library);
+// After the driver's start, in all threads. `denied` is memory that outlives the process: there the worker writes the
+// number of the system call that it ends for.
+std::string close(const Order& order, std::uint32_t* denied);
+
+// The bridge's own: it never gains a privilege, and leaves no core dump.
+void enter_bridge(const Plan& plan);
+
+// "called socket, which its cage denies (syscalls)"
+std::string denied(std::uint32_t call);
+
+}  // namespace barcuda::cage

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// filter.cc: which system calls a worker may make once its driver is open, for all of its threads (seccomp). The
+// software GPU is our own: its list is what it was seen to call, and each argument that matters is looked at; there
+// is no way to open a file, to make a socket, to start a program, to signal anybody else or to make memory
+// executable. NVIDIA's driver is not ours: it opens devices and libraries later too, so its list names what no driver
+// can have a use for.
+//
+// A call that is not allowed ends the worker: the kernel sends SIGSYS instead of doing it, the worker notes the call's
+// number where the bridge finds it, and leaves.
+#include <fmt/format.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <initializer_list>
+
+#include "host-bridge/cage/cage.h"
+#include "host-bridge/link.h"
+
+namespace barcuda::cage {
+namespace {
+
+std::uint32_t* noted = nullptr;
+pid_t worker = 0;  // a child that a driver forks has the filter, too
+
+// What the C library asks in passing, and does without an answer.
+bool asks_in_passing(const char* path) {
+    return !std::strcmp(path, "/proc/sys/vm/overcommit_memory") ||
+           !std::strcmp(path, "/sys/devices/system/cpu/online") || !std::strcmp(path, "/proc/stat");
+}
+
+void on_denied(int, siginfo_t* info, void* context) {
+    greg_t* const r = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    const char* const path = reinterpret_cast<const char*>(r[REG_RSI]);
+    if (info->si_syscall == SYS_newfstatat && r[REG_R10] == AT_EMPTY_PATH && *path == 0) {  // fstat() of the C library
+        const int before = errno;
+        r[REG_RAX] = syscall(SYS_fstat, r[REG_RDI], r[REG_RDX]) == 0 ? 0 : -errno;
+        errno = before;
+        return;
+    }
+    if (info->si_syscall == SYS_openat && asks_in_passing(path)) {
+        r[REG_RAX] = -ENOENT;
+        return;
+    }
+    if (getpid() == worker && noted)
+        __atomic_store_n(noted, static_cast<std::uint32_t>(info->si_syscall), __ATOMIC_RELEASE);
+    _exit(1);
+}
+
+// A list under construction. The first thing that libseccomp refuses stays.
+class Filter {
+  public:
+    explicit Filter(std::uint32_t otherwise) : list_(seccomp_init(otherwise)) {
+        if (!list_) error_ = -ENOMEM;
+        else note(seccomp_attr_set(list_, SCMP_FLTATR_CTL_TSYNC, 1));
+    }
+    ~Filter() { seccomp_release(list_); }
+    Filter(const Filter&) = delete;
+
+    // The calls of these names (those that this kernel's headers know), where all of the arguments are so.
+    void add(std::uint32_t action, std::initializer_list<const char*> names,
+             std::initializer_list<scmp_arg_cmp> arguments = {}) {
+        for (const char* name : names) {
+            const int call = seccomp_syscall_resolve_name(name);
+            if (call == __NR_SCMP_ERROR || error_ != 0) continue;
+            note(seccomp_rule_add_array(list_, action, call, static_cast<unsigned>(arguments.size()),
+                                        arguments.begin()));
+        }
+    }
+    void allow(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
+        add(SCMP_ACT_ALLOW, names, arguments);
+    }
+    void deny(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
+        add(SCMP_ACT_TRAP, names, arguments);
+    }
+    // 0, or -errno.
+    int load() { return error_ != 0 ? error_ : seccomp_load(list_); }
+
+  private:
+    void note(int result) {
+        if (error_ == 0) error_ = result;
+    }
+    scmp_filter_ctx list_;
+    int error_ = 0;
+};
+
+scmp_arg_cmp is(unsigned argument, std::uint64_t value) { return {argument, SCMP_CMP_EQ, value, 0}; }
+// Of these bits it has those, and no others.
+scmp_arg_cmp bits(unsigned argument, std::uint64_t of, std::uint64_t those) {
+    return {argument, SCMP_CMP_MASKED_EQ, of, those};
+}
+
+constexpr std::uint64_t namespace_flags[] = {CLONE_NEWNS,  CLONE_NEWUSER, CLONE_NEWPID,   CLONE_NEWNET,
+                                             CLONE_NEWIPC, CLONE_NEWUTS,  CLONE_NEWCGROUP};
+
+// A thread is made by clone: what clone3 is to do lies in memory, where no filter sees it. The C library is content
+// with that.
+void no_clone3(Filter& filter) { filter.add(SCMP_ACT_ERRNO(ENOSYS), {"clone3"}); }
+
+// The region is there to be mapped. Nobody empties it, cuts it short or copies out of it.
+void map_the_region_only(Filter& filter) {
+    filter.deny({"read",     "readv",   "pread64",  "preadv",    "preadv2",   "write",  "writev",
+                 "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate", "dup",    "dup2",
+                 "dup3",     "fcntl",   "ioctl",    "sendfile",  "fchmod",    "fchown", "fsetxattr"},
+                {bits(0, ~0u, region_fd)});
+}
+
+int allow_what_the_software_gpu_needs() {
+    Filter region(SCMP_ACT_ALLOW);  // of two filters the stricter one counts
+    map_the_region_only(region);
+    if (const int failed = region.load()) return failed;
+    Filter f(SCMP_ACT_TRAP);
+    f.allow({"futex",
+             "sched_yield",
+             "clock_nanosleep",
+             "nanosleep",
+             "clock_gettime",
+             "gettimeofday",
+             "clock_getres",
+             "restart_syscall",
+             "getpid",
+             "gettid",
+             "sched_getaffinity",
+             "membarrier",
+             "rseq",
+             "set_robust_list",
+             "rt_sigprocmask",
+             "rt_sigreturn",
+             "sigaltstack",
+             "brk",
+             "munmap",
+             "mremap",
+             "madvise",
+             "getrandom",
+             "exit",
+             "exit_group",
+             "poll",
+             "ppoll",
+             "getrusage",
+             "sysinfo"});
+    f.allow({"mmap", "mprotect"}, {bits(2, PROT_EXEC, 0)});
+    std::uint64_t namespaces = 0;
+    for (const std::uint64_t own : namespace_flags) namespaces |= own;
+    f.allow({"clone"}, {bits(0, namespaces | CLONE_THREAD, CLONE_THREAD)});
+    no_clone3(f);
+    // Files that are open, or are memory. (fstat is asked as newfstatat, of a path: see on_denied.)
+    f.allow({"read", "readv", "pread64", "write", "writev", "pwrite64", "lseek", "close", "fstat", "ftruncate",
+             "fallocate", "memfd_create"});
+    for (const std::uint64_t command : {F_GETFD, F_GETFL, F_GET_SEALS, F_ADD_SEALS, F_DUPFD_CLOEXEC})
+        f.allow({"fcntl"}, {is(1, command)});
+    f.allow({"ioctl"}, {is(1, TCGETS)});  // the log may be a terminal
+    // The bridge is the only one to speak to.
+    f.allow({"sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"}, {is(0, link_fd)});
+    // To itself, to end (abort). Of others only whether they are there: who waits for another's event asks.
+    f.allow({"tgkill"}, {is(0, static_cast<std::uint64_t>(worker))});
+    f.allow({"kill"}, {is(1, 0)});
+    constexpr std::uint64_t cancel = 32, set_ids = 33;  // the C library's own, with the first thread
+    for (const std::uint64_t signal : {std::uint64_t{SIGABRT}, cancel, set_ids})
+        f.allow({"rt_sigaction"}, {is(0, signal)});
+    return f.load();
+}
+
+int deny_what_no_driver_needs() {
+    Filter f(SCMP_ACT_ALLOW);
+    f.deny({"execve", "execveat"});                               // other programs
+    f.deny({"ptrace", "process_vm_readv", "process_vm_writev"});  // other processes
+    f.deny({"mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount",
+            "open_tree", "mount_setattr", "unshare", "setns", "open_by_handle_at", "quotactl", "swapon", "swapoff",
+            "acct"});  // the view
+    f.deny({"setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid", "setgroups",
+            "capset"});  // who it is
+    f.deny({"bpf",
+            "perf_event_open",
+            "userfaultfd",
+            "keyctl",
+            "add_key",
+            "request_key",
+            "io_uring_setup",
+            "io_uring_enter",
+            "io_uring_register",
+            "init_module",
+            "finit_module",
+            "delete_module",
+            "kexec_load",
+            "kexec_file_load",
+            "reboot",
+            "syslog",
+            "iopl",
+            "ioperm",
+            "modify_ldt",
+            "personality",
+            "settimeofday",
+            "clock_settime",
+            "clock_adjtime",
+            "adjtimex",
+            "sethostname",
+            "setdomainname",
+            "vhangup",
+            "lookup_dcookie",
+            "nfsservctl",
+            "uselib"});  // the kernel
+    for (const std::uint64_t own : namespace_flags) f.deny({"clone"}, {bits(0, own, own)});
+    no_clone3(f);
+    map_the_region_only(f);
+    // The network. UNIX sockets lead to NVIDIA's daemons, netlink to the kernel.
+    f.deny({"socket"}, {{0, SCMP_CMP_GT, AF_NETLINK, 0}});
+    for (std::uint64_t family = AF_UNIX + 1; family < AF_NETLINK; ++family) f.deny({"socket"}, {is(0, family)});
+    f.deny({"rt_sigaction"}, {bits(0, ~0u, SIGSYS)});
+    return f.load();
+}
+
+}  // namespace
+
+std::string close(const Order& order, std::uint32_t* denied) {
+    if (!order.has(Measure::syscalls)) return {};
+    worker = getpid();
+    noted = denied;
+    struct sigaction action {};
+    action.sa_sigaction = on_denied;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSYS, &action, nullptr);
+    const int result = order.software ? allow_what_the_software_gpu_needs() : deny_what_no_driver_needs();
+    if (result == 0) return {};
+    return fmt::format("the cage's measure '{}' failed: {}", about(Measure::syscalls).name, strerror(-result));
+}
+
+std::string denied(std::uint32_t call) {
+    char* const name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, static_cast<int>(call));
+    std::string text = fmt::format("called {}, which its cage denies ({})", name ? name : std::to_string(call),
+                                   about(Measure::syscalls).name);
+    std::free(name);
+    return text;
+}
+
+}  // namespace barcuda::cage

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// measures.cc: the measures that a worker takes on before it opens its driver, in their order. What needs a privilege
+// comes before the privileges go. None of them is the project's own invention: each is a call of the kernel's.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "host-bridge/cage/measures.h"
+#include "host-bridge/message.h"
+
+namespace barcuda::cage {
+namespace {
+
+bool leave_folder(const Order&, const std::string&) { return chdir("/") == 0; }
+
+bool leave_input(const Order&, const std::string&) {
+    const File nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
+    return nothing && dup2(nothing.fd(), STDIN_FILENO) >= 0;
+}
+
+// A core_pattern that is a pipe takes no notice of a limit of 0, but of 1.
+bool leave_no_core(const Order&, const std::string&) {
+    constexpr rlimit no_core{1, 1};
+    return setrlimit(RLIMIT_CORE, &no_core) == 0;
+}
+
+// Where the host runs out of memory, workers go before their bridge and before the rest of the host.
+bool be_expendable(const Order&, const std::string&) {
+    const File score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+    return score && write(score.fd(), "500", 3) == 3;
+}
+
+bool leave_network(const Order&, const std::string&) {
+    constexpr int own = CLONE_NEWNET | CLONE_NEWIPC;
+    return unshare(own) == 0 || unshare(CLONE_NEWUSER | own) == 0;
+}
+
+bool gain_no_privileges(const Order&, const std::string&) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
+
+bool become_user(const Order& order, const std::string&) {
+    const gid_t group = order.groups[0];
+    return setgroups(order.group_count, order.groups.data()) == 0 && setresgid(group, group, group) == 0 &&
+           setresuid(order.user, order.user, order.user) == 0;
+}
+
+bool drop_capabilities(const Order&, const std::string&) {
+    for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c)
+        if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0 && errno != EPERM) return false;  // a plain user's set is of no use
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    const __user_cap_data_struct none[2]{};
+    return syscall(SYS_capset, &header, none) == 0;
+}
+
+bool hide_memory(const Order&, const std::string&) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0; }
+
+bool elsewhere(const Order&, const std::string&) { return true; }
+
+}  // namespace
+
+// In the order of enum Measure.
+constexpr Row table[measures] = {
+    {{"environment", "of the bridge's variables only those that drivers read"}, elsewhere},
+    {{"folder", "the root as its folder, and no other"}, leave_folder},
+    {{"descriptors", "nothing at its standard input, and no file that it does not need"}, leave_input},
+    {{"core", "no core dump: its memory is its client's"}, leave_no_core},
+    {{"oom", "no claim to memory before others: it is killed first"}, be_expendable},
+    {{"namespaces", "no network, and no System V objects (software GPU)"}, leave_network, false},
+    {{"privileges", "no new privileges by exec (setuid, file capabilities)"}, gain_no_privileges},
+    {{"files", "no access to files but to read the system's and its driver's (software GPU; Landlock)"},
+     restrict_files,
+     false},
+    {{"user", "a user and groups of its own (--worker-user)"}, become_user},
+    {{"capabilities", "no capability, and none to be had"}, drop_capabilities},
+    {{"dumpable", "no debugger of the same user, and no look at its memory"}, hide_memory},
+    {{"syscalls",
+      "system calls: the software GPU's worker those that it is known to need; with NVIDIA's driver none of "
+      "those that no driver needs (seccomp)"},
+     elsewhere},
+};
+
+const About& about(Measure measure) { return table[static_cast<unsigned>(measure)].about; }
+
+const Row& row(Measure measure) { return table[static_cast<unsigned>(measure)]; }
+
+std::string enter(const Order& order, const std::string& library) {
+    for (unsigned i = 0; i < measures; ++i)
+        if (order.has(static_cast<Measure>(i)) && !table[i].take(order, library))
+            return fmt::format("the cage's measure '{}' failed: {}", table[i].about.name, strerror(errno));
+    return {};
+}
+
+}  // namespace barcuda::cage

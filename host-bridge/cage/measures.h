@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// measures.h: the table of measures, for the files of this folder.
+#pragma once
+#include "host-bridge/cage/cage.h"
+
+namespace barcuda::cage {
+
+struct Row {
+    About about;
+    bool (*take)(const Order& order, const std::string& library);  // false, with errno: not taken
+    bool expected = true;  // of any kernel: where it is not to be had that is worth a warning
+};
+const Row& row(Measure measure);
+
+// landlock.cc
+bool restrict_files(const Order& order, const std::string& library);
+
+}  // namespace barcuda::cage

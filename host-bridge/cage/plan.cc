@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan.cc: which measures there are to be: those of the table, less what the operator switches off, less what a tool
+// around the worker could not live with, less what this kernel or this user cannot do. The last is found out by doing
+// it, in a child.
+#include <fmt/format.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "host-bridge/cage/measures.h"
+#include "host-bridge/log.h"
+
+extern char** environ;
+
+namespace barcuda::cage {
+namespace {
+
+#ifdef BARCUDA_SANITIZED
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+unsigned number(Measure m) { return static_cast<unsigned>(m); }
+
+// The one list of what may reach a worker by its environment. What ends with * is the beginning of names.
+constexpr const char* read_by_drivers[] = {
+    "CUDA_*", "CU_*", "NVIDIA_*", "BARCUDA_*", "OMP_*",  "OPENBLAS_*", "LD_LIBRARY_PATH", "PATH",    "HOME",
+    "LANG",   "LC_*", "TZ",       "TMPDIR",    "ASAN_*", "LSAN_*",     "TSAN_*",          "UBSAN_*", "MALLOC_*"};
+
+bool read_by_a_driver(const char* variable) {
+    for (const char* name : read_by_drivers) {
+        const std::size_t length = std::strlen(name);
+        if (name[length - 1] == '*' ? std::strncmp(variable, name, length - 1) == 0
+                                    : std::strncmp(variable, name, length) == 0 && variable[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+std::vector<std::string> words(const std::string& list) {
+    std::vector<std::string> all;
+    std::istringstream in(list);
+    for (std::string word; std::getline(in, word, ',');)
+        if (!word.empty()) all.push_back(word);
+    return all;
+}
+
+void leave_out(Plan& plan, Measure m, const std::string& why) {
+    if (plan.order.has(m)) plan.order.drop(m), plan.why[number(m)] = why;
+}
+
+std::string find_user(Order& order, const std::string& name) {
+    const passwd* const user = getpwnam(name.c_str());
+    if (!user) return fmt::format("--worker-user {}: there is no such user", name);
+    if (geteuid() != 0) return fmt::format("--worker-user {}: only root can start workers as another user", name);
+    if (user->pw_uid == 0) return fmt::format("--worker-user {}: that is root", name);
+    int count = static_cast<int>(order.groups.size());
+    if (getgrouplist(name.c_str(), user->pw_gid, order.groups.data(), &count) < 0)
+        return fmt::format("--worker-user {}: it is in more than {} groups", name, order.groups.size());
+    order.user = user->pw_uid;
+    order.group_count = static_cast<unsigned>(count);
+    return {};
+}
+
+// Each measure as a worker takes it, one after the other; those that failed are left out, as they will be.
+void attempt(Plan& plan, const std::string& library) {
+    auto* const failed = static_cast<int*>(
+        mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    const pid_t child = failed == MAP_FAILED ? -1 : fork();
+    if (child == 0) {
+        for (unsigned i = 0; i < measures; ++i) {
+            const auto m = static_cast<Measure>(i);
+            if (plan.order.has(m) && !row(m).take(plan.order, library)) failed[i] = errno ? errno : EPERM;
+        }
+        failed[number(Measure::syscalls)] = close(plan.order, nullptr).empty() ? 0 : ENOSYS;
+        _exit(0);
+    }
+    int status = 0;
+    if (child > 0) waitpid(child, &status, 0);
+    for (unsigned i = 0; child > 0 && i < measures; ++i)
+        if (failed[i])
+            leave_out(plan, static_cast<Measure>(i), fmt::format("not to be had here: {}", strerror(failed[i])));
+    if (failed != MAP_FAILED) munmap(failed, measures * sizeof(int));
+    if (child < 0 || status != 0) plan.error = "the worker's cage cannot be tried";
+}
+
+}  // namespace
+
+std::string check_names(const std::string& names) {
+    for (const std::string& word : words(names)) {
+        bool known = false;
+        std::string all;
+        for (unsigned i = 0; i < measures; ++i) {
+            const char* const name = about(static_cast<Measure>(i)).name;
+            known = known || word == name;
+            all += (i ? ", " : "") + std::string(name);
+        }
+        if (!known) return fmt::format("the cage has no '{}'; its measures: {}", word, all);
+    }
+    return {};
+}
+
+Plan plan(const Wish& wish, const std::string& library) {
+    Plan p;
+    p.order.software = wish.software;
+    p.order.on = (1u << measures) - 1;
+    if ((p.error = check_names(wish.without)); !p.error.empty()) return p;
+    const std::vector<std::string> without = words(wish.without);
+    for (unsigned i = 0; i < measures; ++i)
+        for (const std::string& word : without)
+            if (word == about(static_cast<Measure>(i)).name)
+                leave_out(p, static_cast<Measure>(i), "switched off (--no-cage)"), p.switched[i] = true;
+    p.bridge_keeps_dumps = !p.order.has(Measure::dumpable);
+    if (wish.user.empty()) leave_out(p, Measure::user, "no --worker-user is given");
+    else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
+    if (wish.wrapped)  // a tool traces the worker, speaks to it by sockets, and writes its report where it was started
+        for (const Measure m :
+             {Measure::environment, Measure::folder, Measure::descriptors, Measure::namespaces, Measure::files,
+              Measure::user, Measure::capabilities, Measure::dumpable, Measure::syscalls})
+            leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
+    if (!wish.software)
+        for (const Measure m : {Measure::namespaces, Measure::files})
+            leave_out(p, m, "for the software GPU alone: what NVIDIA's driver opens and speaks to is its own affair");
+    for (const Measure m : {Measure::files, Measure::syscalls}) {
+        if (wish.software && getenv("BARCUDA_TRACE")) leave_out(p, m, "BARCUDA_TRACE: the worker writes that file");
+        if (sanitized) leave_out(p, m, "this build's sanitizers open files");
+    }
+    if (sanitized) leave_out(p, Measure::dumpable, "this build's sanitizers trace the worker at its end");
+    attempt(p, library);
+    return p;
+}
+
+void report(const Plan& plan) {
+    for (unsigned i = 0; i < measures; ++i) {
+        if (plan.why[i].empty()) continue;
+        const auto m = static_cast<Measure>(i);
+        const bool odd = plan.switched[i] || (row(m).expected && plan.why[i].starts_with("not to be had"));
+        const std::string line =
+            fmt::format("the workers' cage lacks '{}' ({}): {}", about(m).name, about(m).what, plan.why[i]);
+        if (odd) log::warn("{}", line);
+        else log::info("{}", line);
+    }
+}
+
+std::vector<char*> environment(const Order& order) {
+    std::vector<char*> kept;
+    for (char** v = environ; *v; ++v)
+        if (!order.has(Measure::environment) || read_by_a_driver(*v)) kept.push_back(*v);
+    kept.push_back(nullptr);
+    return kept;
+}
+
+void enter_bridge(const Plan& plan) {
+    if (plan.order.has(Measure::privileges)) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (plan.order.has(Measure::core)) {
+        constexpr rlimit no_core{1, 1};
+        setrlimit(RLIMIT_CORE, &no_core);
+    }
+    if (!plan.bridge_keeps_dumps && !sanitized) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+}  // namespace barcuda::cage
