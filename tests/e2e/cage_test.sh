@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A worker that somebody has taken over is in a cage: what it tries (mischief.cc, from inside the driver) is stopped by the
+# measure that is there for it, and succeeds without that measure. The log says what was tried, and so is the client told.
+. "$(dirname "$0")/lib.sh"
+need g++
+[ "$device" = soft ] || { echo "skipped: the driver is the test's own"; exit 77; }
+
+# A driver with a stranger inside: the software GPU, under a library that answers one of its functions itself. As the software GPU
+# of an installation of its own, and as NVIDIA's libcuda.so.1.
+mkdir -p "$scratch/bin" "$scratch/lib/barcuda-soft" "$scratch/nvidia" "$scratch/files"
+cp "$build/bin/barcuda-bridge" "$scratch/bin"
+g++ -shared -Wl,-soname,libreal.so -o "$scratch/lib/barcuda-soft/libreal.so" -x c /dev/null || fail "g++"
+g++ -O1 -fPIC -shared -I. -o "$scratch/nvidia/libcuda.so.1" tests/e2e/mischief.cc -Wl,--no-as-needed "$scratch/lib/barcuda-soft/libreal.so" \
+    -Wl,--disable-new-dtags,-rpath,"$scratch/lib/barcuda-soft" || fail "g++"
+cp "$build/lib/barcuda-soft/libcuda.so.1" "$scratch/lib/barcuda-soft/libreal.so"
+cp "$scratch/nvidia/libcuda.so.1" "$scratch/lib/barcuda-soft/libcuda.so.1"
+cat > "$scratch/asks.cc" <<'CC'
+#include <cstdio>
+#include <cstdlib>
+extern "C" int cuInit(unsigned), cuDeviceGetP2PAttribute(int*, int, int, int);
+int main(int, char** argv) {
+    int answer = -1;
+    const int r = cuInit(0) ? -1 : cuDeviceGetP2PAttribute(&answer, std::atoi(argv[1]), 0, 0);
+    if (r) std::printf("ended %d\n", r);
+    else std::printf("%d\n", answer);
+}
+CC
+g++ -o "$scratch/asks" "$scratch/asks.cc" "$build/lib/libbarcuda.so" || fail "g++"
+export BARCUDA_TEST_FILES=$scratch/files ANOTHERS_SECRET=word
+declare -A number
+while read -r n name; do number[$name]=$n; done < <(tr '\n' ' ' < tests/e2e/mischief.cc | grep -oE 'ATTEMPT\( *[0-9]+, *[a-z_]+' | tr -d '(,A-Z')
+[ "${#number[@]}" = 19 ] || fail "the attempts of mischief.cc: ${!number[*]}"
+
+caged() { # caged soft|cuda [OPTIONS...]: a bridge of that installation
+    [ -n "$bridge" ] && { kill "$bridge" && wait "$bridge"; } 2> /dev/null
+    local kind=$1; shift
+    rm -f "$scratch/ready" "$scratch/region" && mkfifo "$scratch/ready"
+    LD_LIBRARY_PATH=$scratch/nvidia "$scratch/bin/barcuda-bridge" --region "$scratch/region" --size 256M --device "$kind" --no-vm \
+        --log-level info --ready-fd 9 "$@" 9> "$scratch/ready" 2> "$scratch/log" < "$scratch/asks.cc" &
+    bridge=$!
+    read -r _ < "$scratch/ready" || fail "the bridge did not come up"
+}
+try() { client "$scratch/asks" "${number[$1]}" 2> "$scratch/err"; }
+ends() { # ends ATTEMPT CALL: the worker ends for this call, which is said
+    got=$(try "$1")
+    [ "${got%% *}" = ended ] || fail "$1 was answered '$got'"
+    grep -q "the worker process called $2, which its cage denies (syscalls) in cuDeviceGetP2PAttribute" "$scratch/log" || fail "$1: no line for $2"
+    grep -q "called $2, which its cage denies" "$scratch/err" || fail "$1: the client was not told: $(cat "$scratch/err")"
+}
+refused() { got=$(try "$1"); case $got in 1 | 13 | 3) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, EACCES, ESRCH
+done_() { got=$(try "$1"); [ "$got" = 0 ] || fail "$1 was answered '$got' without the measure, so this shows nothing"; }
+
+caged soft
+without=$(grep -c "cage lacks '\(syscalls\|privileges\|capabilities\|dumpable\|core\|oom\)'" "$scratch/log")
+[ "$without" = 0 ] || { grep 'cage lacks' "$scratch/log"; echo "skipped: this kernel, or this build, lacks a part of the cage"; exit 77; }
+ends open openat
+ends create openat
+ends look newfstatat
+ends inet socket
+ends unix socket
+ends signal kill
+ends thread_of_another tgkill
+ends trace ptrace
+ends read_another process_vm_readv
+ends exec execve
+ends fork clone
+ends executable mmap
+ends make_executable mprotect
+ends unshare unshare
+ends setuid setuid
+ends handler rt_sigaction
+ends cut_region ftruncate
+for what in environment input; do refused $what; done
+status() { # status LINE...: what the kernel says of a worker
+    start honest "$build/e2e/endless"
+    local worker; worker=$(sed -n 's/.*client admitted, worker //p' "$scratch/log" | tail -n 1)
+    { cat "/proc/$worker/status" "/proc/$worker/limits"; echo "OomScore: $(cat "/proc/$worker/oom_score_adj")"; echo "Folder: $(readlink "/proc/$worker/cwd")"; } > "$scratch/status"
+    kill $! && wait $! 2> /dev/null
+    for line in "$@"; do grep -qE "^$line\$" "$scratch/status" || fail "not '$line' but: $(cat "$scratch/status")"; done
+}
+status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: /'
+[ "$(grep -cE '^Cap...:\s+0+$' "$scratch/status")" = 5 ] || fail "capabilities: $(grep Cap "$scratch/status")"
+echo "software GPU: each attempt ends the worker that makes it"
+
+# Behind the filter there is another measure for most of it.
+caged soft --no-cage=syscalls
+grep -q "the workers' cage lacks 'syscalls' .*switched off" "$scratch/log" || fail "no warning"
+for attempt in trace read_another setuid; do refused $attempt; done
+for attempt in inet unix executable make_executable handler; do done_ $attempt; done
+if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else for attempt in open create; do refused $attempt; done; fi
+echo "without the filter the other measures stop it"
+
+all=environment,folder,descriptors,core,oom,namespaces,privileges,files,capabilities,dumpable,syscalls
+caged soft --no-cage=$all
+for attempt in open create look inet unix signal thread_of_another executable make_executable handler fork environment input; do
+    done_ $attempt
+done
+if [ "$(id -u)" = 0 ]; then for attempt in trace read_another unshare setuid; do done_ $attempt; done; fi
+[ "$(try exec)" != 0 ] && grep -q 'the worker process ended with status 7' "$scratch/log" || fail "exec did not happen without the cage"
+status 'NoNewPrivs:\s+0' 'Seccomp:\s+0' "Folder: $PWD" "OomScore: $(cat /proc/self/oom_score_adj)"
+echo "without a cage each attempt succeeds"
+
+# NVIDIA's driver opens files and sockets; it starts no programs, and does nothing to other processes or to the machine.
+caged cuda
+for attempt in open unix executable fork; do done_ $attempt; done
+ends inet socket
+ends trace ptrace
+ends read_another process_vm_readv
+ends exec execve
+ends unshare unshare
+ends setuid setuid
+ends handler rt_sigaction
+ends cut_region ftruncate
+client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client"
+caged cuda --no-cage=$all
+done_ inet
+[ "$(id -u)" = 0 ] && done_ setuid
+echo "NVIDIA's driver: what no driver needs ends the worker"
+
+"$scratch/bin/barcuda-bridge" --region "$scratch/other" --no-cage=syscals 2> "$scratch/err" && fail "a measure that there is not"
+grep -q "the cage has no 'syscals'; its measures: environment, " "$scratch/err" || fail "not said: $(cat "$scratch/err")"
+echo passed
