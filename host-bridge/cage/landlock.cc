@@ -54,7 +54,8 @@ bool restrict_files(const Order&, const std::string& library) {
                                         "/etc/ld.so.cache",
                                         "/sys/devices/system/cpu",
                                         toolkit_libraries,
-                                        library.substr(0, library.rfind('/') + 1)};
+                                        library.substr(0, library.rfind('/') + 1),
+                                        library};
     const char* const path = getenv("LD_LIBRARY_PATH");
     std::istringstream more(path ? path : "");
     for (std::string folder; std::getline(more, folder, ':');) folders.push_back(folder);
