@@ -101,6 +101,14 @@ if [ "$(id -u)" = 0 ]; then for attempt in trace read_another unshare setuid; do
 status 'NoNewPrivs:\s+0' 'Seccomp:\s+0' "Folder: $PWD" "OomScore: $(cat /proc/self/oom_score_adj)"
 echo "without a cage each attempt succeeds"
 
+if [ "$(id -u)" = 0 ]; then
+    chmod 711 "$scratch"
+    caged soft --worker-user nobody
+    status "Uid:(\s+$(id -u nobody)){4}" "Gid:(\s+$(id -g nobody)){4}" 'NoNewPrivs:\s+1' 'Seccomp:\s+2'
+    client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client of another user's worker"
+    echo "a worker of another user"
+fi
+
 # NVIDIA's driver opens files and sockets; it starts no programs, and does nothing to other processes or to the machine.
 caged cuda
 for attempt in open unix executable fork; do done_ $attempt; done
