@@ -33,6 +33,7 @@ client() { "${guest[@]}" "$@"; }
 # The same in the background, its output in NAME.out and NAME.err; $! is the program itself.
 start() {
     local name=$1; shift
+    rm -f "$scratch/$name.out"  # of an earlier one
     "${guest[@]}" "$@" > "$scratch/$name.out" 2> "$scratch/$name.err" &
     until grep -q running "$scratch/$name.out" 2> /dev/null; do
         kill -0 $! 2> /dev/null || fail "$* ended early: $(cat "$scratch/$name.out" "$scratch/$name.err")"
