@@ -61,9 +61,16 @@ int main(int argc, char** argv) {
         "no worker is started before its client comes then (docs/profiling.md)");
     app.add_option("--worker-user", options.cage.user,
                    "the user that workers run as, with its groups (root's bridge alone; default: the bridge's own)");
-    app.add_option("--no-cage", options.cage.without,
-                   "measures of the workers' cage to leave out, with commas between; `barcuda doctor` names them")
+    app.add_option(
+           "--no-cage", options.cage.without,
+           "measures of the workers' cage to leave out, with commas between, or all; `barcuda doctor` names them")
         ->check(barcuda::cage::check_names);
+    app.add_option("--cage", options.cage.with,
+                   "the same: to take on though they are off by default, or left out by --no-cage")
+        ->check(barcuda::cage::check_names);
+    app.add_flag("--record-calls", options.cage.record,
+                 "tell in the log which system calls the driver makes once it is open, those that the software GPU "
+                 "makes left out");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")

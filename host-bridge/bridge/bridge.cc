@@ -50,6 +50,8 @@ constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 25
 constexpr int no_descriptors = 125;
 
 std::string describe_end(int status) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        return "was killed for a system call that its cage denies (syscalls), in a thread that lets no signal through";
     if (WIFSIGNALED(status))
         return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) == no_descriptors)

@@ -19,7 +19,8 @@ enum class Measure : unsigned {
     descriptors,
     core,
     oom,
-    namespaces,
+    network,
+    ipc,
     privileges,
     files,
     user,
@@ -40,6 +41,7 @@ const About& about(Measure measure);
 struct Order {
     std::uint32_t on = 0;   // a bit for each measure
     bool software = false;  // its driver is the software GPU, whose every system call is known
+    bool record = false;    // system calls beyond the software GPU's are told in the log, and done
     uid_t user = 0;         // and its groups, of which the first is the main one
     unsigned group_count = 0;
     std::array<gid_t, 64> groups{};
@@ -47,9 +49,11 @@ struct Order {
     void drop(Measure m) { on &= ~(1u << static_cast<unsigned>(m)); }
 };
 
-struct Wish {                                // the operator's
-    std::string without;                     // names of measures, with commas between
-    std::string user;                        // of workers; empty: the bridge's own
+struct Wish {             // the operator's
+    std::string without;  // names of measures, with commas between, or "all"
+    std::string with;     // the same: of those left out so far, and of those that are off by themselves
+    std::string user;     // of workers; empty: the bridge's own
+    bool record = false;
     bool wrapped = false, software = false;  // a tool is around the worker; its driver is the software GPU
 };
 
@@ -58,12 +62,16 @@ struct Plan {
     std::string error;                      // the wish cannot be had
     std::array<std::string, measures> why;  // a measure is off
     std::array<bool, measures> switched{};  // ... since the operator says so
+    std::array<bool, measures> named{};     // the operator has asked for this one: it must be to be had
     bool bridge_keeps_dumps = false;        // nor has the bridge itself the measures that are its own, too
 };
 
 // What is wrong with such a list; empty: nothing.
 std::string check_names(const std::string& names);
-// Tries each measure in a child, where nothing is lost by it. `library`: the driver's.
+// What the wish comes to, by itself.
+Plan decide(const Wish& wish);
+// The same, less what cannot be had here: tries each measure in a child, where nothing is lost by it. `library`: the
+// driver's.
 Plan plan(const Wish& wish, const std::string& library);
 // Says in the log what is off.
 void report(const Plan& plan);

@@ -9,7 +9,6 @@
 // number where the bridge finds it, and leaves.
 #include <fmt/format.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,9 +23,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
-#include "host-bridge/cage/cage.h"
+#include "host-bridge/cage/filter.h"
+#include "host-bridge/cage/measures.h"
 #include "host-bridge/link.h"
 
 namespace barcuda::cage {
@@ -65,49 +64,6 @@ void on_denied(int, siginfo_t* info, void* context) {
     _exit(1);
 }
 
-// A list under construction. The first thing that libseccomp refuses stays.
-class Filter {
-  public:
-    explicit Filter(std::uint32_t otherwise) : list_(seccomp_init(otherwise)) {
-        if (!list_) error_ = -ENOMEM;
-        else note(seccomp_attr_set(list_, SCMP_FLTATR_CTL_TSYNC, 1));
-    }
-    ~Filter() { seccomp_release(list_); }
-    Filter(const Filter&) = delete;
-
-    // The calls of these names (those that this kernel's headers know), where all of the arguments are so.
-    void add(std::uint32_t action, std::initializer_list<const char*> names,
-             std::initializer_list<scmp_arg_cmp> arguments = {}) {
-        for (const char* name : names) {
-            const int call = seccomp_syscall_resolve_name(name);
-            if (call == __NR_SCMP_ERROR || error_ != 0) continue;
-            note(seccomp_rule_add_array(list_, action, call, static_cast<unsigned>(arguments.size()),
-                                        arguments.begin()));
-        }
-    }
-    void allow(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
-        add(SCMP_ACT_ALLOW, names, arguments);
-    }
-    void deny(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
-        add(SCMP_ACT_TRAP, names, arguments);
-    }
-    // 0, or -errno.
-    int load() { return error_ != 0 ? error_ : seccomp_load(list_); }
-
-  private:
-    void note(int result) {
-        if (error_ == 0) error_ = result;
-    }
-    scmp_filter_ctx list_;
-    int error_ = 0;
-};
-
-scmp_arg_cmp is(unsigned argument, std::uint64_t value) { return {argument, SCMP_CMP_EQ, value, 0}; }
-// Of these bits it has those, and no others.
-scmp_arg_cmp bits(unsigned argument, std::uint64_t of, std::uint64_t those) {
-    return {argument, SCMP_CMP_MASKED_EQ, of, those};
-}
-
 constexpr std::uint64_t namespace_flags[] = {CLONE_NEWNS,  CLONE_NEWUSER, CLONE_NEWPID,   CLONE_NEWNET,
                                              CLONE_NEWIPC, CLONE_NEWUTS,  CLONE_NEWCGROUP};
 
@@ -128,56 +84,9 @@ int allow_what_the_software_gpu_needs() {
     map_the_region_only(region);
     if (const int failed = region.load()) return failed;
     Filter f(SCMP_ACT_TRAP);
-    f.allow({"futex",
-             "sched_yield",
-             "clock_nanosleep",
-             "nanosleep",
-             "clock_gettime",
-             "gettimeofday",
-             "clock_getres",
-             "restart_syscall",
-             "getpid",
-             "gettid",
-             "sched_getaffinity",
-             "membarrier",
-             "rseq",
-             "set_robust_list",
-             "rt_sigprocmask",
-             "rt_sigreturn",
-             "sigaltstack",
-             "brk",
-             "munmap",
-             "mremap",
-             "madvise",
-             "getrandom",
-             "exit",
-             "exit_group",
-             "poll",
-             "ppoll",
-             "getrusage",
-             "sysinfo"});
-    f.allow({"mmap", "mprotect"}, {bits(2, PROT_EXEC, 0)});
-    std::uint64_t namespaces = 0;
-    for (const std::uint64_t own : namespace_flags) namespaces |= own;
-    f.allow({"clone"}, {bits(0, namespaces | CLONE_THREAD, CLONE_THREAD)});
-    no_clone3(f);
-    // Files that are open, or are memory. (fstat is asked as newfstatat, of a path: see on_denied.)
-    f.allow({"read", "readv", "pread64", "write", "writev", "pwrite64", "lseek", "close", "fstat", "ftruncate",
-             "fallocate", "memfd_create"});
-    for (const std::uint64_t command : {F_GETFD, F_GETFL, F_GET_SEALS, F_ADD_SEALS, F_DUPFD_CLOEXEC})
-        f.allow({"fcntl"}, {is(1, command)});
-    f.allow({"ioctl"}, {is(1, TCGETS)});  // the log may be a terminal
-    // The bridge is the only one to speak to.
-    f.allow({"sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"}, {is(0, link_fd)});
-    // To itself, to end (abort). Of others only whether they are there: who waits for another's event asks.
-    f.allow({"tgkill"}, {is(0, static_cast<std::uint64_t>(worker))});
-    f.allow({"kill"}, {is(1, 0)});
-    constexpr std::uint64_t cancel = 32, set_ids = 33;  // the C library's own, with the first thread
-    for (const std::uint64_t signal : {std::uint64_t{SIGABRT}, cancel, set_ids})
-        f.allow({"rt_sigaction"}, {is(0, signal)});
+    allow_known(f, worker);
     return f.load();
 }
-
 int deny_what_no_driver_needs() {
     Filter f(SCMP_ACT_ALLOW);
     f.deny({"execve", "execveat"});                               // other programs
@@ -229,8 +138,61 @@ int deny_what_no_driver_needs() {
 
 }  // namespace
 
+void allow_known(Filter& f, pid_t process) {
+    f.allow({"futex",
+             "sched_yield",
+             "clock_nanosleep",
+             "nanosleep",
+             "clock_gettime",
+             "gettimeofday",
+             "clock_getres",
+             "restart_syscall",
+             "getpid",
+             "gettid",
+             "sched_getaffinity",
+             "membarrier",
+             "rseq",
+             "set_robust_list",
+             "rt_sigprocmask",
+             "rt_sigreturn",
+             "sigaltstack",
+             "brk",
+             "munmap",
+             "mremap",
+             "madvise",
+             "getrandom",
+             "exit",
+             "exit_group",
+             "poll",
+             "ppoll",
+             "getrusage",
+             "sysinfo"});
+    f.allow({"mmap", "mprotect"}, {bits(2, PROT_EXEC, 0)});
+    std::uint64_t namespaces = 0;
+    for (const std::uint64_t own : namespace_flags) namespaces |= own;
+    f.allow({"clone"}, {bits(0, namespaces | CLONE_THREAD, CLONE_THREAD)});
+    no_clone3(f);
+    // Files that are open, or are memory. (fstat is asked as newfstatat, of a path: see on_denied.)
+    f.allow({"read", "readv", "pread64", "write", "writev", "pwrite64", "lseek", "close", "fstat", "ftruncate",
+             "fallocate", "memfd_create"});
+    for (const std::uint64_t command : {F_GETFD, F_GETFL, F_GET_SEALS, F_ADD_SEALS, F_DUPFD_CLOEXEC})
+        f.allow({"fcntl"}, {is(1, command)});
+    f.allow({"ioctl"}, {is(1, TCGETS)});  // the log may be a terminal
+    // The bridge is the only one to speak to.
+    f.allow({"sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"}, {is(0, link_fd)});
+    // To itself, to end (abort). Of others only whether they are there: who waits for another's event asks.
+    f.allow({"tgkill"}, {is(0, static_cast<std::uint64_t>(process))});
+    f.allow({"kill"}, {is(1, 0)});
+    constexpr std::uint64_t cancel = 32, set_ids = 33;  // the C library's own, with the first thread
+    for (const std::uint64_t signal : {std::uint64_t{SIGABRT}, cancel, set_ids})
+        f.allow({"rt_sigaction"}, {is(0, signal)});
+}
+
 std::string close(const Order& order, std::uint32_t* denied) {
-    if (!order.has(Measure::syscalls)) return {};
+    if (!order.has(Measure::syscalls)) {
+        const int failed = order.record ? record() : 0;
+        return failed ? fmt::format("system calls cannot be recorded: {}", strerror(-failed)) : "";
+    }
     worker = getpid();
     noted = denied;
     struct sigaction action {};

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// landlock.cc: which files the software GPU's worker sees: those that its start reads, until the filter of system
-// calls lets it open none at all. Landlock holds for the calling thread and those that it starts, so it comes before
+// landlock.cc: which files a worker sees. The software GPU's: those that its start reads, until the filter of system
+// calls lets it open none at all. NVIDIA's driver opens files later too: it reads the system's, uses its devices, and writes into
+// CUDA's cache of code. Landlock holds for the calling thread and those that it starts, so it comes before
 // the driver's threads. It also keeps the worker from tracing and signalling processes outside (as far as the kernel
 // knows how).
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "host-bridge/cage/measures.h"
@@ -26,6 +29,9 @@ struct Ruleset {
 };
 constexpr std::uint64_t truncate = 1 << 14, ioctl_of_devices = 1 << 15, bind_and_connect = 3, sockets_and_signals = 3;
 constexpr std::uint64_t to_read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+constexpr std::uint64_t to_use = LANDLOCK_ACCESS_FS_WRITE_FILE | ioctl_of_devices;
+constexpr std::uint64_t of_a_file = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+                                    LANDLOCK_ACCESS_FS_READ_FILE | truncate | ioctl_of_devices;
 
 Ruleset known_to(long abi) {
     Ruleset r{(LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1, 0, 0};
@@ -39,36 +45,66 @@ Ruleset known_to(long abi) {
 
 }  // namespace
 
-bool restrict_files(const Order&, const std::string& library) {
+namespace {
+
+// Beginnings of names in /dev.
+constexpr const char* devices[] = {"nvidia", "dri", "infiniband", "null", "zero", "full", "random", "urandom"};
+
+class Rules {
+  public:
+    explicit Rules(long abi) {
+        const Ruleset r = known_to(abi);
+        files_ = r.files;
+        const std::size_t size = abi >= 6   ? sizeof r
+                                 : abi >= 4 ? offsetof(Ruleset, scopes)
+                                            : offsetof(Ruleset, network);
+        rules_ = File(static_cast<int>(syscall(SYS_landlock_create_ruleset, &r, size, 0)));
+    }
+    // What there is not needs no rule.
+    void allow(const std::string& path, std::uint64_t access) {
+        const File there(path.empty() ? -1 : open(path.c_str(), O_PATH | O_CLOEXEC));
+        if (!there) return;
+        struct stat st;
+        if (fstat(there.fd(), &st) == 0 && !S_ISDIR(st.st_mode)) access &= of_a_file;
+        const landlock_path_beneath_attr rule{access & files_, there.fd()};
+        good_ = good_ && syscall(SYS_landlock_add_rule, rules_.fd(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
+    }
+    bool restrict_self() const {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // Landlock demands it of all but root
+        return rules_ && good_ && syscall(SYS_landlock_restrict_self, rules_.fd(), 0) == 0;
+    }
+
+  private:
+    File rules_;
+    std::uint64_t files_;
+    bool good_ = true;
+};
+
+}  // namespace
+
+bool restrict_files(const Order& order, const std::string& library) {
     const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 1) return false;
-    const Ruleset ruleset = known_to(abi);
-    const std::size_t size = abi >= 6   ? sizeof ruleset
-                             : abi >= 4 ? offsetof(Ruleset, scopes)
-                                        : offsetof(Ruleset, network);
-    const File rules(static_cast<int>(syscall(SYS_landlock_create_ruleset, &ruleset, size, 0)));
-    if (!rules) return false;
-    std::vector<std::string> folders = {"/usr",
-                                        "/lib",
-                                        "/lib64",
-                                        "/etc/ld.so.cache",
-                                        "/sys/devices/system/cpu",
-                                        toolkit_libraries,
-                                        library.substr(0, library.rfind('/') + 1),
-                                        library};
+    Rules rules(abi);
+    for (const std::string& path : {std::string("/usr"), std::string("/lib"), std::string("/lib64"),
+                                    std::string("/etc/ld.so.cache"), std::string("/sys/devices/system/cpu"),
+                                    std::string(toolkit_libraries), library.substr(0, library.rfind('/') + 1), library})
+        rules.allow(path, to_read);
     const char* const path = getenv("LD_LIBRARY_PATH");
     std::istringstream more(path ? path : "");
-    for (std::string folder; std::getline(more, folder, ':');) folders.push_back(folder);
-    for (const std::string& folder : folders) {
-        if (folder.empty()) continue;
-        const File there(open(folder.c_str(), O_PATH | O_CLOEXEC));
-        if (!there) continue;  // so nothing will be found in it
-        landlock_path_beneath_attr rule{to_read, there.fd()};
-        if (syscall(SYS_landlock_add_rule, rules.fd(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0) continue;
-        rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;  // a file
-        if (syscall(SYS_landlock_add_rule, rules.fd(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) return false;
+    for (std::string folder; std::getline(more, folder, ':');) rules.allow(folder, to_read);
+    if (!order.software) {
+        for (const char* folder : {"/etc", "/sys", "/proc", "/opt"}) rules.allow(folder, to_read);
+        rules.allow("/proc/self", to_read | to_use);  // names of threads
+        rules.allow("/dev", LANDLOCK_ACCESS_FS_READ_DIR);
+        std::error_code failed;  // not all of /dev: there are regions in /dev/shm
+        for (const auto& entry : std::filesystem::directory_iterator("/dev", failed))
+            for (const char* name : devices)
+                if (entry.path().filename().native().starts_with(name)) rules.allow(entry.path(), to_read | to_use);
+        const char *const cache = getenv("CUDA_CACHE_PATH"), *const home = getenv("HOME");
+        rules.allow(cache ? cache : home ? std::string(home) + "/.nv" : "", ~std::uint64_t{LANDLOCK_ACCESS_FS_EXECUTE});
     }
-    return syscall(SYS_landlock_restrict_self, rules.fd(), 0) == 0;
+    return rules.restrict_self();
 }
 
 }  // namespace barcuda::cage

@@ -39,10 +39,12 @@ bool be_expendable(const Order&, const std::string&) {
     return score && write(score.fd(), "500", 3) == 3;
 }
 
-bool leave_network(const Order&, const std::string&) {
-    constexpr int own = CLONE_NEWNET | CLONE_NEWIPC;
-    return unshare(own) == 0 || unshare(CLONE_NEWUSER | own) == 0;
+// A plain user may make such namespaces in a user namespace, where no other user can be become.
+bool leave(const Order& order, int what) {
+    return unshare(what) == 0 || (!order.has(Measure::user) && unshare(CLONE_NEWUSER | what) == 0);
 }
+bool leave_network(const Order& order, const std::string&) { return leave(order, CLONE_NEWNET); }
+bool leave_ipc(const Order& order, const std::string&) { return leave(order, CLONE_NEWIPC); }
 
 bool gain_no_privileges(const Order&, const std::string&) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
 
@@ -68,24 +70,24 @@ bool elsewhere(const Order&, const std::string&) { return true; }
 }  // namespace
 
 // In the order of enum Measure.
+constexpr bool seen = true, not_seen = false;
 constexpr Row table[measures] = {
     {{"environment", "of the bridge's variables only those that drivers read"}, elsewhere},
     {{"folder", "the root as its folder, and no other"}, leave_folder},
     {{"descriptors", "nothing at its standard input, and no file that it does not need"}, leave_input},
-    {{"core", "no core dump: its memory is its client's"}, leave_no_core},
-    {{"oom", "no claim to memory before others: it is killed first"}, be_expendable},
-    {{"namespaces", "no network, and no System V objects (software GPU)"}, leave_network, false},
+    {{"core", "no core dump: its memory is its client's"}, leave_no_core, seen},
+    {{"oom", "no claim to memory before others: it is killed first"}, be_expendable, seen},
+    {{"network", "no network (a namespace)"}, leave_network, not_seen, false},
+    {{"ipc", "no System V objects and POSIX queues of others (a namespace)"}, leave_ipc, not_seen, false},
     {{"privileges", "no new privileges by exec (setuid, file capabilities)"}, gain_no_privileges},
-    {{"files", "no access to files but to read the system's and its driver's (software GPU; Landlock)"},
+    {{"files", "no access to files but to read the system's and its driver's (Landlock)"},
      restrict_files,
+     not_seen,
      false},
-    {{"user", "a user and groups of its own (--worker-user)"}, become_user},
+    {{"user", "a user and groups of its own (--worker-user)"}, become_user, seen},
     {{"capabilities", "no capability, and none to be had"}, drop_capabilities},
     {{"dumpable", "no debugger of the same user, and no look at its memory"}, hide_memory},
-    {{"syscalls",
-      "system calls: the software GPU's worker those that it is known to need; with NVIDIA's driver none of "
-      "those that no driver needs (seccomp)"},
-     elsewhere},
+    {{"syscalls", "no system call that its driver has no need of (seccomp)"}, elsewhere},
 };
 
 const About& about(Measure measure) { return table[static_cast<unsigned>(measure)].about; }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -47,6 +48,8 @@ bool read_by_a_driver(const char* variable) {
     return false;
 }
 
+constexpr auto every = "all";  // of such a list
+
 std::vector<std::string> words(const std::string& list) {
     std::vector<std::string> all;
     std::istringstream in(list);
@@ -55,8 +58,16 @@ std::vector<std::string> words(const std::string& list) {
     return all;
 }
 
+bool names(const std::vector<std::string>& list, const char* name) {
+    return std::ranges::find(list, name) != list.end();
+}
+
 void leave_out(Plan& plan, Measure m, const std::string& why) {
-    if (plan.order.has(m)) plan.order.drop(m), plan.why[number(m)] = why;
+    if (!plan.order.has(m)) return;
+    plan.order.drop(m), plan.why[number(m)] = why;
+    if (plan.named[number(m)] && plan.error.empty())
+        plan.error =
+            fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
 }
 
 std::string find_user(Order& order, const std::string& name) {
@@ -82,7 +93,7 @@ void attempt(Plan& plan, const std::string& library) {
             const auto m = static_cast<Measure>(i);
             if (plan.order.has(m) && !row(m).take(plan.order, library)) failed[i] = errno ? errno : EPERM;
         }
-        failed[number(Measure::syscalls)] = close(plan.order, nullptr).empty() ? 0 : ENOSYS;
+        if (!close(plan.order, nullptr).empty()) failed[number(Measure::syscalls)] = ENOSYS;
         _exit(0);
     }
     int status = 0;
@@ -90,6 +101,9 @@ void attempt(Plan& plan, const std::string& library) {
     for (unsigned i = 0; child > 0 && i < measures; ++i)
         if (failed[i])
             leave_out(plan, static_cast<Measure>(i), fmt::format("not to be had here: {}", strerror(failed[i])));
+    if (child > 0 && plan.order.record && failed[number(Measure::syscalls)])
+        plan.error =
+            "--record-calls: this kernel tells nobody of system calls (seccomp's user notification, Linux 5.7)";
     if (failed != MAP_FAILED) munmap(failed, measures * sizeof(int));
     if (child < 0 || status != 0) plan.error = "the worker's cage cannot be tried";
 }
@@ -105,38 +119,49 @@ std::string check_names(const std::string& names) {
             known = known || word == name;
             all += (i ? ", " : "") + std::string(name);
         }
-        if (!known) return fmt::format("the cage has no '{}'; its measures: {}", word, all);
+        if (!known && word != every) return fmt::format("the cage has no '{}'; its measures: {}", word, all);
     }
     return {};
 }
 
-Plan plan(const Wish& wish, const std::string& library) {
+Plan decide(const Wish& wish) {
     Plan p;
     p.order.software = wish.software;
+    p.order.record = wish.record;
     p.order.on = (1u << measures) - 1;
-    if ((p.error = check_names(wish.without)); !p.error.empty()) return p;
-    const std::vector<std::string> without = words(wish.without);
-    for (unsigned i = 0; i < measures; ++i)
-        for (const std::string& word : without)
-            if (word == about(static_cast<Measure>(i)).name)
-                leave_out(p, static_cast<Measure>(i), "switched off (--no-cage)"), p.switched[i] = true;
-    p.bridge_keeps_dumps = !p.order.has(Measure::dumpable);
+    for (const std::string& list : {wish.without, wish.with})
+        if ((p.error = check_names(list)); !p.error.empty()) return p;
+    const auto without = words(wish.without), with = words(wish.with);
+    for (unsigned i = 0; i < measures; ++i) {
+        const auto m = static_cast<Measure>(i);
+        const char* const name = about(m).name;
+        p.named[i] = names(with, name) || (m == Measure::user && !wish.user.empty());
+        if (p.named[i] || names(with, every)) continue;
+        p.switched[i] = names(without, name) || names(without, every);
+        if (p.switched[i]) leave_out(p, m, "switched off (--no-cage)");
+        if (!wish.software && !row(m).seen)
+            leave_out(p, m, fmt::format("not seen with NVIDIA's driver yet (--cage {} takes it on)", name));
+    }
+    p.bridge_keeps_dumps = p.switched[number(Measure::dumpable)];
     if (wish.user.empty()) leave_out(p, Measure::user, "no --worker-user is given");
     else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
     if (wish.wrapped)  // a tool traces the worker, speaks to it by sockets, and writes its report where it was started
         for (const Measure m :
-             {Measure::environment, Measure::folder, Measure::descriptors, Measure::namespaces, Measure::files,
-              Measure::user, Measure::capabilities, Measure::dumpable, Measure::syscalls})
+             {Measure::environment, Measure::folder, Measure::descriptors, Measure::network, Measure::ipc,
+              Measure::files, Measure::user, Measure::capabilities, Measure::dumpable, Measure::syscalls})
             leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
-    if (!wish.software)
-        for (const Measure m : {Measure::namespaces, Measure::files})
-            leave_out(p, m, "for the software GPU alone: what NVIDIA's driver opens and speaks to is its own affair");
     for (const Measure m : {Measure::files, Measure::syscalls}) {
         if (wish.software && getenv("BARCUDA_TRACE")) leave_out(p, m, "BARCUDA_TRACE: the worker writes that file");
         if (sanitized) leave_out(p, m, "this build's sanitizers open files");
     }
     if (sanitized) leave_out(p, Measure::dumpable, "this build's sanitizers trace the worker at its end");
-    attempt(p, library);
+    if (wish.record) leave_out(p, Measure::syscalls, "they are recorded (--record-calls)");
+    return p;
+}
+
+Plan plan(const Wish& wish, const std::string& library) {
+    Plan p = decide(wish);
+    if (p.error.empty()) attempt(p, library);
     return p;
 }
 

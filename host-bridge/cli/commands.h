@@ -9,9 +9,9 @@ namespace barcuda {
 
 struct RunOptions {
     std::string device = "auto";
-    std::string gpus;     // of this machine; empty: all
-    std::string wrapper;  // around the worker
-    std::string no_cage;  // measures that are left out
+    std::string gpus;           // of this machine; empty: all
+    std::string wrapper;        // around the worker
+    std::string no_cage, cage;  // measures that are left out, and taken on
     std::uint64_t region_size = 4ull << 30;
     std::vector<std::string> program;
     bool statistics = false;

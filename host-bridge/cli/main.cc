@@ -31,8 +31,12 @@ int main(int argc, char** argv) {
             "a shell reads them: 'ncu --set basic', 'compute-sanitizer' (docs/profiling.md)");
         command
             ->add_option("--no-cage", options.no_cage,
-                         "measures of the cage around that process to leave out, with commas between; `barcuda doctor` "
-                         "names them")
+                         "measures of the cage around that process to leave out, with commas between, or all; `barcuda "
+                         "doctor` names them")
+            ->check(barcuda::cage::check_names);
+        command
+            ->add_option("--cage", options.cage,
+                         "the same: to take on though they are off by default, or left out by --no-cage")
             ->check(barcuda::cage::check_names);
         command
             ->add_option("--region-size", options.region_size,

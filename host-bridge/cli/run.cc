@@ -58,6 +58,7 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
             "--no-vm",        "--device", o.device, "--ready-fd", std::to_string(out)};
         if (!o.wrapper.empty()) words.insert(words.end(), {"--worker-wrapper", o.wrapper});
         if (!o.no_cage.empty()) words.insert(words.end(), {"--no-cage", o.no_cage});
+        if (!o.cage.empty()) words.insert(words.end(), {"--cage", o.cage});
         if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});
         // It is the program's, which chooses among what the bridge shows. (But only a driver knows the parts of a GPU, MIG.)
         if (const char* seen = getenv("CUDA_VISIBLE_DEVICES"); seen && strncmp(seen, "MIG-", 4) != 0) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// filter.h: a list of system calls under construction, for the files of this folder: libseccomp's, by names. Calls that
+// this machine's headers do not know are nobody's.
+#pragma once
+#include <seccomp.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace barcuda::cage {
+
+// Of all threads of the process, once it is loaded. The first thing that libseccomp refuses stays.
+class Filter {
+  public:
+    explicit Filter(std::uint32_t otherwise) : list_(seccomp_init(otherwise)) {
+        if (!list_) error_ = -ENOMEM;
+        else note(seccomp_attr_set(list_, SCMP_FLTATR_CTL_TSYNC, 1));
+    }
+    ~Filter() { seccomp_release(list_); }
+    Filter(const Filter&) = delete;
+
+    // The calls of these names (those that this kernel's headers know), where all of the arguments are so.
+    void add(std::uint32_t action, std::initializer_list<const char*> names,
+             std::initializer_list<scmp_arg_cmp> arguments = {}) {
+        for (const char* name : names) {
+            const int call = seccomp_syscall_resolve_name(name);
+            if (call == __NR_SCMP_ERROR || error_ != 0) continue;
+            note(seccomp_rule_add_array(list_, action, call, static_cast<unsigned>(arguments.size()),
+                                        arguments.begin()));
+        }
+    }
+    void allow(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
+        add(SCMP_ACT_ALLOW, names, arguments);
+    }
+    void deny(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
+        add(SCMP_ACT_TRAP, names, arguments);
+    }
+    // 0, or -errno.
+    int load() { return error_ != 0 ? error_ : seccomp_load(list_); }
+    // Who is told of calls (SCMP_ACT_NOTIFY); the process's own descriptor.
+    int listener() const { return seccomp_notify_fd(list_); }
+
+  private:
+    void note(int result) {
+        if (error_ == 0) error_ = result;
+    }
+    scmp_filter_ctx list_;
+    int error_ = 0;
+};
+
+inline scmp_arg_cmp is(unsigned argument, std::uint64_t value) { return {argument, SCMP_CMP_EQ, value, 0}; }
+// Of these bits it has those, and no others.
+inline scmp_arg_cmp bits(unsigned argument, std::uint64_t of, std::uint64_t those) {
+    return {argument, SCMP_CMP_MASKED_EQ, of, those};
+}
+
+// filter.cc: what the software GPU's worker was seen to call. Of signals for a thread, those of `process` alone.
+void allow_known(Filter& filter, pid_t process);
+
+}  // namespace barcuda::cage

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// record.cc: which system calls a driver makes once it is open that the software GPU's list lacks: how a list for another driver
+// is found (--record-calls). The kernel asks about each of them before it does it (seccomp's user notification); a thread of the
+// worker writes it into the log, each different one once, and has it done. What that thread calls itself is in the list,
+// or it would wait for its own answer: no locks of others, no memory of its own, no files.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <string_view>
+#include <thread>
+
+#include "host-bridge/cage/filter.h"
+#include "host-bridge/cage/measures.h"
+#include "host-bridge/link.h"
+
+namespace barcuda::cage {
+namespace {
+
+// What tells two calls of one name apart: an argument, as a number or as the path that it points to.
+struct Telling {
+    int call;
+    unsigned argument;
+    bool path;
+};
+constexpr Telling tellings[] = {{SYS_open, 0, true},       {SYS_openat, 1, true},      {SYS_openat2, 1, true},
+                                {SYS_stat, 0, true},       {SYS_lstat, 0, true},       {SYS_newfstatat, 1, true},
+                                {SYS_statx, 1, true},      {SYS_access, 0, true},      {SYS_faccessat, 1, true},
+                                {SYS_faccessat2, 1, true}, {SYS_readlink, 0, true},    {SYS_readlinkat, 1, true},
+                                {SYS_mkdir, 0, true},      {SYS_mkdirat, 1, true},     {SYS_unlink, 0, true},
+                                {SYS_unlinkat, 1, true},   {SYS_rename, 0, true},      {SYS_statfs, 0, true},
+                                {SYS_chdir, 0, true},      {SYS_execve, 0, true},      {SYS_inotify_add_watch, 1, true},
+                                {SYS_ioctl, 1, false},     {SYS_socket, 0, false},     {SYS_fcntl, 1, false},
+                                {SYS_mmap, 2, false},      {SYS_mprotect, 2, false},   {SYS_clone, 0, false},
+                                {SYS_prctl, 0, false},     {SYS_arch_prctl, 0, false}, {SYS_rt_sigaction, 0, false},
+                                {SYS_kill, 1, false},      {SYS_madvise, 2, false}};
+
+class Recorder {
+  public:
+    Recorder() {
+        for (unsigned call = 0; call < std::size(names_); ++call)
+            names_[call] = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, static_cast<int>(call));
+    }
+    void serve(int listener) {
+        for (;;) {
+            seccomp_notif asked{};
+            if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) == 0) {
+                note(asked);
+                seccomp_notif_resp go{};
+                go.id = asked.id, go.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+                ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &go);
+            } else if (errno != EINTR && errno != ENOENT) return;  // ENOENT: who asked has been killed
+        }
+    }
+
+  private:
+    void note(const seccomp_notif& asked) {
+        char text[512];  // a line of the log
+        const auto call = static_cast<unsigned>(asked.data.nr);
+        const char* const name = call < std::size(names_) ? names_[call] : nullptr;
+        std::size_t n = name ? fmt::format_to_n(text, 64, "recorded {}", name).size
+                             : fmt::format_to_n(text, 64, "recorded {}", call).size;
+        const auto* const telling = std::ranges::find(tellings, asked.data.nr, &Telling::call);
+        if (telling != std::end(tellings)) n += tell(*telling, asked, text + n, sizeof text - n - 1);
+        std::size_t& place = seen_[count_];
+        place = std::hash<std::string_view>()({text, n});
+        if (std::find(seen_, seen_ + count_, place) != seen_ + count_) return;
+        if (count_ < std::size(seen_) - 1) ++count_;
+        text[n++] = '\n';
+        if (write(log_fd, text, n) < 0) return;
+    }
+    // Its length.
+    static std::size_t tell(const Telling& telling, const seccomp_notif& asked, char* text, std::size_t room) {
+        const std::uint64_t value = asked.data.args[telling.argument];
+        if (!telling.path) return fmt::format_to_n(text, room, " {:#x}", value & 0xffffffff).size;
+        iovec to{text + 1, room - 1}, from{reinterpret_cast<void*>(value), room - 1};
+        text[0] = ' ';
+        const ssize_t n = process_vm_readv(static_cast<pid_t>(asked.pid), &to, 1, &from, 1, 0);
+        return 1 + (n > 0 ? strnlen(text + 1, static_cast<std::size_t>(n)) : 0);
+    }
+
+    char* names_[512];
+    std::size_t seen_[4096];  // so many different ones; what comes later is told each time
+    std::size_t count_ = 0;
+};
+
+}  // namespace
+
+int record() {
+    static Recorder recorder;
+    static std::atomic<int> listener = -1;
+    std::thread([] {
+        while (listener < 0) usleep(100);
+        recorder.serve(listener);
+    }).detach();
+    Filter f(SCMP_ACT_NOTIFY);
+    allow_known(f, getpid());
+    for (const unsigned long own : {SECCOMP_IOCTL_NOTIF_RECV, SECCOMP_IOCTL_NOTIF_SEND})
+        f.allow({"ioctl"}, {is(1, own)});
+    f.allow({"process_vm_readv"}, {is(2, 1), is(4, 1)});  // as tell() does
+    const int failed = f.load();
+    listener = failed ? -1 : f.listener();
+    return failed;
+}
+
+}  // namespace barcuda::cage
