@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// cage_test: what a worker's cage is to be, for each wish of an operator's, and that its measures hold: each in a child.
+// (Attempts from inside a whole worker: tests/e2e/cage_test.sh.)
+#include "host-bridge/cage/cage.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/landlock.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "host-bridge/cage/measures.h"
+#include "host-bridge/link.h"
+
+namespace barcuda::cage {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+#ifdef BARCUDA_SANITIZED
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+Wish soft() {
+    Wish wish;
+    wish.software = true;
+    return wish;
+}
+std::string why(const Plan& plan, Measure m) { return plan.why[static_cast<unsigned>(m)]; }
+Order only(Measure m) {
+    Order order;
+    order.on = 1u << static_cast<unsigned>(m);
+    order.software = true;
+    return order;
+}
+// The names of what is on.
+std::string on(const Plan& plan) {
+    std::string names;
+    for (unsigned i = 0; i < measures; ++i)
+        if (plan.order.has(static_cast<Measure>(i))) names += std::string(about(static_cast<Measure>(i)).name) + ' ';
+    return names;
+}
+
+TEST(CagePlan, OfTheSoftwareGpuHasEveryMeasureButAnotherUser) {
+    if (sanitized) GTEST_SKIP() << "sanitizers need more than the cage allows";
+    EXPECT_EQ(on(decide(soft())),
+              "environment folder descriptors core oom network ipc privileges files capabilities dumpable syscalls ");
+}
+
+TEST(CagePlan, OfNvidiasDriverHasWhatWasSeenWithItAndSaysSo) {
+    const Plan plan = decide({});
+    EXPECT_EQ(on(plan), "core oom ");
+    for (const Measure m : {Measure::privileges, Measure::files, Measure::capabilities, Measure::network})
+        EXPECT_THAT(why(plan, m), HasSubstr("not seen with NVIDIA's driver yet (--cage " + std::string(about(m).name)));
+}
+
+TEST(CagePlan, TakesOnWhatIsNamedAndLeavesOutWhatIsNamed) {
+    Wish wish;
+    wish.with = "privileges,capabilities";
+    wish.without = "oom";
+    EXPECT_EQ(on(decide(wish)), "core privileges capabilities ");
+    wish.without = "all";
+    wish.with = "oom";
+    EXPECT_EQ(on(decide(wish)), "oom ");
+    wish.without = "", wish.with = "all";
+    EXPECT_THAT(on(decide(wish)), HasSubstr("core oom network ipc privileges "));
+}
+
+TEST(CagePlan, OfASwitchedOffMeasureKnowsThatTheOperatorDidIt) {
+    Wish wish = soft();
+    wish.without = "oom";
+    const Plan plan = decide(wish);
+    EXPECT_TRUE(plan.switched[static_cast<unsigned>(Measure::oom)]);
+    EXPECT_FALSE(plan.switched[static_cast<unsigned>(Measure::user)]);
+    EXPECT_EQ(why(plan, Measure::oom), "switched off (--no-cage)");
+}
+
+TEST(CagePlan, RefusesAMeasureThatThereIsNot) {
+    for (std::string Wish::*const list : {&Wish::with, &Wish::without}) {
+        Wish wish = soft();
+        wish.*list = "core,syscals";
+        EXPECT_THAT(decide(wish).error, HasSubstr("the cage has no 'syscals'; its measures: environment, "));
+    }
+    EXPECT_THAT(check_names("all"), IsEmpty());
+}
+
+TEST(CagePlan, RefusesAUserThatThereIsNot) {
+    Wish wish = soft();
+    wish.user = "no-such-user";
+    EXPECT_EQ(decide(wish).error, "--worker-user no-such-user: there is no such user");
+}
+
+TEST(CagePlan, HasTheUserThatIsNamedThoughAllElseIsOff) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can start workers as another user";
+    Wish wish = soft();
+    wish.without = "all", wish.user = "nobody";
+    const Plan plan = decide(wish);
+    EXPECT_EQ(on(plan), "user ");
+    EXPECT_NE(plan.order.user, 0u);
+}
+
+TEST(CagePlan, LeavesAToolWhatItNeedsButNotWhatTheOperatorAskedFor) {
+    Wish wish = soft();
+    wish.wrapped = true;
+    EXPECT_EQ(on(decide(wish)), "core oom privileges ");
+    wish.with = "syscalls";
+    EXPECT_THAT(decide(wish).error, HasSubstr("--cage syscalls: a tool is around the worker"));
+}
+
+TEST(CagePlan, RecordsCallsInsteadOfDenyingThem) {
+    Wish wish = soft();
+    wish.record = true;
+    const Plan plan = decide(wish);
+    EXPECT_TRUE(plan.order.record);
+    EXPECT_FALSE(plan.order.has(Measure::syscalls));
+}
+
+TEST(CagePlan, HandsOnOfTheEnvironmentWhatDriversRead) {
+    setenv("ANOTHERS_SECRET", "word", 1), setenv("CUDA_CACHE_PATH", "/x", 1);
+    std::string all;
+    for (char* v : environment(only(Measure::environment)))
+        if (v) all += std::string(v) + '\n';
+    EXPECT_THAT(all, HasSubstr("CUDA_CACHE_PATH=/x\n"));
+    EXPECT_THAT(all, Not(HasSubstr("ANOTHERS_SECRET")));
+    unsetenv("ANOTHERS_SECRET"), unsetenv("CUDA_CACHE_PATH");
+}
+
+// What a child comes to that does this: its exit status, and what it has noted.
+struct Child {
+    int status = -1;
+    std::uint32_t denied = Breadcrumb::nothing;
+    std::string log;  // what it wrote to log_fd
+};
+Child child(const std::function<int(std::uint32_t* denied)>& body) {
+    auto* const denied = static_cast<std::uint32_t*>(
+        mmap(nullptr, sizeof(std::uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    *denied = Breadcrumb::nothing;
+    int log[2];
+    if (pipe(log) != 0) return {};
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(log[1], log_fd);
+        _exit(body(denied));
+    }
+    ::close(log[1]);
+    Child c;
+    char text[4096];
+    for (ssize_t n; (n = read(log[0], text, sizeof text)) > 0;) c.log.append(text, static_cast<std::size_t>(n));
+    ::close(log[0]);
+    waitpid(pid, &c.status, 0);
+    c.denied = *denied;
+    munmap(denied, sizeof *denied);
+    return c;
+}
+
+#define SKIP_WITH_SANITIZERS() \
+    if (sanitized) GTEST_SKIP() << "sanitizers make calls of their own"
+
+// The software GPU's list of system calls is on when `call` is made. The call that ended the child, by its name.
+std::string ended_for(const std::function<void()>& call) {
+    const Child c = child([&](std::uint32_t* denied) {
+        if (!close(only(Measure::syscalls), denied).empty()) return 2;
+        call();
+        return 0;
+    });
+    if (c.denied != Breadcrumb::nothing) return WEXITSTATUS(c.status) == 1 ? denied(c.denied) : "it lives on";
+    return c.status == 0 ? "" : "status " + std::to_string(c.status);
+}
+
+TEST(CageFilter, EndsWhoMakesACallThatIsNotInTheList) {
+    SKIP_WITH_SANITIZERS();
+    EXPECT_EQ(ended_for([] { socket(AF_INET, SOCK_STREAM, 0); }), "called socket, which its cage denies (syscalls)");
+    EXPECT_EQ(ended_for([] { open("/etc/passwd", O_RDONLY); }), "called openat, which its cage denies (syscalls)");
+    EXPECT_EQ(ended_for([parent = getpid()] { kill(parent, SIGCONT); }),
+              "called kill, which its cage denies (syscalls)");
+    EXPECT_EQ(ended_for([] { signal(SIGSYS, SIG_IGN); }), "called rt_sigaction, which its cage denies (syscalls)");
+}
+
+TEST(CageFilter, LooksAtArguments) {
+    SKIP_WITH_SANITIZERS();
+    const auto map = [](int how) { mmap(nullptr, 4096, how, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); };
+    EXPECT_EQ(ended_for([&] { map(PROT_READ | PROT_WRITE); }), "");
+    EXPECT_EQ(ended_for([&] { map(PROT_READ | PROT_EXEC); }), "called mmap, which its cage denies (syscalls)");
+    EXPECT_EQ(ended_for([parent = getpid()] { kill(parent, 0); }), "");
+    EXPECT_EQ(ended_for([] { return write(region_fd, "", 1); }), "called write, which its cage denies (syscalls)");
+}
+
+TEST(CageFilter, HoldsForThreadsThatThereWereBefore) {
+    SKIP_WITH_SANITIZERS();
+    const Child c = child([](std::uint32_t* denied) {
+        std::atomic<bool> closed = false;
+        std::thread early([&] {
+            while (!closed) sched_yield();
+            socket(AF_INET, SOCK_STREAM, 0);
+        });
+        if (!close(only(Measure::syscalls), denied).empty()) return 2;
+        closed = true;
+        early.join();
+        return 0;
+    });
+    EXPECT_EQ(WEXITSTATUS(c.status), 1);
+    EXPECT_EQ(c.denied, static_cast<std::uint32_t>(SYS_socket));
+}
+
+TEST(CageFilter, OfNvidiasDriverLetsItOpenFilesAndStartNoProgram) {
+    SKIP_WITH_SANITIZERS();
+    const Child c = child([](std::uint32_t* denied) {
+        Order order = only(Measure::syscalls);
+        order.software = false;
+        if (!close(order, denied).empty() || open("/dev/null", O_RDONLY) < 0) return 2;
+        execl("/bin/true", "true", nullptr);
+        return 0;
+    });
+    EXPECT_EQ(WEXITSTATUS(c.status), 1);
+    EXPECT_EQ(c.denied, static_cast<std::uint32_t>(SYS_execve));
+}
+
+TEST(CageRecord, TellsEachUnknownCallOnceAndHasItDone) {
+    SKIP_WITH_SANITIZERS();
+    const Child c = child([](std::uint32_t* denied) {
+        Order order;
+        order.record = true;
+        if (!close(order, denied).empty()) return 77;
+        for (int i = 0; i < 3; ++i)
+            if (open("/dev/null", O_RDONLY) < 0) return 2;
+        return socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? 3 : 0;
+    });
+    if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "no seccomp user notification in this kernel";
+    EXPECT_EQ(c.status, 0);
+    EXPECT_EQ(c.log, "recorded openat /dev/null\nrecorded socket 0x1\n");
+}
+
+// The measure is taken in a child, which then finds out. 77: it cannot be taken here.
+int in_a_child(Measure m, const std::function<bool()>& holds) {
+    const Child c = child([&](std::uint32_t*) {
+        if (!row(m).take(only(m), "/nowhere/libcuda.so.1")) return 77;
+        return holds() ? 0 : 1;
+    });
+    return WIFEXITED(c.status) ? WEXITSTATUS(c.status) : -1;
+}
+
+TEST(CageMeasure, FilesAreReadWhereTheSystemHasItsLibrariesAndNowhereElse) {
+    const int result = in_a_child(Measure::files, [] {
+        errno = 0;
+        const bool shut = open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES &&
+                          open("/tmp", O_TMPFILE | O_WRONLY, 0600) < 0 && errno == EACCES;
+        return shut && open("/usr", O_RDONLY | O_DIRECTORY) >= 0 && open("/usr/x", O_CREAT | O_WRONLY, 0600) < 0;
+    });
+    if (result == 77) GTEST_SKIP() << "no Landlock in this kernel (5.13, CONFIG_SECURITY_LANDLOCK, lsm=landlock)";
+    EXPECT_EQ(result, 0);
+}
+
+TEST(CageMeasure, CapabilitiesAreGoneAndDoNotComeBack) {
+    EXPECT_EQ(
+        in_a_child(Measure::capabilities, [] { return prctl(PR_CAPBSET_READ, 0, 0, 0, 0) == 0 || getuid() != 0; }), 0);
+    if (getuid() != 0) GTEST_SKIP() << "only root has capabilities to lose";
+    EXPECT_EQ(in_a_child(Measure::capabilities, [] { return setuid(65534) != 0 && errno == EPERM; }), 0);
+}
+
+TEST(CageMeasure, PrivilegesDumpsAndCoresAreOff) {
+    EXPECT_EQ(in_a_child(Measure::privileges, [] { return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1; }), 0);
+    EXPECT_EQ(in_a_child(Measure::dumpable, [] { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0; }), 0);
+    EXPECT_EQ(in_a_child(Measure::core,
+                         [] {
+                             rlimit limit;
+                             return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max == 1;
+                         }),
+              0);
+}
+
+TEST(CageMeasure, NetworkAndIpcAreNamespacesOfTheirOwn) {
+    const auto space = [](const char* name) {
+        char text[64] = {};
+        return readlink(name, text, sizeof text - 1) > 0 ? std::string(text) : "";
+    };
+    for (const auto& [measure, name] :
+         {std::pair{Measure::network, "/proc/self/ns/net"}, {Measure::ipc, "/proc/self/ns/ipc"}}) {
+        const std::string before = space(name);
+        const int result = in_a_child(measure, [&, n = name] { return space(n) != before; });
+        if (result == 77) GTEST_SKIP() << "this user may make no namespaces here";
+        EXPECT_EQ(result, 0) << name;
+    }
+}
+
+}  // namespace
+}  // namespace barcuda::cage
