@@ -139,8 +139,7 @@ Plan decide(const Wish& wish) {
         if (p.named[i] || names(with, every)) continue;
         p.switched[i] = names(without, name) || names(without, every);
         if (p.switched[i]) leave_out(p, m, "switched off (--no-cage)");
-        if (!wish.software && !row(m).seen)
-            leave_out(p, m, fmt::format("not seen with NVIDIA's driver yet (--cage {} takes it on)", name));
+        if (!wish.software && !row(m).seen) leave_out(p, m, "not seen with NVIDIA's driver yet (--cage takes it on)");
     }
     p.bridge_keeps_dumps = p.switched[number(Measure::dumpable)];
     if (wish.user.empty()) leave_out(p, Measure::user, "no --worker-user is given");

@@ -86,7 +86,10 @@ class Recorder {
         iovec to{text + 1, room - 1}, from{reinterpret_cast<void*>(value), room - 1};
         text[0] = ' ';
         const ssize_t n = process_vm_readv(static_cast<pid_t>(asked.pid), &to, 1, &from, 1, 0);
-        return 1 + (n > 0 ? strnlen(text + 1, static_cast<std::size_t>(n)) : 0);
+        const std::size_t length = 1 + (n > 0 ? strnlen(text + 1, static_cast<std::size_t>(n)) : 0);
+        std::replace_if(
+            text, text + length, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');  // one line
+        return length;
     }
 
     char* names_[512];

@@ -2,12 +2,17 @@
 // doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
 #include <tuple>
 
 #include "host-bridge/cage/cage.h"
@@ -168,17 +173,30 @@ void look_at_host() {
 // What a bridge of this user would have its workers do without, each by the name that switches it off.
 void look_at_cage() {
     const std::string library = installation().software;
-    cage::Wish software;
+    cage::Wish software, all;
     software.software = true;
-    const cage::Plan of[] = {cage::plan(software, library), cage::plan({}, library)};
+    all.with = "all";
+    const cage::Plan soft = cage::plan(software, library), nvidia = cage::plan({}, library),
+                     most = cage::plan(all, library);
+    fmt::print("  {:10} {:10}\n", "software", "NVIDIA's");
+    std::map<std::string, std::string> why;  // and of which
     for (unsigned i = 0; i < cage::measures; ++i) {
         const cage::About& about = cage::about(static_cast<cage::Measure>(i));
-        const std::string &soft = of[0].why[i], &nvidia = of[1].why[i];
-        fmt::print("  {:8} {:12} {}\n", soft.empty() || nvidia.empty() ? "on" : "off", about.name, about.what);
-        if (!soft.empty()) fmt::print("           {:12} -> off: {}\n", "", soft);
-        else if (!nvidia.empty()) fmt::print("           {:12} -> off with NVIDIA's driver: {}\n", "", nvidia);
+        const auto state = [&](const cage::Plan& plan) {
+            if (plan.why[i].empty()) return "on";
+            // Rather what this machine lacks than what nobody has asked for.
+            why[(most.why[i].empty() ? plan : most).why[i]] += fmt::format(" {}", about.name);
+            return "off";
+        };
+        const std::string with_soft = state(soft), with_nvidia = state(nvidia);
+        fmt::print("  {:10} {:10} {:12} {}\n", with_soft, with_nvidia, about.name, about.what);
     }
-    for (const cage::Plan& plan : of)
+    for (const auto& [reason, names] : why) {
+        std::istringstream in(names);  // twice where both lack it
+        const std::set<std::string> of{std::istream_iterator<std::string>(in), {}};
+        fmt::print("  off: {}: {}\n", fmt::join(of, ", "), reason);
+    }
+    for (const cage::Plan& plan : {soft, nvidia})
         if (!plan.error.empty()) bad("the workers' cage", plan.error);
 }
 
@@ -192,7 +210,9 @@ int doctor() {
     look_at_guest();
     fmt::print("\nAs a host\n");
     look_at_host();
-    fmt::print("\nThe workers' cage, part by part (--no-cage=NAME,... leaves parts out)\n");
+    fmt::print(
+        "\nThe workers' cage, part by part by driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them "
+        "on)\n");
     look_at_cage();
     fmt::print("\n{}\n", missing ? fmt::format("{} thing(s) missing, see above.", missing) : "All is well.");
     return missing != 0;

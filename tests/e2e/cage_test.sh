@@ -111,7 +111,7 @@ fi
 # With NVIDIA's driver only what was seen with it is on by itself.
 caged cuda
 for what in privileges capabilities syscalls network files; do
-    grep -q "the workers' cage lacks '$what' .*not seen with NVIDIA's driver yet (--cage $what takes it on)" "$scratch/log" || fail "no line for $what"
+    grep -q "the workers' cage lacks '$what' .*not seen with NVIDIA's driver yet (--cage takes it on)" "$scratch/log" || fail "no line for $what"
 done
 for attempt in open inet environment handler; do done_ $attempt; done
 status 'NoNewPrivs:\s+0' 'Seccomp:\s+0' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500'
@@ -136,6 +136,12 @@ caged cuda --no-cage=all --cage=capabilities
 done_ inet
 [ "$(id -u)" = 0 ] && refused setuid
 echo "NVIDIA's driver: what no driver needs ends the worker, where the operator asks for it"
+
+# So says barcuda doctor.
+"$build/bin/barcuda" doctor > "$scratch/doctor"
+for what in core oom; do grep -qE "^  on +on +$what " "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"; done
+grep -qE '^  on +off +syscalls ' "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"
+grep -q "^  off: .*privileges.*: not seen with NVIDIA's driver yet" "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"
 
 # What a driver calls that the software GPU does not is told, once, and done.
 caged cuda --record-calls

@@ -69,7 +69,7 @@ TEST(CagePlan, OfNvidiasDriverHasWhatWasSeenWithItAndSaysSo) {
     const Plan plan = decide({});
     EXPECT_EQ(on(plan), "core oom ");
     for (const Measure m : {Measure::privileges, Measure::files, Measure::capabilities, Measure::network})
-        EXPECT_THAT(why(plan, m), HasSubstr("not seen with NVIDIA's driver yet (--cage " + std::string(about(m).name)));
+        EXPECT_THAT(why(plan, m), HasSubstr("not seen with NVIDIA's driver yet"));
 }
 
 TEST(CagePlan, TakesOnWhatIsNamedAndLeavesOutWhatIsNamed) {
@@ -241,11 +241,12 @@ TEST(CageRecord, TellsEachUnknownCallOnceAndHasItDone) {
         if (!close(order, denied).empty()) return 77;
         for (int i = 0; i < 3; ++i)
             if (open("/dev/null", O_RDONLY) < 0) return 2;
+        if (open("/no\nsuch\x1b", O_RDONLY) >= 0) return 4;
         return socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? 3 : 0;
     });
     if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "no seccomp user notification in this kernel";
     EXPECT_EQ(c.status, 0);
-    EXPECT_EQ(c.log, "recorded openat /dev/null\nrecorded socket 0x1\n");
+    EXPECT_EQ(c.log, "recorded openat /dev/null\nrecorded openat /no?such?\nrecorded socket 0x1\n");
 }
 
 // The measure is taken in a child, which then finds out. 77: it cannot be taken here.
