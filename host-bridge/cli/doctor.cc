@@ -211,7 +211,7 @@ int doctor() {
     fmt::print("\nAs a host\n");
     look_at_host();
     fmt::print(
-        "\nThe workers' cage, part by part by driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them "
+        "\nThe workers' cage with each driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them "
         "on)\n");
     look_at_cage();
     fmt::print("\n{}\n", missing ? fmt::format("{} thing(s) missing, see above.", missing) : "All is well.");

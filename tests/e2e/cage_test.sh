@@ -18,10 +18,10 @@ cp "$scratch/nvidia/libcuda.so.1" "$scratch/lib/barcuda-soft/libcuda.so.1"
 cat > "$scratch/asks.cc" <<'CC'
 #include <cstdio>
 #include <cstdlib>
-extern "C" int cuInit(unsigned), cuDeviceGetP2PAttribute(int*, int, int, int);
+extern "C" int cuInit(unsigned), cuDeviceGetExecAffinitySupport(int*, int, int);
 int main(int, char** argv) {
     int answer = -1;
-    const int r = cuInit(0) ? -1 : cuDeviceGetP2PAttribute(&answer, std::atoi(argv[1]), 0, 0);
+    const int r = cuInit(0) ? -1 : cuDeviceGetExecAffinitySupport(&answer, std::atoi(argv[1]), 0);
     if (r) std::printf("ended %d\n", r);
     else std::printf("%d\n", answer);
 }
@@ -45,10 +45,10 @@ try() { client "$scratch/asks" "${number[$1]}" 2> "$scratch/err"; }
 ends() { # ends ATTEMPT CALL: the worker ends for this call, which is said
     got=$(try "$1")
     [ "${got%% *}" = ended ] || fail "$1 was answered '$got'"
-    grep -q "the worker process called $2, which its cage denies (syscalls) in cuDeviceGetP2PAttribute" "$scratch/log" || fail "$1: no line for $2"
+    grep -q "the worker process called $2, which its cage denies (syscalls) in cuDeviceGetExecAffinitySupport" "$scratch/log" || fail "$1: no line for $2"
     grep -q "called $2, which its cage denies" "$scratch/err" || fail "$1: the client was not told: $(cat "$scratch/err")"
 }
-refused() { got=$(try "$1"); case $got in 1 | 13 | 3) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, EACCES, ESRCH
+refused() { got=$(try "$1"); case $got in 1 | 13 | 3 | 22) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, EACCES, ESRCH, EINVAL
 done_() { got=$(try "$1"); [ "$got" = 0 ] || fail "$1 was answered '$got' without the measure, so this shows nothing"; }
 
 caged soft
@@ -72,14 +72,14 @@ ends setuid setuid
 ends handler rt_sigaction
 ends cut_region ftruncate
 for what in environment input; do refused $what; done
-status() { # status LINE...: what the kernel says of a worker
+status() { # status LINE...: what the kernel says of a worker; but its folder is root's to see, where the worker is not dumpable
     start honest "$build/e2e/endless"
     local worker; worker=$(sed -n 's/.*client admitted, worker //p' "$scratch/log" | tail -n 1)
-    { cat "/proc/$worker/status" "/proc/$worker/limits"; echo "OomScore: $(cat "/proc/$worker/oom_score_adj")"; echo "Folder: $(readlink "/proc/$worker/cwd")"; } > "$scratch/status"
+    { cat "/proc/$worker/status" "/proc/$worker/limits"; echo "OomScore: $(cat "/proc/$worker/oom_score_adj")"; echo "Folder: $(readlink "/proc/$worker/cwd" || echo hidden)"; } > "$scratch/status"
     kill $! && wait $! 2> /dev/null
     for line in "$@"; do grep -qE "^$line\$" "$scratch/status" || fail "not '$line' but: $(cat "$scratch/status")"; done
 }
-status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: /'
+status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|hidden)'
 [ "$(grep -cE '^Cap...:\s+0+$' "$scratch/status")" = 5 ] || fail "capabilities: $(grep Cap "$scratch/status")"
 echo "software GPU: each attempt ends the worker that makes it"
 
@@ -129,7 +129,7 @@ ends handler rt_sigaction
 ends cut_region ftruncate
 client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client"
 caged cuda --cage=all
-status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'OomScore: 500' 'Folder: /'
+status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'OomScore: 500' 'Folder: (/|hidden)'
 client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client in the whole cage"
 if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else done_ open; refused create; fi
 caged cuda --no-cage=all --cage=capabilities

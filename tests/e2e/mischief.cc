@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mischief.cc: for cage_test.sh: what somebody does who has taken a worker over. It is built into a driver that is
-// otherwise the software GPU; a client chooses the attempt by the "attribute" that it asks for, and gets 0 (done) or
+// otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or
 // an errno.
 #include <fcntl.h>
 #include <sched.h>
@@ -60,11 +60,11 @@ std::string file(const char* name) { return std::string(getenv("BARCUDA_TEST_FIL
 #define ATTEMPT(number, name, ...) \
     case number: *value = (__VA_ARGS__); break;
 
-// CUDA's, but for the numbers of its attributes.
-extern "C" int cuDeviceGetP2PAttribute(int* value, int attribute, int, int) {
+// CUDA's, but for the numbers of the affinities.
+extern "C" int cuDeviceGetExecAffinitySupport(int* value, int attempt, int) {
     struct stat about;
     char text[8];
-    switch (attribute) {
+    switch (attempt) {
         ATTEMPT(1, open, opened(open("/etc/passwd", O_RDONLY)))
         ATTEMPT(2, create, opened(open(file("/new").c_str(), O_RDWR | O_CREAT, 0600)))
         ATTEMPT(3, look, result(stat("/etc/passwd", &about)))
