@@ -50,9 +50,9 @@ CU cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode
 }
 
 CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
-    if (!graph) return CUDA_ERROR_INVALID_VALUE;
-    *graph = nullptr;
-    const CUresult r = command<Op::cuStreamEndCapture>(stream, graph);
+    CUgraph captured = nullptr;  // of a capture to a graph the program has it already, and may pass null
+    const CUresult r = command<Op::cuStreamEndCapture>(stream, &captured);
+    if (graph) *graph = captured;
     // A capture that had gone wrong is over too; a stream that was not capturing ends none.
     if (r == CUDA_SUCCESS || r == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED || r == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
         open_captures.fetch_sub(1, std::memory_order_relaxed);

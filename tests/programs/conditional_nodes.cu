@@ -144,14 +144,14 @@ static int choice(unsigned begins_with) {
 }
 
 // A branch that a stream's capture fills, and that has a condition of its own.
-static int captured(unsigned outer, unsigned inner) {
+static int captured(unsigned outer, unsigned inner, bool asks = true) {
     const cudaGraph_t graph = fresh();
     const Branches b = branches(graph, cudaGraphCondTypeIf, 1, outer);
     CHECK(cudaStreamBeginCaptureToGraph(stream, b.graphs[0], nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal));
     add<<<1, 1, 0, stream>>>(value, 3);
     add<<<1, 1, 0, stream>>>(value, 4);
-    cudaGraph_t filled;
-    CHECK(cudaStreamEndCapture(stream, &filled));
+    cudaGraph_t filled = b.graphs[0];  // of a graph that it has, a program need not be told
+    CHECK(cudaStreamEndCapture(stream, asks ? &filled : nullptr));
     REQUIRE(filled == b.graphs[0]);
     size_t count = 0;
     CHECK(cudaGraphGetNodes(b.graphs[0], nullptr, &count));
@@ -208,6 +208,7 @@ int main() {
     REQUIRE(captured(1, 1) == 57);
     REQUIRE(captured(1, 0) == 7);
     REQUIRE(captured(0, 1) == 0);
+    REQUIRE(captured(1, 1, false) == 57);
     mistakes();
     if (const CUfunction function = count_up()) {
         REQUIRE(loop(function, 10, 1, 1) == 10);

@@ -139,8 +139,7 @@ bool joined(const Capture& capture) {
 }
 
 void end(CUstream handle, CUgraph* made) {
-    require(made);
-    *made = nullptr;
+    if (made) *made = nullptr;  // who captures to a graph of its own has it, and may pass null
     const auto stream = stream_of(handle);
     std::lock_guard order(stream->context().order);
     const auto capture = stream->capture;
@@ -156,8 +155,9 @@ void end(CUstream handle, CUgraph* made) {
     }
     require(!capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     require(whole, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-    *made = Driver::get().graphs.try_find(capture->graph->handle()) ? capture->graph->handle()
-                                                                    : Driver::get().graphs.add(capture->graph);
+    if (made)
+        *made = Driver::get().graphs.try_find(capture->graph->handle()) ? capture->graph->handle()
+                                                                        : Driver::get().graphs.add(capture->graph);
 }
 
 struct Info {
