@@ -159,7 +159,7 @@ API cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     CUcontext context = nullptr;
     int own = 0;
     if (CUresult result = current_device(&own)) return record(result);
-    if (peer == own) return record(cudaErrorInvalidDevice);
+    if (peer == own) return record(cudaErrorPeerAccessUnsupported);
     if (CUresult result = primary(peer, &context)) return record(result);
     return call(cuCtxEnablePeerAccess, context, flags);
 }
