@@ -3,7 +3,8 @@
 // devices a program sees, and in which order. The guest reads its program's; the bridge reads --gpus as such a list; the
 // software GPU is a driver, and reads its own.
 //
-//   0,2               by number; spaces before and text behind a number's digits are passed over, as strtol does
+//   0,2               by number; spaces before and text behind a number's digits are passed over, as strtol does; of a
+//                     number the lower 32 bits count
 //   GPU-8932f937,...  by UUID, or by enough of its beginning to mean one device. The first entry says which kind a list
 //                     has. No space before it; what is longer than a UUID means the one that it begins with (driver 580)
 //   MIG-8932f937...   of a driver that shows a part of a GPU as a device: by that device's UUID, whole
@@ -65,8 +66,8 @@ inline int by_uuid(std::span<const DeviceId> devices, std::string_view digits, b
 inline int by_number(std::span<const int> order, std::string_view entry) {
     const std::string text(entry);
     char* end = nullptr;
-    const long number = std::strtol(text.c_str(), &end, 10);
-    return end == text.c_str() || number < 0 || number >= static_cast<long>(order.size())
+    const int number = static_cast<int>(std::strtol(text.c_str(), &end, 10));
+    return end == text.c_str() || number < 0 || number >= static_cast<int>(order.size())
                ? -1
                : order[static_cast<std::size_t>(number)];
 }

@@ -113,11 +113,17 @@ int Bridge::run() {
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return log::critical("{}", e), 1;
     }
     signal(SIGBUS, say_that_memory_is_gone);
-    const DeviceChoice choice = choose_device(options_.device);
+    DeviceChoice choice;
+    const auto look = [&] {
+        choice = choose_device(options_.device);
+        library_ = choice.library;
+        if (choice.error.empty()) devices_ = probe_devices(library_);
+        return choice.error.empty() && devices_.error.empty();
+    };
+    // A program whose list names a part of a GPU that is not here sees no device; the bridge looks without that list.
+    if (!look() || choice.software)
+        if (options_.expected.starts_with("MIG-")) unsetenv("CUDA_VISIBLE_DEVICES"), look();
     if (!choice.error.empty()) return log::critical("{}", choice.error), 1;
-    library_ = choice.library;
-
-    devices_ = probe_devices(library_);
     if (devices_.error.empty() && !options_.gpus.empty()) devices_.error = choose(devices_, options_.gpus);
     if (!devices_.error.empty()) return log::critical("{}", devices_.error), 1;
     if (devices_.all.size() > BARCUDA_MAX_DEVICES)

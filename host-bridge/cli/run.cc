@@ -61,9 +61,9 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
         if (!o.cage.empty()) words.insert(words.end(), {"--cage", o.cage});
         if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});
         // It is the program's, which chooses among what the bridge shows. (But only a driver knows the parts of a GPU, MIG.)
-        if (const char* seen = getenv("CUDA_VISIBLE_DEVICES"); seen && strncmp(seen, "MIG-", 4) != 0) {
+        if (const char* seen = getenv("CUDA_VISIBLE_DEVICES")) {
             if (*seen) words.push_back(fmt::format("--expected={}", seen));
-            unsetenv("CUDA_VISIBLE_DEVICES");
+            if (strncmp(seen, "MIG-", 4) != 0) unsetenv("CUDA_VISIBLE_DEVICES");
         }
         words[0] = here.bridge;
         _exit(become("run", words));

@@ -30,6 +30,7 @@ none() { # none PROGRAM...: there is no device for it
 sees "0 $last" env CUDA_VISIBLE_DEVICES=0,$last $run -- "$program"
 sees "$last" env CUDA_VISIBLE_DEVICES=$last $run -- "$program"
 sees "1 0" $run -- "$program" CUDA_VISIBLE_DEVICES=1,0
+none env CUDA_VISIBLE_DEVICES=MIG-1 $run -- "$program"
 none env CUDA_VISIBLE_DEVICES= $run -- "$program"
 [ -s "$scratch/err" ] && fail "said to who asked for none: $(cat "$scratch/err")"
 echo "barcuda run"

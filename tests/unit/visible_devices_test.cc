@@ -36,6 +36,11 @@ TEST(VisibleDevices, EndWithTheFirstNumberThatIsNone) {
     EXPECT_EQ(visible_devices(machine, "1,4,0", nullptr).stopped_at, "4");
 }
 TEST(VisibleDevices, AreNumberedByTheDigitsThatAnEntryBeginsWith) { EXPECT_EQ(seen("1gpu2,2ampere"), (Numbers{1, 2})); }
+TEST(VisibleDevices, AreNumberedByTheLower32Bits) {
+    EXPECT_EQ(seen("4294967297,2"), (Numbers{1, 2}));
+    EXPECT_EQ(seen("-4294967295"), Numbers{1});
+    EXPECT_EQ(seen("2147483649"), Numbers{});
+}
 TEST(VisibleDevices, AreNamedByUuidsAndTheirBeginnings) {
     EXPECT_EQ(seen("GPU-8a32f937-d72c-0000-0000-000000000000"), Numbers{0});
     EXPECT_EQ(seen("GPU-ff,GPU-8A3"), (Numbers{3, 0}));
