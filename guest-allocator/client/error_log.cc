@@ -63,15 +63,20 @@ unsigned count() noexcept {
 std::string since(unsigned first, std::size_t room) {
     std::lock_guard lock(mutex);
     const unsigned wanted = total - first, there = std::min({wanted, total, kept});
-    std::string text;
+    const auto newest = [there](std::size_t most, unsigned& taken) {
+        std::string text;
+        for (taken = 0; taken < there; ++taken) {
+            const std::string line = lines[(total - 1 - taken) % kept] + std::string("\n");
+            if (line.size() > most - text.size()) break;
+            text.insert(0, line);
+        }
+        return text;
+    };
     unsigned taken = 0;
-    for (; taken < there; ++taken) {
-        const std::string line = lines[(total - 1 - taken) % kept] + std::string("\n");
-        if (line.size() > room - text.size()) break;
-        text.insert(0, line);
-    }
-    const std::string gone = "(older messages are left out)\n";
-    if (taken < wanted && gone.size() <= room - text.size()) text.insert(0, gone);
+    const std::string text = newest(room, taken), gone = "(older messages are left out)\n";
+    if (taken == wanted || gone.size() >= room) return text;
+    const std::string fewer = newest(room - gone.size(), taken);  // so that there is room to say it
+    if (!fewer.empty()) return gone + fewer;
     return text;
 }
 
