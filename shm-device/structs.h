@@ -72,8 +72,7 @@ constexpr std::uint64_t element_bytes(CUarray_format format, unsigned channels) 
 // ---- what a texture or a surface is made of
 template <> struct Crossing<CUDA_RESOURCE_DESC> : PlainCrossing<CUDA_RESOURCE_DESC> {
     static CUDA_RESOURCE_DESC sent(CUDA_RESOURCE_DESC d, auto& guest) {
-        if (d.resType == CU_RESOURCE_TYPE_LINEAR)
-            d.res.linear.devPtr = guest.on_device(d.res.linear.devPtr, d.res.linear.sizeInBytes);
+        if (d.resType == CU_RESOURCE_TYPE_LINEAR) d.res.linear.devPtr = guest.on_device(d.res.linear.devPtr, 1);
         if (d.resType == CU_RESOURCE_TYPE_PITCH2D) {
             auto& rows = d.res.pitch2D;
             const std::uint64_t width = rows.width * crossing::element_bytes(rows.format, rows.numChannels);
@@ -85,7 +84,8 @@ template <> struct Crossing<CUDA_RESOURCE_DESC> : PlainCrossing<CUDA_RESOURCE_DE
         switch (d.resType) {
             case CU_RESOURCE_TYPE_ARRAY: return crossing::to_handle(d.res.array.hArray, host);
             case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: return crossing::to_handle(d.res.mipmap.hMipmappedArray, host);
-            case CU_RESOURCE_TYPE_LINEAR: return host.reachable(d.res.linear.devPtr, d.res.linear.sizeInBytes);
+            // Programs say more than they have, which drivers take. Only the GPU reads it, as a kernel may anyway.
+            case CU_RESOURCE_TYPE_LINEAR: return host.reachable(d.res.linear.devPtr, d.res.linear.sizeInBytes ? 1 : 0);
             case CU_RESOURCE_TYPE_PITCH2D: {
                 const auto& rows = d.res.pitch2D;
                 const std::uint64_t element = crossing::element_bytes(rows.format, rows.numChannels);

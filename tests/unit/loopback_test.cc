@@ -217,6 +217,14 @@ TEST_F(Textures, OfRowsMayEndWithTheirLastElementExactly) {
     d.res.pitch2D.width += 1;
     EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
 }
+TEST_F(Textures, OfLinearMemoryMayClaimMoreThanThereIs) {
+    CUDA_RESOURCE_DESC d{};
+    d.resType = CU_RESOURCE_TYPE_LINEAR;
+    d.res.linear = {world.memory + world.memory_bytes - 16, CU_AD_FORMAT_FLOAT, 2, 1024};
+    EXPECT_EQ(create(d), CUDA_SUCCESS);
+    d.res.linear.devPtr = world.memory + world.memory_bytes;
+    EXPECT_EQ(create(d), CUDA_ERROR_INVALID_VALUE);
+}
 TEST_F(Textures, OfRowsOfSmallerElementsNeedLess) {
     const auto bytes = [&](CUarray_format format, unsigned channels) {
         CUDA_RESOURCE_DESC d = rows();

@@ -112,10 +112,13 @@ void set_resource(TextureObject& object, Made& of, const CUDA_RESOURCE_DESC& res
         case CU_RESOURCE_TYPE_LINEAR: {
             const auto& linear = resource.res.linear;
             set_format(object, linear.format, linear.numChannels);
-            const std::size_t width = linear.sizeInBytes / object.texel_bytes();
-            require(width != 0 && linear.devPtr % object.texel_bytes() == 0);
-            object.levels[0] = {
-                memory_at(linear.devPtr, linear.sizeInBytes), width, 1, 1, linear.sizeInBytes, linear.sizeInBytes};
+            require(linear.devPtr % object.texel_bytes() == 0);
+            // What a program claims beyond its memory no driver refuses; here it reads as what lies outside a texture does.
+            const auto whole = Driver::get().memory.find(linear.devPtr);
+            require(linear.sizeInBytes >= object.texel_bytes() && whole.has_value());
+            const std::size_t bytes =
+                std::min<std::size_t>(linear.sizeInBytes, whole->base + whole->size - linear.devPtr);
+            object.levels[0] = {memory_at(linear.devPtr, bytes), bytes / object.texel_bytes(), 1, 1, bytes, bytes};
             return;
         }
         case CU_RESOURCE_TYPE_PITCH2D: {
