@@ -79,6 +79,7 @@ enum : unsigned {
     held = 8,        // a launch, which the worker may hold until something else comes
     hosted = 16,     // the worker has a body of the function's name, which is called instead of the driver's
     reports = 32,    // brings the text of an error: its own failure is not looked into
+    anywhere = 64,   // needs no context: it is done though the one that is current has ended
 };
 }
 namespace trait {

@@ -32,11 +32,13 @@ class Contexts {
         : driver_(driver), extents_(extents), handles_(handles) {}
 
     CUcontext current() const { return current_; }
-    // Makes the context with this id current; 0 keeps whatever is. `before` is called if another one was.
-    template <class F> Verdict enter(std::uint32_t id, F before) {
-        if (id == 0) return leave_ending(), fine;
+    // Makes the context with this id current; 0 keeps whatever is, and so does one that has ended, where any will do. `before`
+    // is called if another one was.
+    template <class F> Verdict enter(std::uint32_t id, bool any, F before) {
         CUcontext context = nullptr;
-        if (!handles_.find(id, context)) return {CUDA_ERROR_INVALID_CONTEXT};
+        const bool lives = id && handles_.find(id, context);
+        if (id && !lives && !any) return {CUDA_ERROR_INVALID_CONTEXT};
+        if (!lives) return leave_ending(), fine;
         if (context == current_) return fine;
         before();
         return {make_current(context)};

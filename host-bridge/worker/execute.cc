@@ -42,7 +42,7 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
         if (!(std::get<I>(parameters).read(request, host) && ...) || !request.done()) return a_lie;
         Verdict verdict;
         if (!((verdict = std::get<I>(parameters).promise(host)).ok() && ...)) return verdict;
-        if (!(verdict = host.enter(context)).ok()) return verdict;
+        if (!(verdict = host.enter(context, has(op, trait::anywhere))).ok()) return verdict;
         if constexpr (has(op, trait::work)) host.note_work();
         if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
         const auto function = Target<op>::in(host);

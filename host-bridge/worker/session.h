@@ -83,8 +83,8 @@ class Session {
     // ---- a command, from its copied bytes to its end (execute.cc)
     // Whatever is not a launch comes after those that are held.
     void begin_command(std::uint32_t op);
-    Verdict enter(std::uint32_t context) {
-        return contexts_.enter(context, [&] { launches_.flush(); });
+    Verdict enter(std::uint32_t context, bool any) {
+        return contexts_.enter(context, any, [&] { launches_.flush(); });
     }
     // The end of a context of the client's, and of all that is in it.
     CUresult end(const Contexts::Living& context);

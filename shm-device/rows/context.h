@@ -17,14 +17,14 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_CONTEXT_ROWS(X)                                                                  \
-    X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       plain, out, in, in, in)  \
-    X(cuDeviceCanAccessPeer,                                call,       plain, out, in, in)      \
-    X(cuDeviceGetP2PAttribute,                              call,       plain, out, in, in, in)  \
-    X(cuDeviceGetP2PAtomicCapabilities,                     call,       plain, all<2>, operations<2>, in, in, in) \
-    X(cuDeviceGetHostAtomicCapabilities,                    call,       plain, all<2>, operations<2>, in, in) \
-    X(cuDeviceGetExecAffinitySupport,                       call,       plain, out, in, in)      \
+    X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       anywhere, out, in, in, in)  \
+    X(cuDeviceCanAccessPeer,                                call,       anywhere, out, in, in)      \
+    X(cuDeviceGetP2PAttribute,                              call,       anywhere, out, in, in, in)  \
+    X(cuDeviceGetP2PAtomicCapabilities,                     call,       anywhere, all<2>, operations<2>, in, in, in) \
+    X(cuDeviceGetHostAtomicCapabilities,                    call,       anywhere, all<2>, operations<2>, in, in) \
+    X(cuDeviceGetExecAffinitySupport,                       call,       anywhere, out, in, in)      \
     X(cuFlushGPUDirectRDMAWrites,                           call,       plain, in, in)           \
-    X(cuDevicePrimaryCtxSetFlags_v2,                        call,       plain, in, in)           \
+    X(cuDevicePrimaryCtxSetFlags_v2,                        call,       anywhere, in, in)           \
     X(cuCtxGetFlags,                                        call,       plain, out)              \
     X(cuCtxSetFlags,                                        call,       plain, in)               \
     X(cuCtxGetLimit,                                        call,       plain, out, in)          \

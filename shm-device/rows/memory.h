@@ -37,27 +37,27 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemGetAddressRange_v2,                              call,       counts, maybe, maybe, in)     \
     X(cuMemAllocAsync,                                      call,       plain, out, in, use)          \
     X(cuMemAllocFromPoolAsync,                              call,       plain, out, in, use, use)     \
-    X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)      \
-    X(cuDeviceGetDefaultMemPool,                            call,       plain, give, in)              \
-    X(cuDeviceGetMemPool,                                   call,       plain, give, in)              \
-    X(cuDeviceSetMemPool,                                   call,       plain, in, use)               \
-    X(cuMemPoolCreate,                                      call,       plain, make, desc)            \
-    X(cuMemPoolTrimTo,                                      call,       counts, use, in)              \
-    X(cuMemPoolGetAccess,                                   call,       plain, out, use, desc)        \
-    X(cuMemGetDefaultMemPool,                               call,       plain, give, desc, in)        \
-    X(cuMemGetMemPool,                                      call,       plain, give, desc, in)        \
-    X(cuMemSetMemPool,                                      call,       plain, desc, in, use)         \
-    X(cuMemPoolSetAccess,                                   call,       plain, use, access<2>, in)    \
-    X(cuMemAddressReserve,                                  call,       plain, out, in, in, in, in)   \
-    X(cuMemAddressFree,                                     call,       plain, freed, in)             \
-    X(cuMemMap,                                             call,       plain, in, in, in, use, in)   \
-    X(cuMemUnmap,                                           call,       plain, freed, in)             \
-    X(cuMemSetAccess,                                       call,       plain, in, in, access<3>, in) \
-    X(cuMemGetAccess,                                       call,       plain, out, desc, in)         \
-    X(cuMemCreate,                                          inner_call, plain, make, in, desc, in)    \
-    X(cuMemRelease,                                         inner_call, plain, drop)                  \
-    X(cuMemGetAllocationGranularity,                        call,       plain, out, desc, in)         \
-    X(cuMemGetAllocationPropertiesFromHandle,               call,       plain, told, use)             \
+    X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)             \
+    X(cuDeviceGetDefaultMemPool,                            call,       anywhere, give, in)              \
+    X(cuDeviceGetMemPool,                                   call,       anywhere, give, in)              \
+    X(cuDeviceSetMemPool,                                   call,       anywhere, in, use)               \
+    X(cuMemPoolCreate,                                      call,       anywhere, make, desc)            \
+    X(cuMemPoolTrimTo,                                      call,       counts|anywhere, use, in)               \
+    X(cuMemPoolGetAccess,                                   call,       anywhere, out, use, desc)        \
+    X(cuMemGetDefaultMemPool,                               call,       anywhere, give, desc, in)        \
+    X(cuMemGetMemPool,                                      call,       anywhere, give, desc, in)        \
+    X(cuMemSetMemPool,                                      call,       anywhere, desc, in, use)         \
+    X(cuMemPoolSetAccess,                                   call,       anywhere, use, access<2>, in)    \
+    X(cuMemAddressReserve,                                  call,       anywhere, out, in, in, in, in)   \
+    X(cuMemAddressFree,                                     call,       anywhere, freed, in)             \
+    X(cuMemMap,                                             call,       anywhere, in, in, in, use, in)   \
+    X(cuMemUnmap,                                           call,       anywhere, freed, in)             \
+    X(cuMemSetAccess,                                       call,       anywhere, in, in, access<3>, in) \
+    X(cuMemGetAccess,                                       call,       anywhere, out, desc, in)         \
+    X(cuMemCreate,                                          inner_call, anywhere, make, in, desc, in)    \
+    X(cuMemRelease,                                         inner_call, anywhere, drop)                  \
+    X(cuMemGetAllocationGranularity,                        call,       anywhere, out, desc, in)         \
+    X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere, told, use)             \
     X(cuMemPoolExportPointer,                               call,       hosted, out, device_word<1>)  \
     X(cuMemPoolImportPointer,                               call,       hosted, out, use, desc)       \
     X(cuIpcGetMemHandle,                                    inner_call, hosted, out, device_word<1>)  \
@@ -68,8 +68,8 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemAlloc_v2,                                        call,       hosted, out, in)              \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
     X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
-    X(cuMemPoolGetAttribute,                                call,       counts, use, in, attribute)   \
-    X(cuMemPoolSetAttribute,                                call,       plain, use, in, attribute_in) \
+    X(cuMemPoolGetAttribute,                                call,       anywhere, use, in, attribute)    \
+    X(cuMemPoolSetAttribute,                                call,       anywhere, use, in, attribute_in) \
     X(cuMemAdvise_v2,                                       guest,      plain)                        \
     X(cuMemAllocHost_v2,                                    guest,      plain)                        \
     X(cuMemAllocManaged,                                    guest,      plain)                        \
@@ -98,10 +98,10 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 #define BARCUDA_MEMORY_OWN_ROWS(X)                                                                \
     X(pointer_attribute,                                    call,       counts, out, in, in)      \
     X(set_pointer_attribute,                                call,       plain, in, in, device_word<1>) \
-    X(export_memory,                                        call,       plain, out, use)          \
-    X(import_memory,                                        call,       plain, make, in)          \
-    X(export_pool,                                          call,       plain, out, use)          \
-    X(import_pool,                                          call,       plain, make, in)          \
-    X(withdraw,                                             post,       plain, in)                \
-    X(retain_memory,                                        call,       plain, give, device_word<1>)
+    X(export_memory,                                        call,       anywhere, out, use)          \
+    X(import_memory,                                        call,       anywhere, make, in)          \
+    X(export_pool,                                          call,       anywhere, out, use)          \
+    X(import_pool,                                          call,       anywhere, make, in)          \
+    X(withdraw,                                             post,       anywhere, in)                \
+    X(retain_memory,                                        call,       anywhere, give, device_word<1>)
 // clang-format on

@@ -97,7 +97,12 @@ TEST_F(Loopback, WhatLivesInAContextGoesWithIt) {
     EXPECT_EQ((call<Op::cuStreamQuery>(inside).result), CUDA_ERROR_INVALID_HANDLE);
     EXPECT_TRUE((call<Op::cuStreamQuery>(outside).ok()));
     EXPECT_TRUE((call<Op::cuGraphDestroy>(its_own).ok()));
-    EXPECT_FALSE(ground.session.enter(static_cast<std::uint32_t>(id(one))).ok());
+    EXPECT_FALSE(ground.session.enter(static_cast<std::uint32_t>(id(one)), false).ok());
+    context = static_cast<std::uint32_t>(id(one));  // what needs no context is done all the same
+    const CUmemAllocationProp where{};
+    std::size_t bytes = 0;
+    EXPECT_TRUE((call<Op::cuMemGetAllocationGranularity>(&bytes, &where, CU_MEM_ALLOC_GRANULARITY_MINIMUM).ok()));
+    EXPECT_EQ((call<Op::cuMemGetInfo_v2>(&bytes, &bytes).result), CUDA_ERROR_INVALID_CONTEXT);
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
