@@ -20,6 +20,7 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
     void* values[] = {&type, &start, &size};
     const CUresult known_to_driver = driver_.cuPointerGetAttributes(3, names, values, address);
     if (known_to_driver != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || !covers(start, size)) {
+        if (promised(address, bytes)) return fine;
         log::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address,
                    bytes, driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
@@ -27,6 +28,25 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
     if (is_retired(start)) return bad_value;
     reachable_[start] = size;
     return fine;
+}
+
+void Addresses::promise_in_capture(CUdeviceptr address, std::uint64_t bytes, CUstream stream) {
+    if (const CUgraph graph = streams_.captured_by(stream)) promised_[address] = {bytes, graph, stream};
+}
+
+// One of several streams of a capture may have been given the memory, and another one ends the capture.
+void Addresses::capture_ended(CUstream stream, CUgraph graph) {
+    for (auto& [address, p] : promised_)
+        if (p.graph == graph) p.capturing = nullptr;
+    stream_gone(stream);
+}
+
+bool Addresses::promised(CUdeviceptr address, std::uint64_t bytes) const {
+    auto at = promised_.upper_bound(address);
+    if (at == promised_.begin()) return false;
+    const auto& [start, p] = *--at;
+    if (address - start >= p.bytes || bytes > p.bytes - (address - start)) return false;
+    return !p.capturing || streams_.captured_by(p.capturing) == p.graph;
 }
 
 Verdict Addresses::reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height) {

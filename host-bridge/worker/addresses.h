@@ -2,7 +2,8 @@
 // addresses.h: which device addresses a client may name. A range is the client's if it lies in its extents, or if the
 // driver says that it is device memory of this process, within the bounds that the driver says: never the worker's own
 // memory, which the driver would take as well. What the driver has said is kept, until something is freed: a question
-// costs more than many a command. Two things the driver cannot know: memory that the client has freed and the driver
+// costs more than many a command. Of memory that a graph is yet to allocate a driver need not say anything, although copies of that
+// graph name it: what the driver has promised to a graph is the client's as long as the graph is. Two things the driver cannot know: memory that the client has freed and the driver
 // still has (deferred.h) is the client's no more; and memory of another process is closed as often as it was opened.
 #pragma once
 #include <map>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 
 #include "host-bridge/worker/extents.h"
+#include "host-bridge/worker/streams.h"
 #include "shm-device/layout.h"
 #include "shm-device/verdict.h"
 
@@ -18,8 +20,8 @@ namespace barcuda {
 class Addresses {
   public:
     // `status`: the channel's, for log lines.
-    Addresses(const Driver& driver, const Extents& extents, const barcuda_status& status)
-        : driver_(driver), extents_(extents), status_(status) {}
+    Addresses(const Driver& driver, const Extents& extents, const Streams& streams, const barcuda_status& status)
+        : driver_(driver), extents_(extents), streams_(streams), status_(status) {}
 
     // [address, address + bytes) is memory that the GPU may touch on this client's behalf.
     Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
@@ -28,7 +30,22 @@ class Addresses {
     void forget(CUdeviceptr freed) { allocations_.erase(freed), forget(); }
     void context_gone(CUcontext context) {
         std::erase_if(allocations_, [&](const auto& known) { return known.second.context == context; });
+        promised_.clear();
         forget();
+    }
+
+    // ---- promised to a graph
+    void promise(CUdeviceptr address, std::uint64_t bytes, CUgraph graph) {
+        promised_[address] = {bytes, graph, nullptr};
+    }
+    // To the graph that the stream is capturing, if it does.
+    void promise_in_capture(CUdeviceptr address, std::uint64_t bytes, CUstream stream);
+    void capture_ended(CUstream stream, CUgraph graph);  // null: with an error
+    void graph_gone(CUgraph graph) {
+        std::erase_if(promised_, [&](const auto& p) { return p.second.graph == graph; });
+    }
+    void stream_gone(CUstream stream) {
+        std::erase_if(promised_, [&](const auto& p) { return p.second.capturing == stream; });
     }
 
     // ---- by cuMemAlloc
@@ -55,9 +72,18 @@ class Addresses {
     bool close(CUdeviceptr address);  // false: it is not open
 
   private:
+    struct Promise {
+        std::uint64_t bytes;
+        CUgraph graph;
+        CUstream capturing;  // not null: as long as this stream captures the graph
+    };
+    bool promised(CUdeviceptr address, std::uint64_t bytes) const;
+
     const Driver& driver_;
     const Extents& extents_;
+    const Streams& streams_;
     const barcuda_status& status_;
+    std::map<CUdeviceptr, Promise> promised_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::unordered_map<CUdeviceptr, Allocation> allocations_;
     std::multiset<CUdeviceptr> retired_;      // another process's memory as often as it was closed

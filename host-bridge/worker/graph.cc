@@ -75,6 +75,7 @@ CUresult move_child_graph(CUgraphNode* node, CUgraph graph, const CUgraphNode* a
     CUgraphNodeParams p{};
     p.type = CU_GRAPH_NODE_TYPE_GRAPH;
     p.graph = {child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE};
+    session().addresses().graph_gone(child);
     return driver().cuGraphAddNode_v2(node, graph, after, nullptr, count, &p);
 }
 
@@ -164,6 +165,13 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
+BODY(cuGraphAddMemAllocNode)
+(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, std::size_t count, CUDA_MEM_ALLOC_NODE_PARAMS* memory) {
+    memory->dptr = 0;
+    const CUresult r = driver().cuGraphAddMemAllocNode(node, graph, after, count, memory);
+    if (r == CUDA_SUCCESS) session().addresses().promise(memory->dptr, memory->bytesize, graph);
+    return r;
+}
 BODY(cuGraphKernelNodeGetAttribute)(CUgraphNode node, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
     if (CUresult r = admitted(id, nullptr); r != CUDA_SUCCESS) return r;
     return driver().cuGraphKernelNodeGetAttribute(node, id, value);

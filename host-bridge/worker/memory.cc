@@ -36,6 +36,18 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 
 namespace barcuda::body {
 BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
+namespace {
+CUresult given(CUresult r, const CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+    if (r == CUDA_SUCCESS) session().addresses().promise_in_capture(*address, bytes, stream);
+    return r;
+}
+}  // namespace
+BODY(cuMemAllocAsync)(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+    return given(driver().cuMemAllocAsync(address, bytes, stream), address, bytes, stream);
+}
+BODY(cuMemAllocFromPoolAsync)(CUdeviceptr* address, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
+    return given(driver().cuMemAllocFromPoolAsync(address, bytes, pool, stream), address, bytes, stream);
+}
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
     session().deferred().note_freed();

@@ -24,7 +24,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       streams_(driver),
       contexts_(driver, extents, handles_),
       fences_(driver, extents, status, bell_, contexts_, streams_, output_),
-      addresses_(driver, extents, status),
+      addresses_(driver, extents, streams_, status),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
       deferred_(driver, extents, granter, handles_, contexts_, streams_, fences_, addresses_, launches_),
       libraries_(driver.library),
@@ -45,7 +45,10 @@ void Session::begin_command(std::uint32_t op) {
 
 void Session::drop(std::uint64_t id) {
     CUstream stream = nullptr;
-    if (handles_.find(id, stream)) launches_.forget(stream), fences_.stream_gone(stream);
+    if (handles_.find(id, stream))
+        launches_.forget(stream), fences_.stream_gone(stream), addresses_.stream_gone(stream);
+    CUgraph graph = nullptr;
+    if (handles_.find(id, graph)) addresses_.graph_gone(graph);
     CUlinkState link = nullptr;
     if (handles_.find(id, link)) code_.link_gone(link);
     handles_.drop(id);

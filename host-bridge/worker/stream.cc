@@ -44,6 +44,12 @@ BODY(cuStreamSynchronize)(CUstream stream) {
     return session().streams().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
 }
 
+BODY(cuStreamEndCapture)(CUstream stream, CUgraph* graph) {
+    const CUresult r = driver().cuStreamEndCapture(stream, graph);
+    session().addresses().capture_ended(stream, r == CUDA_SUCCESS ? *graph : nullptr);
+    return r;
+}
+
 BODY(cuEventSynchronize)(CUevent event) {
     const CUresult r = driver().cuEventQuery(event);
     return r == CUDA_SUCCESS ? driver().cuEventSynchronize(event) : r;

@@ -19,6 +19,15 @@ class Streams {
 
     void capture_begun() { captures_ = true; }
     bool capturing(CUstream stream) const { return captures_ && asked(stream) == State::capturing; }
+    // The graph of the capture that the stream is in; null: of none, or of one that has gone wrong.
+    CUgraph captured_by(CUstream stream) const {
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        CUgraph graph = nullptr;
+        if (!captures_ || !driver_.cuStreamGetCaptureInfo_v3) return nullptr;
+        const CUresult r =
+            driver_.cuStreamGetCaptureInfo_v3(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr);
+        return r == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
+    }
     // cuStreamQuery of it spoils nothing.
     bool askable(CUstream stream) const { return !captures_ || asked(stream) == State::free; }
     // No work of the stream is under way; in a capture too: the driver has its answer to that.

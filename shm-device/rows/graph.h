@@ -94,7 +94,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphAddEventWaitNode,                              call,       plain, part<1>, use, nodes<3>, in, use)       \
     X(cuGraphEventRecordNodeSetEvent,                       inner_call, plain, use, use)                              \
     X(cuGraphExecEventRecordNodeSetEvent,                   inner_call, plain, use, use, use)                         \
-    X(cuGraphAddMemAllocNode,                               call,       plain, part<1>, use, nodes<3>, in, answered)  \
+    X(cuGraphAddMemAllocNode,                               call,       hosted, part<1>, use, nodes<3>, in, answered)  \
     X(cuGraphAddMemFreeNode,                                call,       plain, part<1>, use, nodes<3>, in, in)        \
     X(cuGraphAddMemcpyNode,                                 inner_call, plain, part<1>, use, nodes<3>, in, desc, use) \
     X(cuGraphMemcpyNodeGetParams,                           inner_call, plain, use, told)                             \

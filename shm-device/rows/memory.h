@@ -35,8 +35,8 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemGetInfo_v2,                                      inner_call, counts, out, out)             \
     X(cuMemAllocPitch_v2,                                   call,       plain, out, out, in, in, in)  \
     X(cuMemGetAddressRange_v2,                              call,       counts, maybe, maybe, in)     \
-    X(cuMemAllocAsync,                                      call,       plain, out, in, use)          \
-    X(cuMemAllocFromPoolAsync,                              call,       plain, out, in, use, use)     \
+    X(cuMemAllocAsync,                                      call,       hosted, out, in, use)          \
+    X(cuMemAllocFromPoolAsync,                              call,       hosted, out, in, use, use)     \
     X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)             \
     X(cuDeviceGetDefaultMemPool,                            call,       anywhere, give, in)              \
     X(cuDeviceGetMemPool,                                   call,       anywhere, give, in)              \
@@ -68,7 +68,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemAlloc_v2,                                        call,       hosted, out, in)              \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
     X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
-    X(cuMemPoolGetAttribute,                                call,       anywhere, use, in, attribute)    \
+    X(cuMemPoolGetAttribute,                                call,       counts|anywhere, use, in, attribute)    \
     X(cuMemPoolSetAttribute,                                call,       anywhere, use, in, attribute_in) \
     X(cuMemAdvise_v2,                                       guest,      plain)                        \
     X(cuMemAllocHost_v2,                                    guest,      plain)                        \

@@ -47,7 +47,7 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
     X(cuEventQuery,                                         inner_call, plain, use)                                    \
     X(cuStreamBeginCapture_v2,                              inner_call, plain, use, captures)                          \
     X(cuStreamBeginCaptureToGraph,                          inner_call, plain, use, use, nodes<4>, edges<4>, in, captures) \
-    X(cuStreamEndCapture,                                   inner_call, plain, use, give)                              \
+    X(cuStreamEndCapture,                                   inner_call, hosted, use, give)                              \
     X(cuStreamIsCapturing,                                  inner_call, plain, use, out)                               \
     X(cuStreamUpdateCaptureDependencies_v2,                 call,       plain, use, nodes<3>, edges<3>, in, in)        \
     X(cuStreamWaitEvent,                                    inner_post, work, use, use, in)                            \

@@ -196,6 +196,91 @@ TEST_F(Loopback, RowsWhoseWidthInBytesOverflowsAreRefused) {  // to nothing, for
     EXPECT_EQ(world.calls, before);
 }
 
+// A driver that says nothing of memory that a graph is yet to allocate.
+struct GraphMemory : Loopback {
+    static constexpr CUdeviceptr promised = 0x2b00'0000'0000;
+    static constexpr std::size_t bytes = 4096;
+    static inline CUgraph capturing = nullptr;  // the driver's
+    static Driver driver() {
+        Driver d = fake::driver();
+        d.cuGraphAddMemAllocNode = [](CUgraphNode* node, CUgraph, const CUgraphNode*, std::size_t,
+                                      CUDA_MEM_ALLOC_NODE_PARAMS* p) {
+            *node = reinterpret_cast<CUgraphNode>(fake::World::current().give());
+            return p->dptr = promised, CUDA_SUCCESS;
+        };
+        d.cuMemAllocAsync = [](CUdeviceptr* p, std::size_t, CUstream) { return *p = promised, CUDA_SUCCESS; };
+        d.cuStreamGetCaptureInfo_v3 = [](CUstream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph* graph,
+                                         const CUgraphNode**, const CUgraphEdgeData**, std::size_t*) {
+            *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+            return *graph = capturing, CUDA_SUCCESS;
+        };
+        d.cuStreamEndCapture = [](CUstream, CUgraph* graph) {
+            *graph = std::exchange(capturing, nullptr);
+            return *graph ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        };
+        return d;
+    }
+    GraphMemory() : Loopback(driver()) {}
+    void TearDown() override { capturing = nullptr; }
+
+    bool fill(CUdeviceptr at = promised, std::size_t count = bytes) {
+        return call<Op::cuMemsetD8Async>(at, static_cast<unsigned char>(0), count, CUstream{}).ok();
+    }
+    CUdeviceptr allocate(CUstream s) {
+        CUdeviceptr p = 0;
+        EXPECT_TRUE((call<Op::cuMemAllocAsync>(&p, std::size_t{bytes}, s).ok()));
+        return p;
+    }
+    CUstream begun() {
+        const CUstream s = stream();
+        capturing = reinterpret_cast<CUgraph>(world.give());
+        EXPECT_TRUE((call<Op::cuStreamBeginCapture_v2>(s, CU_STREAM_CAPTURE_MODE_GLOBAL).ok()));
+        return s;
+    }
+};
+TEST_F(GraphMemory, IsTheClientsAsLongAsTheGraphIs) {
+    const CUgraph g = graph();
+    CUgraphNode node = nullptr;
+    CUDA_MEM_ALLOC_NODE_PARAMS p{};
+    p.bytesize = bytes;
+    EXPECT_FALSE(fill());
+    ASSERT_TRUE((
+        call<Op::cuGraphAddMemAllocNode>(&node, g, static_cast<const CUgraphNode*>(nullptr), std::size_t{0}, &p).ok()));
+    EXPECT_EQ(p.dptr, promised);
+    EXPECT_TRUE(fill());
+    EXPECT_TRUE(fill(promised + bytes - 1, 1));
+    EXPECT_FALSE(fill(promised + bytes - 1, 2));
+    EXPECT_FALSE(fill(promised - 1, 1));
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+    EXPECT_FALSE(fill());
+}
+TEST_F(GraphMemory, OfACaptureIsTheClientsInItAndAfterIt) {
+    const CUstream s = begun();
+    EXPECT_EQ(allocate(s), promised);
+    EXPECT_TRUE(fill());
+    CUgraph g = nullptr;
+    EXPECT_TRUE((call<Op::cuStreamEndCapture>(s, &g).ok()));
+    EXPECT_TRUE(fill());
+    EXPECT_TRUE((call<Op::cuStreamDestroy_v2>(s).ok()));
+    EXPECT_TRUE(fill());
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+    EXPECT_FALSE(fill());
+}
+TEST_F(GraphMemory, OfACaptureThatHasGoneWrongIsNobodys) {
+    const CUstream s = begun();
+    allocate(s);
+    capturing = nullptr;
+    EXPECT_FALSE(fill());
+    CUgraph g = nullptr;
+    EXPECT_FALSE((call<Op::cuStreamEndCapture>(s, &g).ok()));
+    capturing = reinterpret_cast<CUgraph>(world.give());
+    EXPECT_FALSE(fill());
+}
+TEST_F(GraphMemory, IsNotWhatAStreamAllocatesOutsideACapture) {
+    allocate(stream());
+    EXPECT_FALSE(fill());
+}
+
 struct Textures : Loopback {
     CUDA_RESOURCE_DESC rows() {  // of four floats each, the last one at the end of what there is
         CUDA_RESOURCE_DESC d{};
