@@ -69,7 +69,7 @@ void wish(bool old) {
 
 // The first time the monitor may need NVIDIA's driver for some seconds.
 Status await_sweep() {
-    constexpr std::uint64_t patience_ms = 20'000, again_ms = 1'000, doubt_ms = 500;
+    constexpr std::uint64_t patience_ms = 40'000, again_ms = 1'000, doubt_ms = 500;
     for (const std::uint64_t start = milliseconds(); sequence() < due; usleep(1000)) {
         const barcuda_u32 state = observe(the_region.snapshot()->state);
         const std::uint64_t now = milliseconds();

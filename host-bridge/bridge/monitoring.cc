@@ -22,8 +22,9 @@
 namespace barcuda {
 namespace {
 
-// A sweep takes some tens of milliseconds. A driver that resets a GPU, or has lost one, may keep its callers for long.
-constexpr std::chrono::seconds silent_after{5};
+// A sweep takes some tens of milliseconds. A driver that resets a GPU, or has lost one, may keep its callers for long; where many
+// programs begin at once it takes ten seconds to start.
+constexpr std::chrono::seconds silent_after{5}, silent_at_first_after{30};
 // A monitor that nobody has wanted anything of for so long is allowed to be silent.
 constexpr std::chrono::seconds wanted_for{2};
 // A monitor that dies again and again costs a start of NVML each time.
@@ -58,7 +59,7 @@ void Monitoring::start(Region& region, const std::vector<barcuda_device>& device
 }
 
 void Monitoring::launch() {
-    launched_ = changed_ = Clock::now();
+    launched_ = changed_ = Clock::now(), begun_ = false;
     pid_ = fork();
     if (pid_ < 0) return log::error("cannot start the monitor: {}", strerror(errno));
     if (pid_ > 0) return;
@@ -98,8 +99,9 @@ void Monitoring::look(Clock::time_point now) {
         log::error("the monitor has ended ({})", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "by itself");
     }
     if (const std::uint64_t sequence = observe(region_->snapshot()->sequence); sequence != sequence_)
-        sequence_ = sequence, changed_ = now, say(BARCUDA_SNAPSHOT_TAKEN);
-    else if (now - wanted_ < wanted_for && now - changed_ > silent_after) say(BARCUDA_SNAPSHOT_SILENT);
+        sequence_ = sequence, changed_ = now, begun_ = true, say(BARCUDA_SNAPSHOT_TAKEN);
+    else if (now - wanted_ < wanted_for && now - changed_ > (begun_ ? silent_after : silent_at_first_after))
+        say(BARCUDA_SNAPSHOT_SILENT);
 }
 
 void Monitoring::say(barcuda_snapshot_state state) {

@@ -35,6 +35,7 @@ class Monitoring {
     Roster* roster_ = nullptr;
     pid_t pid_ = -1;
     barcuda_snapshot_state state_ = BARCUDA_SNAPSHOT_TAKEN;  // last said
+    bool begun_ = false;                                     // it has taken a snapshot since it was started
     bool told_ = false;                                      // that it is silent
     std::uint64_t sequence_ = 0;                             // last seen, and when it had just changed
     Clock::time_point changed_, launched_, wanted_;

@@ -150,6 +150,10 @@ void allow_known(Filter& f, pid_t process) {
              "getpid",
              "gettid",
              "sched_getaffinity",
+             "mbind",
+             "get_mempolicy",
+             "set_mempolicy",  // on a host of several nodes
+
              "membarrier",
              "rseq",
              "set_robust_list",
