@@ -154,7 +154,8 @@ Status note(const char* function, Status status) noexcept {
     if (status == success || !debugging()) return status;
     char line[160];
     const int n = std::snprintf(line, sizeof line, "barcuda: %s: %s\n", function, nvmlErrorString(status));
-    return n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0 ? status : status;
+    [[maybe_unused]] const ssize_t written = n > 0 ? write(STDERR_FILENO, line, static_cast<std::size_t>(n)) : 0;
+    return status;
 }
 
 Status init() noexcept {

@@ -16,7 +16,7 @@ std::mutex beginnings_and_ends;
 
 // Where no file can be had, nobody sees it.
 void* memory() {
-    static char unseen[sizeof(Ledger)] alignas(Ledger);
+    alignas(Ledger) static char unseen[sizeof(Ledger)];
     const int file = memfd_create(Ledger::name, MFD_CLOEXEC);
     if (file < 0) return unseen;
     const int known = fcntl(file, F_DUPFD_CLOEXEC, Ledger::descriptor);
