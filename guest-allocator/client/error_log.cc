@@ -19,7 +19,7 @@ struct Hearer {
     CUlogsCallback function;
     void* data;
 };
-constinit Hearer hearers[32];  // programs have one, of each framework in them
+constinit Hearer hearers[32] = {};  // programs have one, of each framework in them
 constinit Mutex mutex;
 thread_local constinit bool telling = false;  // who hears of an error may make one
 

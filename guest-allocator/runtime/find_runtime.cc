@@ -59,7 +59,7 @@ class Sections {
     bool holds(const char* section, std::string_view text) const {
         const Elf64_Shdr* const s = find(section);
         const auto bytes = s ? read<char>(*s) : std::span<const char>{};
-        return memmem(bytes.data(), bytes.size(), text.data(), text.size());
+        return !bytes.empty() && memmem(bytes.data(), bytes.size(), text.data(), text.size());
     }
     static std::string_view text(std::span<const char> table, std::size_t at) {
         if (table.empty() || table.back() || at >= table.size()) return {};

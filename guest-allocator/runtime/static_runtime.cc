@@ -142,8 +142,8 @@ bool is_empty(const std::uint8_t* code) {
 bool too_late = false;
 
 // A program that opens this library while it runs (as libcuda.so.1) has begun without it: its runtime is at work
-// already.
-void watch() {
+// already. Nobody calls it under a sanitizer.
+[[maybe_unused]] void watch() {
     if (_r_debug.r_state != r_debug::RT_ADD) return;
     const std::uintptr_t at = _r_debug.r_brk;
     const Open code(at, is_empty(reinterpret_cast<const std::uint8_t*>(at)) ? sizeof(Jump) : 0);

@@ -313,7 +313,7 @@ TEST_P(GuestLoopback, TheHeapGrowsAndShrinksUnderItsUsers) {
 }
 
 TEST_P(GuestLoopback, EveryThreadLearnsWhyTheSessionHasEnded) {
-    client([this] {
+    client([] {
         Program program;
         std::atomic<unsigned> busy{0};
         std::thread end([&] {

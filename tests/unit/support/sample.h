@@ -23,7 +23,7 @@ struct Guest {
 
 // Arguments: counts are two; handles are `handle`; pointers lead to memory that holds small numbers.
 struct Arguments {
-    alignas(16) std::byte memory[1 << 16] = {};
+    alignas(128) std::byte memory[1 << 16] = {};  // as a tensor map lies
     std::uint64_t handle = 0x20;
 
     template <class T> T of() {
@@ -31,7 +31,7 @@ struct Arguments {
         else if constexpr (std::is_same_v<T, std::size_t*>)
             return *reinterpret_cast<std::size_t*>(memory) = 2, reinterpret_cast<T>(memory);
         else if constexpr (std::is_pointer_v<T> && handle_like<T>) return reinterpret_cast<T>(handle);
-        else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<T>(const_cast<std::byte*>(memory) + 64);
+        else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<T>(const_cast<std::byte*>(memory) + 128);
         else if constexpr (std::is_integral_v<T>) return T{2};
         else return T{};
     }
