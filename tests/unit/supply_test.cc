@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/support/fake_driver.h"
 
@@ -16,15 +18,16 @@ constexpr std::uint64_t granule = BARCUDA_GRANULE;
 // A bridge that grants the second half of the ground, piece by piece.
 struct Half : fake::Ground {
     std::uint64_t next = granted;
-    std::atomic<unsigned> asked{0};
-    bool full = false;
+    std::vector<std::chrono::steady_clock::time_point> asked;
+    unsigned full = 0;  // for as many grants as this: then somebody has released what he had
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& got) override {
-        ++asked;
-        if (full || next + bytes > Ground::bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+        asked.push_back(std::chrono::steady_clock::now());
+        if (full) return --full, CUDA_ERROR_OUT_OF_MEMORY;
+        if (next + bytes > Ground::bytes) return CUDA_ERROR_OUT_OF_MEMORY;
         offset = next, got = bytes, next += bytes;
         return CUDA_SUCCESS;
     }
-    void release(std::uint64_t, std::uint64_t) override { full = false; }
+    void release(std::uint64_t, std::uint64_t) override {}
 };
 
 struct Supplies : testing::Test {
@@ -73,35 +76,36 @@ TEST_F(Supplies, OfAWarmWorkerNeedNoBridge) {
     Supply supply(page(), bell(), ground, ground.extents, prepared);
     ask(granule);
     supply.serve();
-    EXPECT_EQ(ground.asked, 0u);
+    EXPECT_EQ(ground.asked.size(), 0u);
     EXPECT_EQ(page().granted, Half::granted);
     EXPECT_TRUE(supply.adopt());
     EXPECT_TRUE(ground.extents.holds(0, Half::granted)) << "as it was";
     ask(granule);
     supply.serve();
-    EXPECT_EQ(ground.asked, 1u) << "each is granted once";
+    EXPECT_EQ(ground.asked.size(), 1u) << "each is granted once";
 }
 
 TEST_F(Supplies, AreRefusedOnlyWhenReleasesHaveHadTheirTime) {
-    ground.full = true;
+    ground.full = 1;
     Supply supply(page(), bell(), ground, ground.extents, prepared);
     supply.begin();
     ask(granule);
-    while (!ground.asked) std::this_thread::yield();
-    ground.release(0, 0);  // the worker's thread has processed a release meanwhile
     wait();
     EXPECT_EQ(page().error, CUDA_SUCCESS);
-    ground.full = true;
+    ASSERT_EQ(ground.asked.size(), 2u);
+    EXPECT_GE(ground.asked[1] - ground.asked[0], std::chrono::milliseconds(50)) << "no time for a release";
+    ground.full = 2;
     ask(granule);
-    wait();  // nobody releases anything
+    wait();
     EXPECT_EQ(page().error, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ground.full, 0u);
 }
 
 TEST_F(Supplies, OfALyingClientAreItsOwnLoss) {
     Supply supply(page(), bell(), ground, ground.extents, prepared);
     for (std::uint64_t bytes : {std::uint64_t{0}, ~std::uint64_t{0}, std::uint64_t{1} << 60}) {
         ask(bytes);
-        ground.full = true;
+        ground.full = 1;
         supply.serve();
         EXPECT_EQ(page().error, CUDA_ERROR_OUT_OF_MEMORY);
     }
