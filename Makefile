@@ -4,8 +4,8 @@
 # One non-recursive Makefile. Every folder is a static archive of its own sources; libraries and programs are made of
 # archives; every tests/unit/NAME_test.cc is a test. A new source file needs no line here.
 #
-#   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, at -O1)
-#   CXX=g++ | clang++                      either builds without warnings
+#   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, hardly optimized)
+#   CXX=g++ | clang++                      either builds without warnings; clang's build under ASan is the fuzzers' too
 #   CXXFLAGS=... CPPFLAGS=... LDFLAGS=...  are added to the project's own
 #   KERNELS=all                            make check with the suite of kernels in each form for each target
 
@@ -21,11 +21,21 @@ clang := $(filter clang%,$(notdir $(CXX)))
 B := build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))$(if $(clang),-clang)$(if $(toolkit),,-no-cuda)
 
 VERSION := $(shell cat VERSION)
+# Undefined behaviour ends a program. But an argument of an enum's type may have any value: it is the guest's, and the driver's to
+# judge, as from a C program.
+sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE)$(if $(and $(clang),$(findstring address,$(SANITIZE))),$(comma)fuzzer-no-link))
+sanitize += $(if $(findstring undefined,$(SANITIZE)),-fno-sanitize=enum -fno-sanitize-recover=all)
 quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)  # of what the sanitizers put in
 cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
-cxxflags := -std=c++20 $(if $(SANITIZE),-O1,-O2) -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
-            $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer $(if $(clang),,$(quiet)))
-ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+# GCC says by these names what clang says by __has_feature.
+cppflags += $(if $(clang),$(foreach s,address thread,$(if $(findstring $(s),$(SANITIZE)),-D__SANITIZE_$(shell echo $(s) | tr a-z A-Z)__)))
+# What runs under a sanitizer takes longer to compile than it will ever run.
+optimize = $(if $(SANITIZE),-O0,-O2)
+cxxflags = -std=c++20 $(optimize) $(if $(SANITIZE),-g1,-g) -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
+            $(if $(SANITIZE),$(sanitize) -fno-omit-frame-pointer $(if $(clang),,$(quiet)))
+ldflags := -pthread $(sanitize)
+# Libraries name all that they need; but clang's sanitizers are in the program that loads them.
+defs := $(if $(and $(SANITIZE),$(clang)),,-Wl$(comma)-z$(comma)defs)
 # What the command line or the environment names comes last: it adds to the project's own flags, and wins.
 compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
@@ -73,7 +83,12 @@ host := host-bridge host-worker host-monitor host-cage host-common
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
 $(B)/guest-allocator/runtime/static_runtime.o: cxxflags += -fno-plt
-$(B)/host-bridge/soft-gpu/%.o: cxxflags += $(if $(SANITIZE),,-O3) -ffp-contract=off -fno-math-errno -fno-trapping-math
+$(B)/host-bridge/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
+$(B)/host-bridge/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
+# So do tests always. But those of the queue and of the heap run long.
+$(B)/tests/unit/%.o: optimize := -O0
+$(B)/tests/unit/virtqueue_%.o $(B)/tests/unit/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
+$(foreach folder,shm-device guest-allocator/heap tests/unit/heap_,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
 
 $(patsubst %.cc,$(B)/%.o,$(shell grep -rl --include='*.cc' BARCUDA_VERSION guest-allocator host-bridge)): VERSION
 $(B)/%.o: %.cc
@@ -128,7 +143,7 @@ all: toolkit $(products)
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map -Wl,-z,defs -Wl,-Bsymbolic \
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map $(defs) -Wl,-Bsymbolic \
 	    -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
 	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
 
@@ -147,7 +162,7 @@ $(absent):
 $(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a \
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a \
 	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
@@ -161,13 +176,13 @@ $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) host-bridge/soft-gpu/driver/exports.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 $(defs) -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
 
 # The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
 $(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
 	    -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
@@ -178,7 +193,7 @@ $(lib)/barcuda-soft/libcurand.so.10: with := -ldl
 $(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-z,defs -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
+	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
 	    $(with) $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device)
@@ -249,7 +264,8 @@ archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx%
     $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
     $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(host) soft-engine shm-device)))
 generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
-unit_names := $(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc)))
+UNIT ?= %
+unit_names := $(filter $(UNIT),$(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc))))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
 $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
@@ -291,7 +307,8 @@ tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
-unit_packages := g++ make libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
+clang_packages := clang libclang-rt-14-dev
+unit_packages := $(if $(clang),$(clang_packages)) g++ make libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
 packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libblas-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
@@ -316,7 +333,7 @@ check: deps
 	@$(MAKE) --no-print-directory -j$(jobs) -k tests
 	@tests/check $(check_options)
 
-# The unit tests alone; without a CUDA toolkit, those that need none.
+# The unit tests alone, or those that UNIT='virtqueue% wait%' names; without a CUDA toolkit, those that need none.
 check-unit: packages := $(unit_packages)
 check-unit: installed
 	@$(MAKE) --no-print-directory -j$(jobs) -k unit_tests
@@ -361,35 +378,34 @@ check-gpu: deps
 docs: all
 	@CUDA_HOME=$(CUDA_HOME) docs/support.py --build $(B)
 
-fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
+# Fuzzers: each tests/fuzz/NAME_fuzz.cc, with all that it tests instrumented: clang's build under ASan and UBSan. What those of PTX and of
+# images begin with: the PTX of the tests, and what nvcc writes. A corpus stays, and grows; what made a fuzzer stop is in its .found folder.
 FUZZ_SECONDS ?= 60
+fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 ptx_tests := $(filter $(B)/tests/ptx_%,$(unit_tests))
-# What each fuzzer is made of beside itself; the whole of it is instrumented, and stops at the first thing that is undefined.
-# But an argument of an enum's type may have any value: it is the guest's, and the driver's to judge, as from a C program.
-fuzz_sources_region := shm-device/error.cc shm-device/validate.cc
-fuzz_sources_fatbin := host-bridge/fatbin.cc host-bridge/soft-gpu/image.cc
-fuzz_sources_ptx := $(sources_soft-engine)
-fuzz_sources_channel := $(foreach a,$(host),$(sources_$(a))) $(sources_shm-device)
-fuzz_objects = $(patsubst %.cc,$(B)/fuzz/%.o,$(fuzz_sources_$(1)))
-$(B)/fuzz/%.o: %.cc
+$(B)/fuzz/%_fuzz: $(B)/tests/fuzz/%_fuzz.o $(call archive_files,$(host) soft-engine shm-device)
 	@mkdir -p $(@D)
-	@echo "  FUZZ $<"
-	@clang++ $(cppflags) $(CPPFLAGS) -std=c++20 -O1 -g -pthread -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=enum -fno-sanitize-recover=all -MMD -MP -c -o $@ $<
-$(B)/fuzz/%_fuzz: $(B)/fuzz/tests/fuzz/%_fuzz.o $$(call fuzz_objects,$$*)
 	@echo "  LINK $@"
-	@clang++ -pthread -fsanitize=fuzzer,address,undefined -o $@ $^ $(host_libraries)
-# What they begin with: the PTX of the tests, and what nvcc writes.
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -fsanitize=fuzzer $(link) $(host_libraries)
 $(B)/fuzz/seeds: tests/fuzz/seeds $(ptx_tests) $(B)/soft/random_kernels $(wildcard tests/programs/*.cu)
 	@echo "  SEED $@"
 	@tests/fuzz/seeds $@ $(NVCC) $(B)/soft/random_kernels $(ptx_tests)
-# A corpus stays, and grows; what made a fuzzer stop is in its .found folder.
-fuzz: packages += clang  # and its libFuzzer
+fuzz: packages += $(clang_packages)
+fuzz: fuzz_make = $(MAKE) --no-print-directory CXX='$(if $(clang),$(CXX),clang++)' SANITIZE=address,undefined
 fuzz: deps
-	@$(MAKE) --no-print-directory -j$(jobs) $(fuzzers) $(B)/fuzz/seeds
-	@for f in $(fuzzers); do echo "  RUN  $$f"; mkdir -p $$f.corpus $$f.found $(B)/fuzz/seeds/$${f##*/}; \
-	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -max_len=32768 -print_final_stats=1 -artifact_prefix=$$f.found/ \
-	        $$f.corpus $(B)/fuzz/seeds/$${f##*/} > $$f.log 2>&1 || { tail -60 $$f.log; exit 1; }; \
-	    grep -E 'DONE|executed_units|peak_rss' $$f.log; done
+	@$(fuzz_make) -j$(jobs) fuzzers
+	@$(fuzz_make) -j$(words $(fuzzers)) -O fuzz_runs
+seeded := ptx fatbin
+fuzzers: $(fuzzers) $(B)/fuzz/seeds
+fuzz_runs: $(fuzzers:%=%.run)
+# Side by side, a minute is less than a minute's work: no input fails because it is slow, but one whose end does not come.
+$(B)/fuzz/%_fuzz.run: $(B)/fuzz/%_fuzz
+	@echo "  RUN  $<"
+	@mkdir -p $<.corpus $<.found
+	@$< -max_total_time=$(FUZZ_SECONDS) -timeout=200 -rss_limit_mb=4096 -max_len=32768 -print_final_stats=1 -artifact_prefix=$<.found/ \
+	    $<.corpus $(patsubst %,$(B)/fuzz/seeds/%_fuzz,$(filter $(seeded),$*)) > $<.log 2>&1 || { tail -60 $<.log; exit 1; }
+	@grep -E 'DONE|executed_units|peak_rss' $<.log
+.PHONY: fuzzers fuzz_runs
 
 # ---- installing ----------------------------------------------------------------------------------------------------------
 # Everything that is installed, as FILE:PLACE. Libraries lie as in the build, in a folder of their own (host-bridge/home.h). A file
