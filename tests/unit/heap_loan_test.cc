@@ -26,9 +26,16 @@ namespace {
 
 alignas(page) std::byte globals[8 * page];  // .bss, whose first page may be one of .data: a file's
 
+// Not at a multiple of 64 MiB, where an arena of glibc's may begin, which is not lent (loans.cc): Linux puts large mappings
+// at multiples of 2 MiB, and so one in 32 there.
 std::byte* map(std::size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1) {
     void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-    return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+    if (p == MAP_FAILED) return nullptr;
+    if (reinterpret_cast<std::uintptr_t>(p) % (64 * MiB) || fd >= 0) return static_cast<std::byte*>(p);
+    auto* const more = static_cast<std::byte*>(mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, flags, fd, 0));
+    munmap(p, bytes);
+    munmap(more, page);
+    return more + page;
 }
 void fill(std::byte* p, std::size_t bytes, unsigned seed) {
     for (std::size_t i = 0; i < bytes; ++i) p[i] = static_cast<std::byte>(i * 7 + i / 251 + seed);
