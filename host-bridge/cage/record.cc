@@ -93,7 +93,7 @@ class Recorder {
     }
 
     char* names_[512];
-    std::size_t seen_[4096];  // so many different ones; what comes later is told each time
+    std::size_t seen_[4096]{};  // so many different ones; what comes later is told each time
     std::size_t count_ = 0;
 };
 

@@ -26,12 +26,11 @@ namespace barcuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
 
 // What a guest reads is as old as the sweep was long, and as the time until the next one is over: a second at most, if
 // a sweep takes no longer than three tenths of one. NVIDIA's driver answers NVML and CUDA by turns, so a sweep is not for
 // nothing: there are none when nobody wants to know, and one at once, but for a pause, when somebody does.
-constexpr std::chrono::milliseconds sweep_every = 700ms, pause = 300ms, wanted_for = 3s;
+constexpr std::chrono::milliseconds sweep_every{700}, pause{300}, wanted_for{3000}, idle_nap{10'000};
 
 // Until it is time for the next sweep, the last of which began at `begun`.
 class Demand {
@@ -44,7 +43,7 @@ class Demand {
             if (const barcuda_u32 wanted = observe(word_); wanted != seen_) return seen_ = wanted, void(last_ = now);
             const bool idle = now > last_ + wanted_for;
             if (!idle && now >= begun + sweep_every) return;
-            const std::chrono::nanoseconds nap = idle ? 10s : begun + sweep_every - now;
+            const std::chrono::nanoseconds nap = idle ? idle_nap : begun + sweep_every - now;
             futex_wait(word_, seen_, static_cast<std::uint64_t>(nap.count()), Among::processes);
         }
     }
