@@ -114,7 +114,7 @@ CUresult Deferred::free(CUdeviceptr address) {
         if (e.what == What::memory) kept += e.bytes;
     const Addresses::Allocation known = addresses_.allocation(address);
     if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept)
-        return defer({What::memory, address, 0, context});
+        return defer({What::memory, address, 0, known.context ? known.context : context});
     keep({What::memory, address, known.bytes, context});
     if (entries_.size() >= most) reap();
     return CUDA_SUCCESS;

@@ -136,6 +136,17 @@ TEST_F(IdleTest, NorIsItInItsOwnAfterThat) {  // the guest has waited for the ot
     session.contexts().ready(one);
     EXPECT_NE(allocate(4096), p);
 }
+TEST_F(IdleTest, MemoryThatIsFreedFromAnotherContextEndsWithItsOwn) {
+    session.contexts().ready(two);
+    const CUdeviceptr p = allocate(4096);
+    session.contexts().ready(one);
+    busy();
+    session.deferred().free(p);
+    session.deferred().context_gone(two);
+    all.busy = false;
+    session.deferred().reap();
+    EXPECT_TRUE(all.freed.empty()) << "the driver has freed it with its context";
+}
 TEST_F(IdleTest, NorIsMemoryThatWasShownToOthers) {
     const SessionScope scope(session);
     const CUdeviceptr p = allocate(4096);
