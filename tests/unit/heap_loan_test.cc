@@ -26,16 +26,9 @@ namespace {
 
 alignas(page) std::byte globals[8 * page];  // .bss, whose first page may be one of .data: a file's
 
-// Not at a multiple of 64 MiB, where an arena of glibc's may begin, which is not lent (loans.cc): Linux puts large mappings
-// at multiples of 2 MiB, and so one in 32 there.
 std::byte* map(std::size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1) {
     void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-    if (p == MAP_FAILED) return nullptr;
-    if (reinterpret_cast<std::uintptr_t>(p) % (64 * MiB) || fd >= 0) return static_cast<std::byte*>(p);
-    auto* const more = static_cast<std::byte*>(mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, flags, fd, 0));
-    munmap(p, bytes);
-    munmap(more, page);
-    return more + page;
+    return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 void fill(std::byte* p, std::size_t bytes, unsigned seed) {
     for (std::size_t i = 0; i < bytes; ++i) p[i] = static_cast<std::byte>(i * 7 + i / 251 + seed);
@@ -108,6 +101,22 @@ TEST_F(Loan, GlobalsAndSmallBlocksOfMallocTooWithWhatLiesBesideThemInTheirPages)
     EXPECT_EQ(blocks[50][299], 50);
     EXPECT_TRUE(filled(globals, sizeof globals, 2));
     free(blocks[50]);
+}
+
+// glibc's arenas begin at multiples of 64 MiB, and what they may grow by lies behind them out of reach.
+TEST_F(Loan, WhatBeginsWhereAnArenaMayIsLentIfItIsNone) {
+    constexpr std::size_t arena = 64 * MiB, bytes = 4 * page;
+    void* const all = mmap(nullptr, 2 * arena, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    auto* const p = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(all) + arena - 1) / arena * arena);
+    ASSERT_EQ(mprotect(p, bytes, PROT_READ | PROT_WRITE), 0);
+    ASSERT_EQ(register_host(p, bytes, 0), Registration::done);
+    EXPECT_FALSE(reach(p, bytes)) << "so an arena looks";
+    unregister_host(p);
+    munmap(p + bytes, page);
+    ASSERT_EQ(register_host(p, bytes, 0), Registration::done);
+    EXPECT_TRUE(reach(p, bytes));
+    unregister_host(p);
+    munmap(all, 2 * arena);
 }
 
 TEST_F(Loan, MemoryThatNobodyTouchedIsZeros) {

@@ -31,6 +31,15 @@ std::byte* at(std::uintptr_t address) noexcept { return reinterpret_cast<std::by
 // writes to before the heap has parted parent and child (fork.cc).
 constexpr std::uintptr_t arena = std::uintptr_t{64} << 20;
 
+// The first page of one. It has grown to its 64 MiB, or what it may grow by lies behind it, out of reach. (Other large mappings
+// begin at such multiples too: Linux has them begin at multiples of 2 MiB, of which they are one in 32.)
+bool begins_arena(const Mapping& m) noexcept {
+    if (m.begin % arena != 0 || m.end - m.begin > arena) return false;
+    if (m.end - m.begin == arena) return true;
+    Mapping rest;
+    return Maps().find(at(m.end), rest) && !rest.readable && rest.end >= m.begin + arena;
+}
+
 // Whether the pages can be lent, by what they are. Only private anonymous memory loses nothing by becoming other
 // memory: a file's pages belong to the file as well. A stack stays: a forked child runs on it before anybody can part
 // the two.
@@ -43,7 +52,7 @@ bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
         if (m.end <= seen) continue;
         if (m.begin > seen || m.shared || !m.readable || !m.writable || m.executable || m.inode) return false;
         if (m.is_stack || m.holds(here)) return why = Refusal::stack, false;
-        if (m.begin % arena == 0 && begin == m.begin) return false;
+        if (begin == m.begin && begins_arena(m)) return false;
         seen = m.end;
     }
     return seen >= end;
