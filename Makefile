@@ -271,7 +271,7 @@ unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(c
 $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgtest -lgtest_main $(host_libraries)
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgmock -lgtest -lgtest_main $(host_libraries)
 
 # The guest's layers over a worker that opens the software GPU.
 $(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
