@@ -133,7 +133,7 @@ const Region& region() noexcept { return the_region; }
 
 Status ready() noexcept {
     if (references.load(std::memory_order_acquire) == 0) return uninitialized;
-    return bridge_lives() ? success : gpu_is_lost;
+    return the_region && bridge_lives() ? success : gpu_is_lost;  // a forked child may have found no way in
 }
 
 Status look_up(std::uint64_t identity, When how_often, std::size_t n, std::size_t count,

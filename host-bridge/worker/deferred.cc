@@ -63,8 +63,10 @@ bool Deferred::reap(bool wait) {
         if (CUresult r = release(e); r != CUDA_SUCCESS)
             fences_.post_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
     }
-    for (CUcontext context : std::exchange(pools_freed_in_, {}))
-        contexts_.switch_to(context), driver_.cuStreamSynchronize(nullptr);
+    for (CUcontext context : std::exchange(pools_freed_in_, {})) {
+        contexts_.switch_to(context);
+        if (streams_.askable(nullptr)) driver_.cuStreamSynchronize(nullptr);  // it would spoil a capture
+    }
     if (contexts_.ending()) {
         const Contexts::Ending ending = contexts_.take_ending();
         contexts_.end(ending);

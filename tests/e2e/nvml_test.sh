@@ -10,6 +10,7 @@ need pgrep
 export BARCUDA_SOFT_DEVICES=2
 [ "$device" = soft ] || { echo "skipped: tests/programs/nvml.cu has what a GPU shows"; exit 77; }
 serve
+[ -z "$(pgrep -P "$bridge" -f -- --monitor)" ] || fail "the host's NVML is asked though nobody wants to know"
 sanitizer=$(ldd "$build/lib/barcuda/libnvidia-ml.so.1" | awk '/lib[at]san/ { print $3 }')
 client_of_none() { env BARCUDA_REGION="$scratch/region" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" ${sanitizer:+LD_PRELOAD="$sanitizer"} "$@"; }
 
