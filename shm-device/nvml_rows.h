@@ -172,10 +172,10 @@ struct fields : one_key {
         for (const FieldRange& r : field_ranges)
             for (unsigned field = r.first; field <= r.last; ++field)
                 for (unsigned scope = 0; scope < r.scopes + r.all; ++scope, ++n) {
+                    // Of a value whose status says already that it failed NVIDIA's NVML (580) looks up no link.
                     FieldValue& value = stored.values[n] = {};
                     value.field = field;
                     value.scope = scope < r.scopes ? scope : all_links;
-                    value.status = not_supported;
                 }
         return {static_cast<int>(n), stored.values};
     }

@@ -25,23 +25,6 @@ std::uint64_t now_in_microseconds() {
     return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
 }
 
-// Asked for many fields at once NVIDIA's NVML (580) says "not supported" of some that it answers alone: so each field is a
-// question of its own, for its links together.
-Status (*all_fields)(Device, int, FieldValue*) = nullptr;
-Status one_field_at_a_time(Device device, int count, FieldValue* values) {
-    const auto alike = [](const FieldValue& a, const FieldValue& b) {
-        return a.field == b.field && (a.scope == all_links) == (b.scope == all_links);
-    };
-    for (std::span left(values, static_cast<std::size_t>(count)); !left.empty();) {
-        std::size_t n = 1;
-        while (n < left.size() && alike(left[n], left[0])) ++n;
-        if (const Status s = all_fields(device, static_cast<int>(n), left.data()); s != success)
-            for (FieldValue& value : left.first(n)) value.status = s;
-        left = left.subspan(n);
-    }
-    return success;
-}
-
 }  // namespace
 
 void* Host::symbol(const char* name) const { return dlsym(library_, name); }
@@ -54,9 +37,6 @@ std::string Host::open(const std::string& library) {
         return library + " is Barcuda's own guest library: run the bridge without its LD_LIBRARY_PATH";
     for (Question q{}; q < Question::count; q = Question(unsigned(q) + 1))
         functions_[static_cast<std::size_t>(q)] = symbol(question_names[static_cast<std::size_t>(q)]);
-    void*& fields = functions_[static_cast<std::size_t>(Question::nvmlDeviceGetFieldValues)];
-    all_fields = reinterpret_cast<decltype(all_fields)>(fields);
-    if (fields) fields = reinterpret_cast<void*>(&one_field_at_a_time);
     const auto init = reinterpret_cast<Status (*)()>(symbol("nvmlInit_v2"));
     const auto words = reinterpret_cast<const char* (*)(Status)>(symbol("nvmlErrorString"));
     if (!init) return library + " is too old: it has no nvmlInit_v2";

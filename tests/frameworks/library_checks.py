@@ -84,6 +84,24 @@ def cublas_reset_cublas():
 
 
 @check
+def cublaslt():
+    """relu(A * B) as cuBLASLt's own choice of an algorithm does it."""
+    lt, handle, n = library("libcublasLt.so.13", "libcublasLt.so.12"), ctypes.c_void_p(), 96
+    ok(lt.cublasLtCreate(ctypes.byref(handle)), "cublasLtCreate")
+    matmul, layout, relu = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int(2)
+    ok(lt.cublasLtMatmulDescCreate(ctypes.byref(matmul), 68, 0), "cublasLtMatmulDescCreate")  # CUBLAS_COMPUTE_32F, CUDA_R_32F
+    ok(lt.cublasLtMatmulDescSetAttribute(matmul, 7, ctypes.byref(relu), ctypes.c_size_t(4)), "cublasLtMatmulDescSetAttribute")  # the epilogue
+    ok(lt.cublasLtMatrixLayoutCreate(ctypes.byref(layout), 0, ctypes.c_uint64(n), ctypes.c_uint64(n), ctypes.c_int64(n)), "cublasLtMatrixLayoutCreate")
+    a, c = Memory(random(n, n)), Memory(np.zeros((n, n), np.float32))
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    ok(lt.cublasLtMatmul(handle, matmul, ctypes.byref(one), a.address, layout, a.address, layout, ctypes.byref(zero), c.address, layout, c.address, layout,
+                         None, None, ctypes.c_size_t(0), None), "cublasLtMatmul")
+    values = total(c.read())
+    ok(lt.cublasLtDestroy(handle), "cublasLtDestroy")
+    return values
+
+
+@check
 def cufft():
     fft, plan = library("libcufft.so.12", "libcufft.so.11"), ctypes.c_int()
     ok(fft.cufftPlan1d(ctypes.byref(plan), 1000, 0x29, 4), "cufftPlan1d")

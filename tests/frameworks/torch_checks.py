@@ -486,6 +486,34 @@ def ddp_two_gpus():
     return ddp(2)
 
 
+def endless_rank(rank, where, working):
+    import torch.distributed as dist
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"file://{where}", rank=rank, world_size=2)
+    values = torch.zeros(1 << 20, device=rank)
+    while True:
+        dist.all_reduce(values)
+        torch.cuda.synchronize()
+        working[rank].set()
+
+
+@check
+def ddp_killed():
+    """One rank is killed in the midst of all-reduces, then the one that waits for it in vain; the next job is as any other."""
+    two_gpus()
+    context = torch.multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        working = [context.Event() for _ in range(2)]
+        ranks = [context.Process(target=endless_rank, args=(r, os.path.join(folder, "meet"), working), daemon=True) for r in range(2)]
+        for r in ranks:
+            r.start()
+        worked = [w.wait(60) for w in working]
+        for r in reversed(ranks):
+            r.kill()
+            r.join(10)
+    return [worked, [r.exitcode for r in ranks], ddp(2)]
+
+
 @check
 def peer_copies():
     two_gpus()

@@ -49,8 +49,10 @@ TEST(NvmlTable, AsksTheHostNothingThatChangesIt) {
 TEST(NvmlTable, FindsEveryFieldAtItsOwnPlace) {
     kind::fields::Stored stored;
     EXPECT_EQ(std::get<0>(kind::fields::ask(nullptr, 0, stored)), static_cast<int>(count_fields()));
-    for (std::size_t i = 0; i < count_fields(); ++i)
+    for (std::size_t i = 0; i < count_fields(); ++i) {
         EXPECT_EQ(place_of_field(stored.values[i].field, stored.values[i].scope), i) << stored.values[i].field;
+        EXPECT_EQ(stored.values[i].status, success) << "NVIDIA's NVML would not look it up";
+    }
     EXPECT_EQ(place_of_field(1, 0), count_fields());
     EXPECT_EQ(place_of_field(165, links), count_fields());
     EXPECT_EQ(place_of_field(186, 7), place_of_field(186, 0)) << "the power of a GPU has no links";
