@@ -46,8 +46,8 @@ int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0
 // for its heart's sake; one that a plain VM may come to must go on looking.
 constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
 
-// How a child ends that there were no descriptors for.
-constexpr int no_descriptors = 125;
+// How a child ends that there were no descriptors for, and one that did not get into its cage.
+constexpr int no_descriptors = 125, no_mounts = 124;
 
 std::string describe_end(int status) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
@@ -56,6 +56,7 @@ std::string describe_end(int status) {
         return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) == no_descriptors)
         return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
+    if (WEXITSTATUS(status) == no_mounts) return "could not enter the workers' namespace of mounts (--no-cage mounts)";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
@@ -269,6 +270,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     if (const Breadcrumb empty; write(breadcrumb, &empty, sizeof empty) != sizeof empty) return give_up();
     const pid_t pid = fork();
     if (pid == 0) {
+        if (cage_.order.has(cage::Measure::mounts) && !cage_.mounts->join()) _exit(no_mounts);
         // By way of descriptors that are nobody's: either target may be the other's source.
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
         const int given[][2] = {{moved(region_.fd()), region_fd},

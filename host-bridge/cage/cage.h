@@ -8,8 +8,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 
@@ -21,6 +24,7 @@ enum class Measure : unsigned {
     oom,
     network,
     ipc,
+    mounts,
     privileges,
     files,
     user,
@@ -51,10 +55,24 @@ struct Order {
 
 struct Wish {             // the operator's
     std::string without;  // names of measures, with commas between, or "all"
-    std::string with;     // the same: of those left out so far, and of those that are off by themselves
+    std::string with;     // the same: they are on all the same, or the bridge does not start
     std::string user;     // of workers; empty: the bridge's own
     bool record = false;
     bool wrapped = false, software = false;  // a tool is around the worker; its driver is the software GPU
+};
+
+// What the workers of a bridge see in place of the host's mounts (mounts.cc).
+class Mounts {
+  public:
+    Mounts() : error(make()) {}
+    bool join() const;  // for a process without threads. False: with errno
+
+  private:
+    int make();
+    File mounts_, users_;
+
+  public:
+    const int error;  // 0, or why there are none
 };
 
 struct Plan {
@@ -63,6 +81,7 @@ struct Plan {
     std::array<std::string, measures> why;  // a measure is off
     std::array<bool, measures> switched{};  // ... since the operator says so
     std::array<bool, measures> named{};     // the operator has asked for this one: it must be to be had
+    std::shared_ptr<const Mounts> mounts;   // where workers have the measure of that name
     bool bridge_keeps_dumps = false;        // nor has the bridge itself the measures that are its own, too
 };
 

@@ -29,7 +29,7 @@ struct Ruleset {
 };
 constexpr std::uint64_t truncate = 1 << 14, ioctl_of_devices = 1 << 15, bind_and_connect = 3, sockets_and_signals = 3;
 constexpr std::uint64_t to_read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-constexpr std::uint64_t to_use = LANDLOCK_ACCESS_FS_WRITE_FILE | ioctl_of_devices;
+constexpr std::uint64_t to_use = LANDLOCK_ACCESS_FS_WRITE_FILE | truncate | ioctl_of_devices;
 constexpr std::uint64_t of_a_file = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
                                     LANDLOCK_ACCESS_FS_READ_FILE | truncate | ioctl_of_devices;
 
@@ -90,19 +90,22 @@ bool restrict_files(const Order& order, const std::string& library) {
                                     std::string("/etc/ld.so.cache"), std::string("/sys/devices/system/cpu"),
                                     std::string(toolkit_libraries), library.substr(0, library.rfind('/') + 1), library})
         rules.allow(path, to_read);
+    const auto all_but_programs = ~std::uint64_t{LANDLOCK_ACCESS_FS_EXECUTE};
     const char* const path = getenv("LD_LIBRARY_PATH");
     std::istringstream more(path ? path : "");
     for (std::string folder; std::getline(more, folder, ':');) rules.allow(folder, to_read);
     if (!order.software) {
         for (const char* folder : {"/etc", "/sys", "/proc", "/opt"}) rules.allow(folder, to_read);
-        rules.allow("/proc/self", to_read | to_use);  // names of threads
+        rules.allow("/proc/self", to_read | to_use);  // it names its threads, and empties the file that holds the name
         rules.allow("/dev", LANDLOCK_ACCESS_FS_READ_DIR);
         std::error_code failed;  // not all of /dev: there are regions in /dev/shm
         for (const auto& entry : std::filesystem::directory_iterator("/dev", failed))
             for (const char* name : devices)
                 if (entry.path().filename().native().starts_with(name)) rules.allow(entry.path(), to_read | to_use);
         const char *const cache = getenv("CUDA_CACHE_PATH"), *const home = getenv("HOME");
-        rules.allow(cache ? cache : home ? std::string(home) + "/.nv" : "", ~std::uint64_t{LANDLOCK_ACCESS_FS_EXECUTE});
+        rules.allow(cache ? cache : home ? std::string(home) + "/.nv" : "", all_but_programs);
+        if (order.has(Measure::mounts))
+            rules.allow(shared_files, all_but_programs);  // not the host's, with its regions
     }
     return rules.restrict_self();
 }

@@ -70,21 +70,18 @@ bool elsewhere(const Order&, const std::string&) { return true; }
 }  // namespace
 
 // In the order of enum Measure.
-constexpr bool seen = true, not_seen = false;
 constexpr Row table[measures] = {
     {{"environment", "of the bridge's variables only those that drivers read"}, elsewhere},
     {{"folder", "the root as its folder, and no other"}, leave_folder},
     {{"descriptors", "nothing at its standard input, and no file that it does not need"}, leave_input},
-    {{"core", "no core dump: its memory is its client's"}, leave_no_core, seen},
-    {{"oom", "no claim to memory before others: it is killed first"}, be_expendable, seen},
-    {{"network", "no network (a namespace)"}, leave_network, not_seen, false},
-    {{"ipc", "no System V objects and POSIX queues of others (a namespace)"}, leave_ipc, not_seen, false},
+    {{"core", "no core dump: its memory is its client's"}, leave_no_core},
+    {{"oom", "no claim to memory before others: it is killed first"}, be_expendable},
+    {{"network", "no network (a namespace)"}, leave_network, false},
+    {{"ipc", "no System V objects and POSIX queues of others (a namespace)"}, leave_ipc, false},
+    {{"mounts", "a /dev/shm that only its bridge's other workers see (a namespace)"}, elsewhere, false},
     {{"privileges", "no new privileges by exec (setuid, file capabilities)"}, gain_no_privileges},
-    {{"files", "no access to files but to read the system's and its driver's (Landlock)"},
-     restrict_files,
-     not_seen,
-     false},
-    {{"user", "a user and groups of its own (--worker-user)"}, become_user, seen},
+    {{"files", "no access to files but to read the system's and its driver's (Landlock)"}, restrict_files, false},
+    {{"user", "a user and groups of its own (--worker-user)"}, become_user},
     {{"capabilities", "no capability, and none to be had"}, drop_capabilities},
     {{"dumpable", "no debugger of the same user, and no look at its memory"}, hide_memory},
     {{"syscalls", "no system call that its driver has no need of (seccomp)"}, elsewhere},

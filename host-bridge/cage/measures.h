@@ -8,10 +8,12 @@ namespace barcuda::cage {
 struct Row {
     About about;
     bool (*take)(const Order& order, const std::string& library);  // false, with errno: not taken
-    bool seen = false;     // with NVIDIA's driver; it is off there by itself else
     bool expected = true;  // of any kernel: where it is not to be had that is worth a warning
 };
 const Row& row(Measure measure);
+
+// Where processes share memory by names.
+constexpr auto shared_files = "/dev/shm";
 
 // record.cc: 0, or -errno.
 int record();

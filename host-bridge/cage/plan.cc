@@ -70,6 +70,8 @@ void leave_out(Plan& plan, Measure m, const std::string& why) {
             fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
 }
 
+std::string cannot(int error) { return fmt::format("not to be had here: {}", strerror(error)); }
+
 std::string find_user(Order& order, const std::string& name) {
     const passwd* const user = getpwnam(name.c_str());
     if (!user) return fmt::format("--worker-user {}: there is no such user", name);
@@ -99,8 +101,7 @@ void attempt(Plan& plan, const std::string& library) {
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
     for (unsigned i = 0; child > 0 && i < measures; ++i)
-        if (failed[i])
-            leave_out(plan, static_cast<Measure>(i), fmt::format("not to be had here: {}", strerror(failed[i])));
+        if (failed[i]) leave_out(plan, static_cast<Measure>(i), cannot(failed[i]));
     if (child > 0 && plan.order.record && failed[number(Measure::syscalls)])
         plan.error =
             "--record-calls: this kernel tells nobody of system calls (seccomp's user notification, Linux 5.7)";
@@ -139,15 +140,14 @@ Plan decide(const Wish& wish) {
         if (p.named[i] || names(with, every)) continue;
         p.switched[i] = names(without, name) || names(without, every);
         if (p.switched[i]) leave_out(p, m, "switched off (--no-cage)");
-        if (!wish.software && !row(m).seen) leave_out(p, m, "not seen with NVIDIA's driver yet (--cage takes it on)");
     }
     p.bridge_keeps_dumps = p.switched[number(Measure::dumpable)];
     if (wish.user.empty()) leave_out(p, Measure::user, "no --worker-user is given");
     else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
     if (wish.wrapped)  // a tool traces the worker, speaks to it by sockets, and writes its report where it was started
-        for (const Measure m :
-             {Measure::environment, Measure::folder, Measure::descriptors, Measure::network, Measure::ipc,
-              Measure::files, Measure::user, Measure::capabilities, Measure::dumpable, Measure::syscalls})
+        for (const Measure m : {Measure::environment, Measure::folder, Measure::descriptors, Measure::network,
+                                Measure::ipc, Measure::mounts, Measure::files, Measure::user, Measure::capabilities,
+                                Measure::dumpable, Measure::syscalls})
             leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
     for (const Measure m : {Measure::files, Measure::syscalls}) {
         if (wish.software && getenv("BARCUDA_TRACE")) leave_out(p, m, "BARCUDA_TRACE: the worker writes that file");
@@ -160,6 +160,13 @@ Plan decide(const Wish& wish) {
 
 Plan plan(const Wish& wish, const std::string& library) {
     Plan p = decide(wish);
+    const char* const path = getenv("LD_LIBRARY_PATH");
+    if (fmt::format(":{}:{}", library, path ? path : "").find(fmt::format(":{}/", shared_files)) != std::string::npos)
+        leave_out(p, Measure::mounts, fmt::format("the driver may lie in {}", shared_files));
+    if (p.error.empty() && p.order.has(Measure::mounts)) {
+        p.mounts = std::make_shared<Mounts>();
+        if (p.mounts->error) leave_out(p, Measure::mounts, cannot(p.mounts->error));
+    }
     if (p.error.empty()) attempt(p, library);
     return p;
 }

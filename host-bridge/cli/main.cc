@@ -35,8 +35,9 @@ int main(int argc, char** argv) {
                          "doctor` names them")
             ->check(barcuda::cage::check_names);
         command
-            ->add_option("--cage", options.cage,
-                         "the same: to take on though they are off by default, or left out by --no-cage")
+            ->add_option(
+                "--cage", options.cage,
+                "the same: to take on though --no-cage leaves them out; the bridge ends where one cannot be had")
             ->check(barcuda::cage::check_names);
         command
             ->add_option("--region-size", options.region_size,

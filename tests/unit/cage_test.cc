@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -59,29 +60,23 @@ std::string on(const Plan& plan) {
     return names;
 }
 
-TEST(CagePlan, OfTheSoftwareGpuHasEveryMeasureButAnotherUser) {
+TEST(CagePlan, HasEveryMeasureButAnotherUser) {
     if (sanitized) GTEST_SKIP() << "sanitizers need more than the cage allows";
-    EXPECT_EQ(on(decide(soft())),
-              "environment folder descriptors core oom network ipc privileges files capabilities dumpable syscalls ");
-}
-
-TEST(CagePlan, OfNvidiasDriverHasWhatWasSeenWithItAndSaysSo) {
-    const Plan plan = decide({});
-    EXPECT_EQ(on(plan), "core oom ");
-    for (const Measure m : {Measure::privileges, Measure::files, Measure::capabilities, Measure::network})
-        EXPECT_THAT(why(plan, m), HasSubstr("not seen with NVIDIA's driver yet"));
+    for (const Wish& wish : {Wish{}, soft()})
+        EXPECT_EQ(on(decide(wish)),
+                  "environment folder descriptors core oom network ipc mounts privileges files capabilities dumpable "
+                  "syscalls ");
 }
 
 TEST(CagePlan, TakesOnWhatIsNamedAndLeavesOutWhatIsNamed) {
     Wish wish;
-    wish.with = "privileges,capabilities";
-    wish.without = "oom";
-    EXPECT_EQ(on(decide(wish)), "core privileges capabilities ");
+    wish.without = "oom,files";
+    EXPECT_THAT(on(decide(wish)), AllOf(HasSubstr("core network "), Not(HasSubstr("files"))));
     wish.without = "all";
     wish.with = "oom";
     EXPECT_EQ(on(decide(wish)), "oom ");
-    wish.without = "", wish.with = "all";
-    EXPECT_THAT(on(decide(wish)), HasSubstr("core oom network ipc privileges "));
+    wish.with = "all";
+    EXPECT_THAT(on(decide(wish)), HasSubstr("core oom network ipc mounts privileges "));
 }
 
 TEST(CagePlan, OfASwitchedOffMeasureKnowsThatTheOperatorDidIt) {
@@ -123,6 +118,11 @@ TEST(CagePlan, LeavesAToolWhatItNeedsButNotWhatTheOperatorAskedFor) {
     EXPECT_EQ(on(decide(wish)), "core oom privileges ");
     wish.with = "syscalls";
     EXPECT_THAT(decide(wish).error, HasSubstr("--cage syscalls: a tool is around the worker"));
+}
+
+TEST(CagePlan, LeavesADriverWhereItLies) {
+    EXPECT_EQ(why(plan(soft(), "/dev/shm/x/libcuda.so.1"), Measure::mounts), "the driver may lie in /dev/shm");
+    EXPECT_THAT(why(plan(soft(), "/usr/lib/libcuda.so.1"), Measure::mounts), Not(HasSubstr("may lie")));
 }
 
 TEST(CagePlan, RecordsCallsInsteadOfDenyingThem) {
@@ -267,6 +267,38 @@ TEST(CageMeasure, FilesAreReadWhereTheSystemHasItsLibrariesAndNowhereElse) {
     });
     if (result == 77) GTEST_SKIP() << "no Landlock in this kernel (5.13, CONFIG_SECURITY_LANDLOCK, lsm=landlock)";
     EXPECT_EQ(result, 0);
+}
+
+TEST(CageMeasure, FilesOfNvidiasDriverAreTheNamesOfItsThreadsToo) {
+    const Child c = child([](std::uint32_t*) {
+        Order order = only(Measure::files);
+        order.software = false;
+        if (!row(Measure::files).take(order, "/nowhere/libcuda.so.1")) return 77;
+        const std::string name = "/proc/self/task/" + std::to_string(gettid()) + "/comm";
+        const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        return file >= 0 && write(file, "a name", 6) == 6 && open("/tmp", O_TMPFILE | O_WRONLY, 0600) < 0 ? 0 : 1;
+    });
+    if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "no Landlock in this kernel";
+    EXPECT_EQ(c.status, 0);
+}
+
+TEST(CageMeasure, MountsShowTheWorkersASharedFolderOfTheirOwn) {
+    const Mounts mounts;
+    if (mounts.error) GTEST_SKIP() << "this user may make no namespaces here";
+    const std::string name = shared_files + std::string("/barcuda-cage-test-") + std::to_string(getpid());
+    const auto opens = [&](int how) { return File(open(name.c_str(), how | O_CLOEXEC, 0600)); };
+    const auto one = [&](int how) {
+        return child([&](std::uint32_t*) { return !mounts.join() ? 2 : opens(how) ? 0 : 1; }).status;
+    };
+    EXPECT_EQ(one(O_RDWR | O_CREAT | O_EXCL), 0);
+    EXPECT_FALSE(opens(O_RDWR)) << "it lies in the host's";
+    EXPECT_EQ(one(O_RDWR), 0) << "another worker of the bridge shares it";
+    EXPECT_NE(child([&](std::uint32_t*) { return Mounts().join() && opens(O_RDWR) ? 0 : 1; }).status, 0);
+    EXPECT_EQ(child([&](std::uint32_t*) {
+                  const std::string folder = std::filesystem::current_path();
+                  return mounts.join() && std::filesystem::current_path() == folder ? 0 : 1;
+              }).status,
+              0);
 }
 
 TEST(CageMeasure, CapabilitiesAreGoneAndDoNotComeBack) {
