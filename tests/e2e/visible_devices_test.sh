@@ -46,7 +46,7 @@ sees "0" visible "0,-1,1" "$program"
 sees "1" visible "1,9" "$program"
 sees "0" visible "0,${uuids[1]}" "$program"
 sees "1 0" visible 0 "$program" CUDA_VISIBLE_DEVICES=1,0  # as the program sets it, before it asks
-for list in "" -1 9 GPU-0 MIG-0 0,0 "${uuids[0]},${uuids[0]}"; do none visible "$list" "$program"; done
+for list in "" -1 9 GPU-x MIG-0 0,0 "${uuids[0]},${uuids[0]}"; do none visible "$list" "$program"; done
 grep -q "barcuda: no GPU: CUDA_VISIBLE_DEVICES=.*: it names ${uuids[0]} twice" "$scratch/err" || fail "not said: $(cat "$scratch/err")"
 visible 9 "$program" 2>&1 | grep -q 'barcuda: no GPU: CUDA_VISIBLE_DEVICES=9: there is no 9; `barcuda doctor`' || fail "9 is not named"
 visible -1 "$program" 2>&1 | grep -q barcuda: && fail "said to who asked for none"
@@ -87,7 +87,7 @@ refused() { # refused WORDS GPUS: by the bridge and by `barcuda run`
 refused "there is no GPU 9; these are here:" 0,9
 refused "there is no GPU x" x
 refused "it names 1 twice" 1,1
-refused "there is no GPU GPU-00" GPU-00
+refused "there is no GPU GPU-x" GPU-x
 "$build/bin/barcuda-bridge" --region "$scratch/other" --device "$device" --gpus MIG-1 2>&1 | grep -q "start the bridge with CUDA_VISIBLE_DEVICES=MIG-1" || fail "MIG"
 
 $run --gpus "" -- true > "$scratch/out" 2>&1 && fail "an empty --gpus is all"
