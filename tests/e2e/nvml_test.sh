@@ -12,7 +12,8 @@ export BARCUDA_SOFT_DEVICES=2
 serve
 [ -z "$(pgrep -P "$bridge" -f -- --monitor)" ] || fail "the host's NVML is asked though nobody wants to know"
 sanitizer=$(ldd "$build/lib/barcuda/libnvidia-ml.so.1" | awk '/lib[at]san/ { print $3 }')
-client_of_none() { env BARCUDA_REGION="$scratch/region" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" ${sanitizer:+LD_PRELOAD="$sanitizer"} "$@"; }
+none=(env BARCUDA_REGION="$scratch/region" LD_LIBRARY_PATH="$PWD/$build/lib/barcuda" ${sanitizer:+LD_PRELOAD="$sanitizer"})
+client_of_none() { "${none[@]}" "$@"; }
 
 cat > "$scratch/ask.py" <<'PY'
 import ctypes, os, subprocess, sys, time
@@ -210,7 +211,7 @@ is $'0 BC\n1 BA' nvml_client client_of_none $smi
 
 # Who can write the region, as a guest's root can, sees no more, and does not lead the monitor astray. (One that began before wants to know
 # all the time.)
-client_of_none timeout 100 python3 -c '
+"${none[@]}" timeout 100 python3 -c '
 import ctypes, time
 nvml, device, used = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), (ctypes.c_uint * 2)()
 assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0

@@ -17,6 +17,6 @@ cp "$build/lib/libbarcuda.so" "$scratch/a place/lib/"
 grep -q 'no space' "$scratch/err" || fail "the message says what to do: $(cat "$scratch/err")"
 region=$($run -- sh -c 'echo $BARCUDA_REGION')
 [ -n "$region" ] && [ ! -e "$(dirname "$region")" ] || fail "the region '$region' was left behind"
-region=$($run -- sh -c 'echo $BARCUDA_REGION; kill -TERM $PPID; sleep 60'); [ $? = 143 ] || fail "SIGTERM is the program's"
+region=$($run -- sh -c 'echo $BARCUDA_REGION; kill -TERM $PPID; exec sleep 60'); [ $? = 143 ] || fail "SIGTERM is the program's"
 [ -n "$region" ] && [ ! -e "$(dirname "$region")" ] || fail "the region '$region' was left behind by a signal"
 echo passed
