@@ -3,6 +3,7 @@
 // memory: if a sync point lost its ordering, ThreadSanitizer would name the race.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -78,7 +79,7 @@ void sleep_and_be_kicked(bool fenced) {
     constexpr std::uint64_t chains = 20'000;
     Pair<16> q;
     alignas(64) std::uint32_t kicks = 0;
-    std::uint64_t sleeps = 0;
+    std::atomic<std::uint64_t> sleeps = 0;
     std::thread device([&] {
         for (std::uint64_t done = 0;;) {
             q.device.disable_kick();
@@ -92,13 +93,15 @@ void sleep_and_be_kicked(bool fenced) {
         }
     });
     for (std::uint64_t n = 1; n <= chains; ++n) {
+        const std::uint64_t before = sleeps;
         while (!q.driver.can_post(1)) q.driver.reap(), std::this_thread::yield();
         q.driver.post(kPost);
         if (q.driver.should_kick(fenced)) {
             std::atomic_ref(kicks).fetch_add(1);
             futex_wake(kicks, Among::threads);
         }
-        while (n % 4 == 0 && q.driver.reap() != n) std::this_thread::yield();  // let it sleep again
+        while (n % 4 == 0 && q.driver.reap() != n) std::this_thread::yield();               // let it sleep again
+        while (n % 1000 == 0 && n < chains && sleeps == before) std::this_thread::yield();  // on one processor, too
     }
     device.join();
     EXPECT_GT(sleeps, 10u);  // else nothing was shown
