@@ -47,6 +47,7 @@ void put_in_front(const Installation& here, bool libraries, bool by_force) {
 
 int become(const char* command, const std::vector<std::string>& words) {
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
     execvp(arguments[0], arguments.data());
