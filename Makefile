@@ -232,6 +232,13 @@ $(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
 
+# Clients that mean no good: tests/hostile/campaign.
+$(B)/tests/hostile/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+$(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $(call archive_files,guest-client shm-device)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(link)
+
 # Makes a region look like one of another version: tests/e2e/versions_test.sh.
 $(B)/e2e/rows: $(B)/tests/e2e/rows.o
 	@mkdir -p $(@D)
