@@ -108,7 +108,7 @@ std::uint64_t Generator::object(Tag type, std::uint64_t whole, Op by) {
 }
 
 std::uint64_t Generator::address(std::uint64_t bytes) {
-    const Sort sort = random.one_of({Sort::allocated, Sort::allocated, Sort::queued, Sort::mapped, Sort::count});
+    const Sort sort = random.one_of({Sort::allocated, Sort::allocated, Sort::queued, Sort::accessible, Sort::count});
     if (sort != Sort::count) {
         auto& all = known.memory(sort);
         if (all.empty() && sort == Sort::allocated) want(Op::cuMemAlloc_v2);

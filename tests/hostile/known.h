@@ -41,7 +41,7 @@ struct Thing {
     std::uint64_t note = 0;  // what else its maker knows
 };
 
-enum class Sort : std::uint8_t { allocated, queued, reserved, mapped, in_graph, opened, count };
+enum class Sort : std::uint8_t { allocated, queued, reserved, mapped, accessible, in_graph, opened, count };
 struct Memory {
     std::uint64_t address, bytes, whole = 0;
 };
@@ -76,10 +76,7 @@ class Known {
     }
     std::vector<Memory>& memory(Sort sort) { return memory_[static_cast<std::size_t>(sort)]; }
     void free(std::uint64_t address) {
-        for (auto& all : memory_) {
-            const auto at = std::ranges::find(all, address, &Memory::address);
-            if (at != all.end()) return void(all.erase(at));
-        }
+        for (auto& all : memory_) std::erase_if(all, [&](const Memory& m) { return m.address == address; });
     }
     const std::unordered_map<Tag, std::vector<Thing>>& everything() const { return things_; }
 

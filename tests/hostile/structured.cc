@@ -92,14 +92,14 @@ class Talk {
 
     End talk(std::optional<Flipper>& flipper) {
         const bool flips = flipper.has_value();
-        for (std::uint64_t sent = 0;;) {
-            while (session_.can_post() && sent < behaviour_.session_commands && !done(tally_)) {
+        for (;;) {
+            while (session_.can_post() && sent_ < behaviour_.session_commands && !done(tally_)) {
                 Pending& p = pending_[session_.posted() % Session::depth];
                 const Op op = behaviour_.only.empty() || random_.chance(50) ? generator_.next_op()
                                                                             : random_.pick(behaviour_.only);
                 generator_.build(op, p, flips ? 0 : behaviour_.lies);
                 const std::span<std::byte> request = session_.request_memory().first(p.request_bytes);
-                last_[sent++ % std::size(last_)] = {op, p.lie};
+                last_[sent_++ % std::size(last_)] = {op, p.lie};
                 tally_.commands.fetch_add(1, std::memory_order_relaxed);
                 tally_.of(op).sent.fetch_add(1, std::memory_order_relaxed);
                 if (p.lie) tally_.lies.fetch_add(1, std::memory_order_relaxed);
@@ -131,13 +131,14 @@ class Talk {
 
     std::string story() const {
         std::string text;
-        for (const auto& [op, lie] : last_)
-            if (op != Op::count) text += std::string(lie ? " !" : " ") + op_names[static_cast<std::size_t>(op)].data();
+        for (std::size_t i = 0; i < std::size(last_); ++i)
+            if (const auto& [op, lie] = last_[(sent_ + i) % std::size(last_)]; op != Op::count)
+                text += std::string(lie ? " !" : " ") + op_names[static_cast<std::size_t>(op)].data();
         return text;
     }
     End ended() {
         if (session_.state() == BARCUDA_STATE_DEAD) {
-            std::fprintf(stderr, "hostile: session %lu: %s; the last commands, in a ring, lies marked:%s\n", seed_,
+            std::fprintf(stderr, "hostile: session %lu: %s; the last commands, lies marked:%s\n", seed_,
                          session_.message().c_str(), story().c_str());
             return End::dead;
         }
@@ -160,7 +161,8 @@ class Talk {
     struct {
         Op op = Op::count;
         bool lie = false;
-    } last_[40];
+    } last_[24];
+    std::uint64_t sent_ = 0;
 };
 
 }  // namespace

@@ -195,7 +195,7 @@ template <> struct Value<CUstreamBatchMemOpParams> {
         CUstreamBatchMemOpParams o{};
         if (g.random.chance(30)) {
             o.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-            o.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;  // than 0, in a difference that has a sign
+            o.waitValue.flags = CU_STREAM_WAIT_VALUE_NOR;  // any but ~0
             o.waitValue.address = g.address(64) & ~7ull;
         } else {
             o.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;

@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 struct cublasContext {
     CUstream stream = nullptr;
@@ -23,8 +24,8 @@ struct cublasContext {
 
 #define BLAS extern "C" [[gnu::visibility("default")]] cublasStatus_t
 
-// Whether these bytes are the device's: driver/reach.cc.
-extern "C" int barcuda_soft_reaches(CUcontext context, const void* address, std::size_t bytes);
+// Whether the device may read these bytes, or write them: driver/reach.cc.
+extern "C" int barcuda_soft_reaches(CUcontext context, const void* address, std::size_t bytes, int writes);
 
 namespace barcuda::soft::blas {
 
@@ -32,6 +33,32 @@ namespace barcuda::soft::blas {
 cublasStatus_t enqueue(cublasHandle_t handle, std::function<void()> work);
 // The same; its result is awaited if it goes to host memory.
 cublasStatus_t answer(cublasHandle_t handle, std::function<void()> work);
+
+// Whether operands are the device's when the work runs, from their first element to their last: an array in device memory
+// may have named them, or somebody taken the memory or the right to it away since the call. What is not there is the
+// context's fault, as when a kernel reads it. What is not const is written to.
+class Reach {
+  public:
+    Reach() { cuCtxGetCurrent(&context_); }
+    template <class T> bool elements(T* at, __int128 count) const {
+        using Element = std::conditional_t<std::is_void_v<T>, char, T>;
+        constexpr __int128 most = std::size_t{1} << 62;
+        const __int128 bytes = count * static_cast<__int128>(sizeof(Element));
+        return barcuda_soft_reaches(context_, at, static_cast<std::size_t>(bytes > most ? most : bytes),
+                                    !std::is_const_v<T>) != 0;
+    }
+    template <class T> bool one(T* at) const { return elements(at, 1); }
+    template <class T> bool vector(T* at, std::int64_t n, std::int64_t inc) const {
+        return n < 1 || elements(at, __int128{n - 1} * (inc < 0 ? -inc : inc) + 1);
+    }
+    template <class T> bool matrix(T* at, std::int64_t rows, std::int64_t cols, std::int64_t ld) const {
+        return rows < 1 || cols < 1 || elements(at, __int128{cols - 1} * ld + rows);
+    }
+    template <class... S> bool scalars(const S&... all) const { return (all.in(*this) && ...); }
+
+  private:
+    CUcontext context_ = nullptr;
+};
 
 // A scalar: its value now, or where it lies when the work runs.
 template <class T> class Scalar {
@@ -41,6 +68,7 @@ template <class T> class Scalar {
         else value_ = *at;
     }
     T operator()() const { return there_ ? *there_ : value_; }
+    bool in(const Reach& reach) const { return !there_ || reach.one(there_); }
 
   private:
     T value_{};
@@ -55,24 +83,15 @@ template <class... N> bool sizes(N... numbers) { return ((numbers >= 0) && ...);
 inline bool leads(std::int64_t ld, std::int64_t rows) { return ld >= (rows > 1 ? rows : 1); }
 template <class... O> bool operations(O... all) { return ((all >= CUBLAS_OP_N && all <= CUBLAS_OP_C) && ...); }
 
-// Whether a matrix that an array in device memory names is the device's, from its first to its last column. What is
-// named in the call itself the worker has checked, but for null, which may be right where nothing is read. What is not
-// there is the context's fault, as when a kernel reads it.
-class Reach {
-  public:
-    Reach() { cuCtxGetCurrent(&context_); }
-    template <class... P> bool there(P... at) const { return ((at || barcuda_soft_reaches(context_, at, 1)) && ...); }
-    bool operator()(const void* at, std::int64_t rows, std::int64_t cols, std::int64_t ld, std::size_t element) const {
-        if (rows == 0 || cols == 0) return true;
-        return barcuda_soft_reaches(context_, at, static_cast<std::size_t>((cols - 1) * ld + rows) * element);
-    }
-
-  private:
-    CUcontext context_ = nullptr;
-};
-
-// What an array in device memory names; null where there is no array.
-template <class P> P item(P const* array, std::int64_t i) { return array ? array[i] : nullptr; }
+// What an array in device memory names; null, which nobody reaches, where there is no array.
+template <class P> P item(const Reach& reach, P const* array, std::int64_t i) {
+    return array && reach.one(array + i) ? array[i] : nullptr;
+}
+// So far behind the first one: of no array that there is, an address as good as any.
+template <class T> T* step(T* first, std::int64_t i, std::int64_t stride) {
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(first) +
+                                static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(stride) * sizeof(T));
+}
 
 // One matrix product; all has been checked, but for where its matrices lie if an array named them.
 template <class T> struct Gemm {
@@ -85,15 +104,12 @@ template <class T> struct Gemm {
     T* c;
     int ldc;
     void operator()(T alpha, T beta) const;
-    bool there(const Reach& reach, T alpha) const {
-        if (m == 0 || n == 0) return false;
-        return reach.there(c) && (k == 0 || alpha == 0 || reach.there(a, b));
-    }
-    bool in(const Reach& reach, const void* left, std::size_t left_bytes, const void* right, std::size_t right_bytes,
-            const void* sum, std::size_t sum_bytes) const {
+    // `alpha` 0: neither a nor b is read.
+    bool in(const Reach& reach, T alpha) const {
         const bool at = a_op != CUBLAS_OP_N, bt = b_op != CUBLAS_OP_N;
-        return reach(left, at ? k : m, at ? m : k, lda, left_bytes) &&
-               reach(right, bt ? n : k, bt ? k : n, ldb, right_bytes) && reach(sum, m, n, ldc, sum_bytes);
+        return m > 0 && n > 0 && reach.matrix(c, m, n, ldc) &&
+               (alpha == 0 ||
+                (reach.matrix(a, at ? k : m, at ? m : k, lda) && reach.matrix(b, bt ? n : k, bt ? k : n, ldb)));
     }
 };
 inline cublasStatus_t judge(cublasHandle_t handle, cublasOperation_t a, cublasOperation_t b, std::int64_t m,

@@ -46,8 +46,11 @@ struct Other {
                 dense[std::size_t(col) * rows + row] = get(at, std::int64_t{col} * ld + row);
         return dense;
     }
-    const void* step(const void* at, std::int64_t elements) const {
-        return static_cast<const char*>(at) + elements * static_cast<std::int64_t>(bytes());
+    template <class Void> bool in(const Reach& reach, Void* at, int rows, int cols, int ld) const {
+        using Narrow = std::conditional_t<std::is_const_v<Void>, const std::uint16_t, std::uint16_t>;
+        using Wide = std::conditional_t<std::is_const_v<Void>, const float, float>;
+        return bytes() == 4 ? reach.matrix(static_cast<Wide*>(at), rows, cols, ld)
+                            : reach.matrix(static_cast<Narrow*>(at), rows, cols, ld);
     }
 };
 
@@ -103,8 +106,9 @@ using namespace barcuda::soft::blas;
         if (!sizes(n, count) || !leads(lda, n)) return CUBLAS_STATUS_INVALID_VALUE;                                   \
         return enqueue(h, [=, reach = Reach()] {                                                                      \
             for (std::int64_t i = 0; i < count; ++i)                                                                  \
-                if (reach(item(A, i), n, n, lda, sizeof(T)) && reach.there(info))                                     \
-                    info[i] = factor(n, A[i], lda, pivots ? pivots + i * n : nullptr);                                \
+                if (T* const a = item(reach, A, i); reach.matrix(a, n, n, lda) && reach.one(info + i) &&              \
+                                                    (!pivots || reach.vector(pivots + i * n, n, 1)))                  \
+                    info[i] = factor(n, a, lda, pivots ? pivots + i * n : nullptr);                                   \
         });                                                                                                           \
     }
 FACTORS(float, S)
@@ -119,7 +123,7 @@ FACTORS(double, D)
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         const Gemm<T> product{ta, tb, int(m), int(n), int(k), A, int(lda), B, int(ldb), C, int(ldc)};                  \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
-            if (product.there(reach, a())) product(a(), b());                                                          \
+            if (reach.scalars(a, b) && product.in(reach, a())) product(a(), b());                                      \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##gemmBatched_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, \
@@ -130,9 +134,13 @@ FACTORS(double, D)
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
             for (int64_t i = 0; i < count; ++i) {                                                                      \
-                const Gemm<T> one{ta,       tb,         int(m),   int(n),     int(k),  item(A, i),                     \
-                                  int(lda), item(B, i), int(ldb), item(C, i), int(ldc)};                               \
-                if (one.in(reach, one.a, sizeof(T), one.b, sizeof(T), one.c, sizeof(T))) one(a(), b());                \
+                const Gemm<T> one{ta,       tb,                                                                        \
+                                  int(m),   int(n),                                                                    \
+                                  int(k),   item(reach, A, i),                                                         \
+                                  int(lda), item(reach, B, i),                                                         \
+                                  int(ldb), item(reach, C, i),                                                         \
+                                  int(ldc)};                                                                           \
+                if (reach.scalars(a, b) && one.in(reach, a())) one(a(), b());                                          \
             }                                                                                                          \
         });                                                                                                            \
     }                                                                                                                  \
@@ -147,11 +155,11 @@ FACTORS(double, D)
             for (int64_t i = 0; i < count; ++i) {                                                                      \
                 const Gemm<T> one{ta,       tb,                                                                        \
                                   int(m),   int(n),                                                                    \
-                                  int(k),   A + i * stride_a,                                                          \
-                                  int(lda), B + i * stride_b,                                                          \
-                                  int(ldb), C + i * stride_c,                                                          \
+                                  int(k),   step(A, i, stride_a),                                                      \
+                                  int(lda), step(B, i, stride_b),                                                      \
+                                  int(ldb), step(C, i, stride_c),                                                      \
                                   int(ldc)};                                                                           \
-                if (!one.there(reach, a())) return;                                                                    \
+                if (!reach.scalars(a, b) || !one.in(reach, a())) return;                                               \
                 one(a(), b());                                                                                         \
             }                                                                                                          \
         });                                                                                                            \
@@ -167,13 +175,16 @@ FACTORS(double, D)
         if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
         const Scalar a(h, alpha);                                                                                      \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
-            for (int64_t i = 0; i < count; ++i)                                                                        \
-                if (reach(item(A, i), left ? m : n, left ? m : n, lda, sizeof(T)) &&                                   \
-                    reach(item(B, i), m, n, ldb, sizeof(T)))                                                           \
+            for (int64_t i = 0; i < count; ++i) {                                                                      \
+                const T* const triangle = item(reach, A, i);                                                           \
+                T* const others = item(reach, B, i);                                                                   \
+                if (m > 0 && n > 0 && reach.scalars(a) && reach.matrix(others, m, n, ldb) &&                           \
+                    (a() == 0 || reach.matrix(triangle, left ? m : n, left ? m : n, lda)))                             \
                     cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                      \
                                     fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),       \
-                                    diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A[i], lda, B[i],   \
-                                    ldb);                                                                              \
+                                    diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), triangle, lda,     \
+                                    others, ldb);                                                                      \
+            }                                                                                                          \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##trsm_v2_64(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t fill,                         \
@@ -186,7 +197,8 @@ FACTORS(double, D)
         if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
         const Scalar a(h, alpha);                                                                                      \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
-            if (m > 0 && n > 0 && reach.there(B) && (a() == 0 || reach.there(A)))                                      \
+            if (m > 0 && n > 0 && reach.scalars(a) && reach.matrix(B, m, n, ldb) &&                                    \
+                (a() == 0 || reach.matrix(A, left ? m : n, left ? m : n, lda)))                                        \
                 cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                          \
                                 fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),           \
                                 diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A, lda, B, ldb);       \
@@ -197,7 +209,7 @@ MATRICES(double, D, d)
 
 namespace {
 
-// `count` products of matrices of any types that are known; `a(i)`, `b(i)` and `c(i)` are where the matrices of the
+// `count` products of matrices of any types that are known; `a`, `b` and `c` tell where the matrices of the
 // i-th lie.
 template <class A, class B, class C>
 cublasStatus_t others(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
@@ -213,9 +225,15 @@ cublasStatus_t others(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t 
     const auto run = [=](auto by, auto keep) {
         return enqueue(h, [=, reach = Reach()] {
             for (int64_t i = 0; i < count; ++i)
-                if (shape.in(reach, a(i), a_type.bytes(), b(i), b_type.bytes(), c(i), c_type.bytes()))
-                    multiply(shape, a(i), a_type, b(i), b_type, c(i), c_type, static_cast<float>(by()),
-                             static_cast<float>(keep()));
+                if (const void* left = a(reach, i), *right = b(reach, i); reach.scalars(by, keep) && m > 0 && n > 0) {
+                    void* const sum = c(reach, i);
+                    const bool at = ta != CUBLAS_OP_N, bt = tb != CUBLAS_OP_N, used = static_cast<float>(by()) != 0;
+                    if (c_type.in(reach, sum, shape.m, shape.n, shape.ldc) &&
+                        (!used || (a_type.in(reach, left, at ? shape.k : shape.m, at ? shape.m : shape.k, shape.lda) &&
+                                   b_type.in(reach, right, bt ? shape.n : shape.k, bt ? shape.k : shape.n, shape.ldb))))
+                        multiply(shape, left, a_type, right, b_type, sum, c_type, static_cast<float>(by()),
+                                 static_cast<float>(keep()));
+                }
         });
     };
     if (half) return run(Scalar(h, static_cast<const __half*>(alpha)), Scalar(h, static_cast<const __half*>(beta)));
@@ -237,7 +255,11 @@ BLAS cublasGemmStridedBatchedEx_64(cublasHandle_t h, cublasOperation_t ta, cubla
         return cublasDgemmStridedBatched_64(h, ta, tb, m, n, k, real(alpha), real(A), lda, stride_a, real(B), ldb,
                                             stride_b, real(beta), static_cast<double*>(C), ldc, stride_c, count);
     const auto each = [](const void* first, cudaDataType type, long long stride) {
-        return [=](int64_t i) { return const_cast<void*>(Other{type}.step(first, i * stride)); };
+        return [=](const Reach&, int64_t i) {
+            const auto elements = static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(stride);
+            return const_cast<char*>(
+                step(static_cast<const char*>(first), 1, static_cast<std::int64_t>(elements * Other{type}.bytes())));
+        };
     };
     return others(h, ta, tb, m, n, k, alpha, each(A, at, stride_a), Other{at}, lda, each(B, bt, stride_b), Other{bt},
                   ldb, beta, each(C, ct, stride_c), Other{ct}, ldc, count, compute);
@@ -251,7 +273,7 @@ BLAS cublasGemmBatchedEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperat
         return cublasDgemmBatched_64(h, ta, tb, m, n, k, real(alpha), reinterpret_cast<const double* const*>(A), lda,
                                      reinterpret_cast<const double* const*>(B), ldb, real(beta),
                                      reinterpret_cast<double* const*>(C), ldc, count);
-    const auto each = [](auto array) { return [=](int64_t i) { return item(array, i); }; };
+    const auto each = [](auto array) { return [=](const Reach& reach, int64_t i) { return item(reach, array, i); }; };
     return others(h, ta, tb, m, n, k, alpha, each(A), Other{at}, lda, each(B), Other{bt}, ldb, beta, each(C), Other{ct},
                   ldc, count, compute);
 }

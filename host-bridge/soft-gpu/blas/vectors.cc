@@ -14,12 +14,17 @@ template <class... N> cublasStatus_t over(cublasHandle_t handle, std::function<v
     if (!countable(numbers...)) return CUBLAS_STATUS_NOT_SUPPORTED;
     return enqueue(handle, std::move(work));
 }
-template <class... N>
-cublasStatus_t ask(cublasHandle_t handle, const void* result, std::function<void()> work, N... numbers) {
+// What `value` tells goes to `result`, unless it has found something amiss.
+template <class T, class Value, class... N>
+cublasStatus_t ask(cublasHandle_t handle, T* result, Value value, N... numbers) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!result) return CUBLAS_STATUS_INVALID_VALUE;
     if (!countable(numbers...)) return CUBLAS_STATUS_NOT_SUPPORTED;
-    return answer(handle, std::move(work));
+    const bool host = handle->scalars == CUBLAS_POINTER_MODE_HOST;
+    return answer(handle, [=, reach = Reach()] {
+        T found{};
+        if (value(reach, found) && (host || reach.one(result))) *result = found;
+    });
 }
 
 template <class T> int least(int n, const T* x, int inc) {
@@ -35,40 +40,50 @@ template <class T> int least(int n, const T* x, int inc) {
     BLAS cublas##S##asum_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, T* result) {                     \
         return ask(                                                                                                    \
             h, result,                                                                                                 \
-            [=, reach = Reach()] {                                                                                     \
-                *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : cblas_##s##asum(n, x, incx);                      \
+            [=](const Reach& reach, T& found) {                                                                        \
+                if (n < 1 || incx < 1) return true;                                                                    \
+                return reach.vector(x, n, incx) && (found = cblas_##s##asum(n, x, incx), true);                        \
             },                                                                                                         \
             n, incx);                                                                                                  \
     }                                                                                                                  \
     BLAS cublas##S##nrm2_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, T* result) {                     \
         return ask(                                                                                                    \
             h, result,                                                                                                 \
-            [=, reach = Reach()] {                                                                                     \
-                *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : cblas_##s##nrm2(n, x, incx);                      \
+            [=](const Reach& reach, T& found) {                                                                        \
+                if (n < 1 || incx < 1) return true;                                                                    \
+                return reach.vector(x, n, incx) && (found = cblas_##s##nrm2(n, x, incx), true);                        \
             },                                                                                                         \
             n, incx);                                                                                                  \
     }                                                                                                                  \
     BLAS cublasI##s##amax_v2(cublasHandle_t h, int n, const T* x, int incx, int* result) {                             \
-        return ask(h, result, [=, reach = Reach()] {                                                                   \
-            *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : static_cast<int>(cblas_i##s##amax(n, x, incx)) + 1;   \
+        return ask(h, result, [=](const Reach& reach, int& found) {                                                    \
+            if (n < 1 || incx < 1) return true;                                                                        \
+            return reach.vector(x, n, incx) && (found = static_cast<int>(cblas_i##s##amax(n, x, incx)) + 1, true);     \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublasI##s##amin_v2(cublasHandle_t h, int n, const T* x, int incx, int* result) {                             \
-        return ask(h, result,                                                                                          \
-                   [=, reach = Reach()] { *result = n < 1 || incx < 1 || !reach.there(x) ? 0 : least(n, x, incx); });  \
+        return ask(h, result, [=](const Reach& reach, int& found) {                                                    \
+            if (n < 1 || incx < 1) return true;                                                                        \
+            return reach.vector(x, n, incx) && (found = least(n, x, incx), true);                                      \
+        });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##dot_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, const T* y, int64_t incy,         \
                               T* result) {                                                                             \
         return ask(                                                                                                    \
             h, result,                                                                                                 \
-            [=, reach = Reach()] { *result = n < 1 || !reach.there(x, y) ? 0 : cblas_##s##dot(n, x, incx, y, incy); }, \
+            [=](const Reach& reach, T& found) {                                                                        \
+                if (n < 1) return true;                                                                                \
+                return reach.vector(x, n, incx) && reach.vector(y, n, incy) &&                                         \
+                       (found = cblas_##s##dot(n, x, incx, y, incy), true);                                            \
+            },                                                                                                         \
             n, incx, incy);                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##copy_v2_64(cublasHandle_t h, int64_t n, const T* x, int64_t incx, T* y, int64_t incy) {            \
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (n > 0 && reach.there(x, y)) cblas_##s##copy(n, x, incx, y, incy);                                  \
+                if (n > 0 && reach.vector(x, n, incx) && reach.vector(y, n, incy))                                     \
+                    cblas_##s##copy(n, x, incx, y, incy);                                                              \
             },                                                                                                         \
             n, incx, incy);                                                                                            \
     }                                                                                                                  \
@@ -76,7 +91,8 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (n > 0 && reach.there(x, y)) cblas_##s##swap(n, x, incx, y, incy);                                  \
+                if (n > 0 && reach.vector(x, n, incx) && reach.vector(y, n, incy))                                     \
+                    cblas_##s##swap(n, x, incx, y, incy);                                                              \
             },                                                                                                         \
             n, incx, incy);                                                                                            \
     }                                                                                                                  \
@@ -88,7 +104,8 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (n > 0 && a() != 0 && reach.there(x, y)) cblas_##s##axpy(n, a(), x, incx, y, incy);                 \
+                if (n > 0 && reach.scalars(a) && a() != 0 && reach.vector(x, n, incx) && reach.vector(y, n, incy))     \
+                    cblas_##s##axpy(n, a(), x, incx, y, incy);                                                         \
             },                                                                                                         \
             n, incx, incy);                                                                                            \
     }                                                                                                                  \
@@ -99,7 +116,7 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (n > 0 && reach.there(x)) cblas_##s##scal(n, a(), x, incx);                                         \
+                if (n > 0 && reach.scalars(a) && reach.vector(x, n, incx)) cblas_##s##scal(n, a(), x, incx);           \
             },                                                                                                         \
             n, incx);                                                                                                  \
     }                                                                                                                  \
@@ -112,7 +129,9 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (m > 0 && n > 0 && reach.there(y) && (a() == 0 || reach.there(A, x)))                               \
+                const bool turned = trans != CUBLAS_OP_N;                                                              \
+                if (m > 0 && n > 0 && reach.scalars(a, b) && reach.vector(y, turned ? n : m, incy) &&                  \
+                    (a() == 0 || (reach.matrix(A, m, n, lda) && reach.vector(x, turned ? m : n, incx))))               \
                     cblas_##s##gemv(CblasColMajor, transposed(trans), m, n, a(), A, lda, x, incx, b(), y, incy);       \
             },                                                                                                         \
             m, n, lda, incx, incy);                                                                                    \
@@ -125,7 +144,8 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (m > 0 && n > 0 && a() != 0 && reach.there(x, y, A))                                                \
+                if (m > 0 && n > 0 && reach.scalars(a) && a() != 0 && reach.vector(x, m, incx) &&                      \
+                    reach.vector(y, n, incy) && reach.matrix(A, m, n, lda))                                            \
                     cblas_##s##ger(CblasColMajor, m, n, a(), x, incx, y, incy, A, lda);                                \
             },                                                                                                         \
             m, n, lda, incx, incy);                                                                                    \

@@ -16,8 +16,65 @@ std::mutex& graphs_mutex() {
 
 // ---- structure ------------------------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr std::size_t most_levels = 64, most_nodes = 1 << 18;
+
+template <class Each> void for_graphs_in(const Operation& operation, const Each& each) {
+    if (const auto* child = dynamic_cast<const ChildGraph*>(&operation)) each(*child->graph);
+    if (const auto* conditional = dynamic_cast<const Conditional*>(&operation))
+        for (const auto& branch : conditional->branches) each(*branch->graph);
+}
+std::size_t levels(const Graph& graph) {
+    std::size_t below = 0;
+    for (const auto& node : graph.nodes)
+        for_graphs_in(*node->operation, [&](const Graph& in) { below = std::max(below, levels(in)); });
+    return 1 + below;
+}
+
+}  // namespace
+
 Graph::~Graph() {
-    for (const auto& node : nodes) Driver::get().nodes.drop(node->handle());
+    for (const auto& node : nodes) {
+        for_graphs_in(*node->operation, [](Graph& in) { in.inside = nullptr; });
+        Driver::get().nodes.drop(node->handle());
+    }
+}
+
+void Graph::grow(std::ptrdiff_t by) noexcept {
+    for (Graph* each = this; each; each = each->inside) each->all_nodes += static_cast<std::size_t>(by);
+}
+
+void Graph::take_in(const Operation& operation) {
+    std::size_t more = 0, below = 0, above = 0;
+    const Graph* top = this;
+    for_graphs_in(operation, [&](const Graph& in) { more += in.all_nodes, below = std::max(below, levels(in)); });
+    for (const Graph* each = this; each; top = each, each = each->inside) {
+        ++above;
+        for_graphs_in(operation, [&](const Graph& in) { require(&in != each); });
+    }
+    if (below != 0 && (above + below > most_levels || top->all_nodes + more > most_nodes))
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    for_graphs_in(operation, [this](Graph& in) { in.inside = this; });
+    grow(static_cast<std::ptrdiff_t>(more));
+}
+
+void Graph::let_go(const Operation& operation) noexcept {
+    for_graphs_in(operation, [this](Graph& in) {
+        in.inside = nullptr;
+        grow(-static_cast<std::ptrdiff_t>(in.all_nodes));
+    });
+}
+
+void Graph::replace(GraphNode& node, std::shared_ptr<Operation> operation) {
+    let_go(*node.operation);
+    try {
+        take_in(*operation);
+    } catch (...) {
+        take_in(*node.operation);
+        throw;
+    }
+    node.operation = std::move(operation);
 }
 
 GraphNode& Graph::add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after,
@@ -28,12 +85,14 @@ GraphNode& Graph::add(std::shared_ptr<Operation> operation, const std::vector<Gr
             require(&after[i]->graph == this);
             link(*after[i], *node, edges ? edges[i] : CUgraphEdgeData{});
         }
+        take_in(*node->operation);
     } catch (...) {  // a dependency that was named twice, say: none may keep a node that is not there
         while (!node->after.empty()) unlink(*node->after.back(), *node);
         throw;
     }
     Driver::get().nodes.add(node);
     nodes.push_back(node);
+    grow(1);
     return *node;
 }
 
@@ -41,6 +100,8 @@ void Graph::remove(GraphNode& node) {
     while (!node.after.empty()) unlink(*node.after.back(), node);
     while (!node.before.empty()) unlink(node, *node.before.back());
     Driver::get().nodes.take(node.handle());
+    let_go(*node.operation);
+    grow(-1);
     std::erase_if(nodes, [&](const auto& each) { return each.get() == &node; });
 }
 

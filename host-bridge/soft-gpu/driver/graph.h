@@ -50,16 +50,27 @@ struct Graph : std::enable_shared_from_this<Graph> {
     std::vector<std::shared_ptr<GraphNode>> nodes;  // as they were added
     std::map<std::shared_ptr<UserObject>, unsigned> users;
     std::vector<std::shared_ptr<Condition>> conditions;
-    bool embedded = false;  // a child node's: destroyed with it
+    bool embedded = false;      // a child node's: destroyed with it
+    Graph* inside = nullptr;    // whose child node's
+    std::size_t all_nodes = 0;  // its own, and those of graphs in it
 
     // `edges`: null, or as many as it comes after.
     GraphNode& add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after,
                    const CUgraphEdgeData* edges = nullptr);
     void remove(GraphNode& node);
+    // Another operation for one of its nodes.
+    void replace(GraphNode& node, std::shared_ptr<Operation> operation);
     std::shared_ptr<Graph> clone() const;
     // Nodes in an order that keeps the dependencies. Throws CUDA_ERROR_INVALID_VALUE if they form a circle.
     std::vector<const GraphNode*> in_order() const;
     CUgraph handle() const { return reinterpret_cast<CUgraph>(const_cast<Graph*>(this)); }
+
+  private:
+    // Graphs in an operation come to lie in this one, or do so no more. Throws if they lead back here, and where there
+    // would be too many in each other, or too many nodes: clones of clones grow with each by as much again.
+    void take_in(const Operation& operation);
+    void let_go(const Operation& operation) noexcept;
+    void grow(std::ptrdiff_t by) noexcept;
 };
 
 // Throws if they are linked already. What `edge` allows to begin early, begins when it may at the latest: here a dependency

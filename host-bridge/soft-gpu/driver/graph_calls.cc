@@ -370,7 +370,7 @@ CUgraphExecUpdateResultInfo update(GraphExec& exec, const Graph& fresh) {
         if (dependencies(own, now) != dependencies(fresh, then))
             return differs(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &then);
     }
-    for (std::size_t i = 0; i < own.nodes.size(); ++i) own.nodes[i]->operation = fresh.nodes[i]->operation->copy();
+    for (std::size_t i = 0; i < own.nodes.size(); ++i) own.replace(*own.nodes[i], fresh.nodes[i]->operation->copy());
     exec.plan_again();
     return {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
 }

@@ -159,7 +159,7 @@ CUresult change(CUgraphNode handle, const Make& make, const char* name = __built
             auto operation = make();
             std::lock_guard lock(graphs_mutex());
             operation_in<Of>(*node);
-            node->operation = std::move(operation);
+            node->graph.replace(*node, std::move(operation));
         },
         name);
 }
@@ -173,7 +173,7 @@ template <class Of, class Make> CUresult change(CUgraphExec exec_handle, CUgraph
             std::lock_guard lock(graphs_mutex());
             GraphNode& node = exec->node_of(handle);
             operation_in<Of>(node);
-            node.operation = std::move(operation);
+            node.graph.replace(node, std::move(operation));
             exec->plan_again();
         },
         name);
@@ -396,7 +396,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* params) {
         auto operation = operation_of(*params);
         std::lock_guard lock(graphs_mutex());
         require(operation->type() == node->operation->type());
-        node->operation = std::move(operation);
+        node->graph.replace(*node, std::move(operation));
     });
 }
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams* params) {
@@ -407,7 +407,7 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUg
         std::lock_guard lock(graphs_mutex());
         GraphNode& node = exec->node_of(hNode);
         require(operation->type() == node.operation->type());
-        node.operation = std::move(operation);
+        node.graph.replace(node, std::move(operation));
         exec->plan_again();
     });
 }

@@ -50,12 +50,23 @@ curandStatus_t create(curandGenerator_t* generator, curandRngType_t type, bool o
     return CURAND_STATUS_SUCCESS;
 }
 
+// A generator on the host writes with the CPU: to memory that the device alone may have it writes nothing.
+bool is_for_the_cpu(const void* to) {
+    CUmemorytype type = CU_MEMORYTYPE_HOST;
+    int managed = 0;
+    const auto at = reinterpret_cast<CUdeviceptr>(to);
+    if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS)
+        return true;  // nobody's else
+    cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at);
+    return type == CU_MEMORYTYPE_HOST || managed;
+}
+
 template <class T, class... More>
 curandStatus_t draw(curandStatus_t (*function)(curandGenerator_t, T*, std::size_t, More...),
                     curandGenerator_t generator, T* to, std::size_t count, More... more) {
     const Generator* g = of(generator);
     if (!g) return CURAND_STATUS_NOT_INITIALIZED;
-    if (g->on_host) return function(g->it, to, count, more...);
+    if (g->on_host) return is_for_the_cpu(to) ? function(g->it, to, count, more...) : CURAND_STATUS_LAUNCH_FAILURE;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     if (cuStreamIsCapturing(g->stream, &capture) != CUDA_SUCCESS || capture != CU_STREAM_CAPTURE_STATUS_NONE)
         return CURAND_STATUS_LAUNCH_FAILURE;  // a graph would draw the same numbers each time
