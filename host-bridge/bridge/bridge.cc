@@ -497,9 +497,14 @@ void Bridge::worker_ended(Client& client) {
     monitoring_.client(client.channel.index, 0);
     if (client.worker.leaving() && options_.wrapper.empty()) return reap(client.worker), client.bell.wake();
     const File breadcrumb(std::exchange(client.worker.breadcrumb, -1));
-    const std::string end = describe_end(breadcrumb.fd(), reap(client.worker));
+    const int status = reap(client.worker);
+    const std::string end = describe_end(breadcrumb.fd(), status);
     barcuda_status& page = client.channel.status();
-    if (observe(page.state) > BARCUDA_STATE_READY) return client.bell.wake();  // it has said why itself
+    if (observe(page.state) > BARCUDA_STATE_READY) {  // it has said why itself
+        if (WIFSIGNALED(status))
+            log::error("channel {}: behind the end of its session the worker process {}", client.channel.index, end);
+        return client.bell.wake();
+    }
     const std::string who = options_.wrapper.empty() ? "process" : "in its wrapper (" + options_.wrapper + ")";
     const std::string why = fmt::format("the worker {} {}", who, end);
     log::error("channel {}: {}", client.channel.index, why);

@@ -145,10 +145,12 @@ int run_worker(const std::string& library, bool warm) {
     // The region has no use for a worker without a bridge. (A wrapper's thread that starts one may end before it does.)
     if (prepared.wrapped) await_dismissal();
     else prctl(PR_SET_PDEATHSIG, SIGKILL);
-    Driver driver;
+    // Threads of the driver's work on until the process has ended, with the client's memory, and ask the session to call
+    // the client's functions: none of that is destroyed before.
+    static Driver& driver = *new Driver;
     CUcontext context = nullptr;  // of a warm worker
     if (error.empty()) error = open_driver(driver, library, prepared.devices, warm, context);
-    Extents extents(region_fd, prepared.base);
+    static Extents& extents = *new Extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
     Breadcrumb& breadcrumb = open_breadcrumb();
@@ -171,10 +173,10 @@ int run_worker(const std::string& library, bool warm) {
         end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED, error.c_str());
         return 1;
     }
-    BridgeGranter granter;
+    static BridgeGranter& granter = *new BridgeGranter;
     if (prepared.device_memory) enforce_quota(driver, granter, prepared.device_memory);
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
-    Session session(driver, extents, granter, status, &channel.calls(), bell);
+    static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell);
     session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);
     SessionScope scope(session);
