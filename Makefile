@@ -234,6 +234,12 @@ $(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
 
 # Clients that mean no good: tests/hostile/campaign.
 $(B)/tests/hostile/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+hostile := $(B)/hostile/hostile $(B)/hostile/innocent
+$(B)/hostile/innocent: tests/hostile/innocent.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
+	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
 $(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $(call archive_files,guest-client shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
@@ -313,7 +319,7 @@ $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
+tests: all $(unit_tests) $(programs) $(e2e_programs) $(hostile) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
