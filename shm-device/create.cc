@@ -14,6 +14,7 @@
 #include "shm-device/region.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
+#include "shm-device/wait.h"
 
 namespace barcuda {
 namespace {
@@ -81,6 +82,21 @@ Error Region::prepare(const char* path, const Format& format, barcuda_header& h,
     return {};
 }
 
+// The lock is this open file's, so it is held by the bridge and its workers, as long as one of them lives. Workers of a bridge
+// that was killed are killed, too: a new one waits for the last of them, which a driver may take seconds to let go.
+Error Region::lock_to_serve(const char* path) {
+    constexpr int kTries = 1000;
+    constexpr std::uint64_t kNap = 10'000'000;  // nanoseconds: ten seconds in all
+    for (int tries = 1; lock_byte(F_OFD_SETLK, F_WRLCK, 0) != 0; ++tries) {
+        barcuda_header h{};
+        const bool known = ::pread(fd_, &h, sizeof h, 0) == sizeof h && h.layout == BARCUDA_LAYOUT;
+        if (!known || lives(h.bridge_pid, h.bridge_start) || tries == kTries)
+            return error(Error::in_use, 0, "%s: another bridge serves this region", path);
+        Os::nap(kNap);
+    }
+    return {};
+}
+
 Error Region::create(const char* path, const Format& format) {
     close();
     if (format.rows.empty() || format.rows.size() > BARCUDA_MAX_ROWS)
@@ -95,9 +111,7 @@ Error Region::create(const char* path, const Format& format) {
     if (!e) e = check_owner(true);
     if (!e && kind_ != Kind::file && kind_ != Kind::dax)
         e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
-    // Held by this open file, so by the bridge and its workers, as long as one of them lives.
-    if (!e && lock_byte(F_OFD_SETLK, F_WRLCK, 0) != 0)
-        e = error(Error::in_use, 0, "%s: another bridge serves this region", path);
+    if (!e) e = lock_to_serve(path);
     barcuda_header h{};
     bool keep = false;
     char* memory = nullptr;

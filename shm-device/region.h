@@ -126,6 +126,7 @@ class Region {
     }
     Error open_file(const char* path, int flags);
     Error check_owner(bool to_serve) const;
+    Error lock_to_serve(const char* path);
     Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
     Error disown(std::uint32_t index);
     Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);
@@ -165,6 +166,8 @@ const char* build_of(const barcuda_header& header, char (&build)[sizeof header.b
 
 // When a process began, in clock ticks since boot (pid 0: this one); 0: there is none. A pid alone may be a reused one.
 std::uint64_t start_time_of(std::uint32_t pid);
+// Is it the process that began then, and has it not ended?
+bool lives(std::uint32_t pid, std::uint64_t start_time);
 
 // Can a region have this size and lie at this address? (validate.cc)
 Error check_size(std::uint64_t size, const char* path);

@@ -66,6 +66,10 @@ std::uint64_t slot_offset(std::uint32_t index) { return BARCUDA_SLOTS_OFFSET + i
 }  // namespace
 
 std::uint64_t start_time_of(std::uint32_t pid) { return life_of(pid).start_time; }
+bool lives(std::uint32_t pid, std::uint64_t start_time) {
+    const Life life = life_of(pid);
+    return pid != 0 && life.start_time != 0 && life.start_time == start_time && !life.ended;
+}
 
 // One byte of the file, locked or asked about. 0 or errno; EAGAIN: it is somebody else's.
 int Region::lock_byte(int command, short type, std::uint64_t offset) const {
@@ -174,8 +178,7 @@ bool Region::owner_gone(std::uint32_t index) const {
     const barcuda_slot& s = slots()[index];
     const std::uint32_t pid = observe(s.pid);
     if (kind_ != Kind::file || pid == 0) return false;
-    const Life life = life_of(pid);
-    if (life.start_time != 0 && life.start_time == observe(s.start_time) && !life.ended) return false;
+    if (lives(pid, observe(s.start_time))) return false;
     return lock_byte(F_OFD_GETLK, F_WRLCK, slot_offset(index)) == 0;
 }
 

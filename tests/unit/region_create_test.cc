@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <set>
 #include <string>
@@ -127,6 +129,20 @@ TEST_F(RegionTest, ASecondBridgeIsRefusedWhileTheFirstLives) {
     EXPECT_EQ(second.create(path.c_str(), {.rows = kRows}).kind, Error::in_use);
     host.close();
     EXPECT_FALSE(second.create(path.c_str(), {.rows = kRows}));
+}
+TEST_F(RegionTest, ABridgeThatWasKilledIsFollowedWhenItsWorkersHaveEnded) {
+    host.close();
+    const pid_t bridge = fork();
+    if (bridge == 0) {
+        Region killed;
+        if (killed.create(path.c_str(), {.rows = kRows})) _exit(1);
+        if (fork() == 0) usleep(300'000), _exit(0);  // a worker, which outlives it a little
+        kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    waitpid(bridge, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_FALSE(host.create(path.c_str(), {.rows = kRows}));
 }
 TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
     host.close();
