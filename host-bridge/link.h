@@ -10,6 +10,7 @@
 namespace barcuda {
 
 struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
+    std::int32_t bridge;                 // its pid
     std::uint64_t base;                  // of the region
     unsigned devices;                    // how many the driver must show
     bool wrapped;                        // another program is between the two: it ends when the worker does

@@ -74,7 +74,7 @@ constexpr std::uint64_t bounded(Wide bytes) {
 }
 
 // An address whose bytes, and where they begin before it, Extent::of counts. Null is nobody's memory: the library's to
-// judge.
+// judge, but where it is `needed`: what draws numbers on the host would write there.
 struct Span {
     Wide before = 0, bytes = 0;
 };
@@ -93,7 +93,8 @@ template <class Extent> struct spread {
         Verdict check(auto& params, auto& host) {
             const Span span = Extent::template of<T, I>(params);
             const std::uint64_t before = bounded(span.before);
-            if (address == 0 || span.bytes <= 0) return fine;
+            if (span.bytes <= 0) return fine;
+            if (address == 0) return requires { Extent::needed; } ? bad_value : fine;
             return address < before ? bad_value : host.reachable(address - before, bounded(span.bytes));
         }
         T pass() { return reinterpret_cast<T>(address); }
@@ -137,6 +138,7 @@ template <std::size_t N> struct Bytes : AnyOf {
     template <class T, std::size_t I> static Span of(const auto& from) { return {0, number<N>(from)}; }
 };
 template <std::size_t N> struct Elements : AnyOf {
+    static constexpr bool needed = true;
     template <class T, std::size_t I> static Span of(const auto& from) {
         return {0, number<N>(from) * sizeof(std::remove_pointer_t<T>)};
     }

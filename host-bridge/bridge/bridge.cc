@@ -323,7 +323,8 @@ void Bridge::become_worker() const {
 // The extents that a client asks for first. They are taken only where there is plenty.
 void Bridge::prepare(Worker& worker) {
     constexpr std::uint64_t plenty = 8;
-    Preparation prepared{region_.header().base,
+    Preparation prepared{getpid(),
+                         region_.header().base,
                          static_cast<unsigned>(worker.devices.size()),
                          !options_.wrapper.empty(),
                          quotas_.limits.least(),

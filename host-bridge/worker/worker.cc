@@ -144,7 +144,7 @@ int run_worker(const std::string& library, bool warm) {
     std::string error = cage::enter(prepared.cage, library);
     // The region has no use for a worker without a bridge. (A wrapper's thread that starts one may end before it does.)
     if (prepared.wrapped) await_dismissal();
-    else prctl(PR_SET_PDEATHSIG, SIGKILL);
+    else if (prctl(PR_SET_PDEATHSIG, SIGKILL); getppid() != prepared.bridge) return 0;  // it has ended before that
     // Threads of the driver's work on until the process has ended, with the client's memory, and ask the session to call
     // the client's functions: none of that is destroyed before.
     static Driver& driver = *new Driver;

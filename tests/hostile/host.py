@@ -61,7 +61,8 @@ class Host:
         os.close(tell)
         with os.fdopen(ready, 'rb') as pipe:
             if not pipe.read(1):
-                raise SystemExit('the bridge did not start: ' + self.said()[-2000:])
+                holders = [(p, state_of(p), self.words_of(p)[:2]) for p in self.open_by()]
+                raise SystemExit(f'the bridge did not start: {self.said()[-2000:]}\nwho has the region open: {holders}')
 
     def said(self):
         return self.log.read_text(errors='replace')
@@ -115,19 +116,25 @@ class Host:
                 return wrong, now
             time.sleep(0.5)
 
-    def orphans(self):
-        """Workers and monitors of this region's bridges whose bridge has ended."""
+    def open_by(self):
+        """Processes that have the region's file open."""
         found = []
         for entry in pathlib.Path('/proc').iterdir():
-            if not entry.name.isdigit() or b'barcuda-bridge' not in self.words_of(entry.name)[:1]:
-                continue
             try:
-                parent = int((entry / 'stat').read_text().rpartition(')')[2].split()[1])
-                if any(os.path.samefile(entry / 'fd' / fd, self.region) for fd in os.listdir(entry / 'fd')) and parent != self.bridge.pid:
+                if entry.name.isdigit() and any(os.readlink(entry / 'fd' / fd) == str(self.region) for fd in os.listdir(entry / 'fd')):
                     found.append(int(entry.name))
             except OSError:
                 pass
-        return [p for p in found if p != self.bridge.pid]
+        return found
+
+    def orphans(self):
+        """Workers and monitors of this region's bridges whose bridge has ended."""
+        def parent(pid):
+            try:
+                return int(pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[1])
+            except OSError:
+                return self.bridge.pid
+        return [p for p in self.open_by() if p != self.bridge.pid and self.words_of(p)[:1] == [b'barcuda-bridge'] and parent(p) != self.bridge.pid]
 
     def stop(self):
         if self.bridge and self.lives():

@@ -166,6 +166,8 @@ TEST_F(Loopback, NumbersGoToTheClientsMemoryAlone) {
     EXPECT_EQ(draw(world.memory, fake::World::memory_bytes / 4 + 1).result, CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(draw(world.memory, ~std::size_t{0} / 2).result, CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(draw(reinterpret_cast<CUdeviceptr>(mine), 16).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(draw(0, 16).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(draw(0, 0).ok());
 }
 TEST_F(Loopback, AHostWithoutTheLibrarySaysSo) {
     Session session(ground.table, ground.extents, ground, ground.status);  // its libraries are nowhere

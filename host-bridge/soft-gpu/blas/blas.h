@@ -24,8 +24,9 @@ struct cublasContext {
 
 #define BLAS extern "C" [[gnu::visibility("default")]] cublasStatus_t
 
-// Whether the device may read these bytes, or write them: driver/reach.cc.
-extern "C" int barcuda_soft_reaches(CUcontext context, const void* address, std::size_t bytes, int writes);
+// Whether the device may read these bytes, or write them, and whether elements may lie there: driver/reach.cc.
+extern "C" int barcuda_soft_reaches(CUcontext context, const void* address, std::size_t bytes, std::size_t alignment,
+                                    int writes);
 
 namespace barcuda::soft::blas {
 
@@ -45,7 +46,7 @@ class Reach {
         constexpr __int128 most = std::size_t{1} << 62;
         const __int128 bytes = count * static_cast<__int128>(sizeof(Element));
         return barcuda_soft_reaches(context_, at, static_cast<std::size_t>(bytes > most ? most : bytes),
-                                    !std::is_const_v<T>) != 0;
+                                    alignof(Element), !std::is_const_v<T>) != 0;
     }
     template <class T> bool one(T* at) const { return elements(at, 1); }
     template <class T> bool vector(T* at, std::int64_t n, std::int64_t inc) const {

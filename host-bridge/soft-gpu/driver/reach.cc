@@ -10,9 +10,11 @@
 using namespace barcuda::soft::driver;
 
 extern "C" [[gnu::visibility("default")]] int barcuda_soft_reaches(CUcontext context, const void* address,
-                                                                   std::size_t bytes, int writes) {
+                                                                   std::size_t bytes, std::size_t alignment,
+                                                                   int writes) {
     try {
-        if (Driver::get().memory.covered(reinterpret_cast<std::uintptr_t>(address), bytes, writes != 0)) return 1;
+        const auto at = reinterpret_cast<std::uintptr_t>(address);
+        if (at % alignment == 0 && Driver::get().memory.covered(at, bytes, writes != 0)) return 1;
         char text[80];
         std::snprintf(text, sizeof text, "a library was led to %zu bytes at %p", bytes, address);
         Driver::get().contexts.find(context)->set_fault(CUDA_ERROR_ILLEGAL_ADDRESS, text);

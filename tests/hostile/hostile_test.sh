@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Half a minute of each lie, beside an innocent client: made from the table of commands, changed when they are posted, of queues and bells, of
+# appetite. No worker crashes, the bridge lives, nobody else notices but by the time it takes, and in the end nothing is lost. SOAK: `make soak`.
+cd "$(dirname "$0")/../.." || exit 1
+build=${BUILD:-build} device=${DEVICE:-soft}
+crash=; [ "$device" = soft ] || crash=--may-crash
+exec tests/hostile/campaign --build "$build" --device "$device" $crash --structured 60000 --flip 10000 --ring 3000 --eat 40000 --seconds 30 \
+    --seed "${SEED:-1}" -- --client-memory 512M
