@@ -50,6 +50,81 @@ struct SoftGraph : SoftGpu {
     inline static std::vector<int> order;
 };
 
+// ---- graphs in each other, and events
+TEST_F(SoftGraph, DoesNotComeToLieInItself) {
+    CUgraph inner, outer, body;
+    CUgraphNode node;
+    OK(cuGraphCreate(&inner, 0));
+    OK(cuGraphCreate(&outer, 0));
+    OK(cuGraphAddEmptyNode(&node, inner, nullptr, 0));
+    const auto move = [&](CUgraph into, CUgraph child) {
+        CUgraphNodeParams params{};
+        params.type = CU_GRAPH_NODE_TYPE_GRAPH;
+        params.graph.graph = child;
+        params.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+        return cuGraphAddNode(&node, into, nullptr, nullptr, 0, &params);
+    };
+    OK(cuGraphAddChildGraphNode(&node, outer, nullptr, 0, inner));
+    OK(cuGraphChildGraphNodeGetGraph(node, &body));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, move(body, outer));
+    OK(move(outer, inner));
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, move(inner, outer));
+    CUgraphExec exec;
+    OK(cuGraphInstantiate(&exec, outer, 0));
+    launch(exec);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(outer));
+}
+TEST_F(SoftGraph, GrowsOnlySoLargeAndSoDeepByClonesOfItself) {
+    CUgraph graph = nullptr, outer = nullptr;
+    CUgraphNode node = nullptr;
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEmptyNode(&node, graph, nullptr, 0));
+    CUresult result = CUDA_SUCCESS;
+    for (int level = 0; level < 200 && result == CUDA_SUCCESS; ++level) {  // deeper
+        OK(cuGraphCreate(&outer, 0));
+        result = cuGraphAddChildGraphNode(&node, outer, nullptr, 0, graph);
+        if (result != CUDA_SUCCESS) break;
+        OK(cuGraphDestroy(graph));
+        graph = outer;
+    }
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
+    OK(cuGraphDestroy(outer));
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEmptyNode(&node, graph, nullptr, 0));
+    result = CUDA_SUCCESS;
+    for (int level = 0; level < 30 && result == CUDA_SUCCESS; ++level) {  // three times as large each time
+        OK(cuGraphCreate(&outer, 0));
+        for (int i = 0; i < 3 && result == CUDA_SUCCESS; ++i)
+            result = cuGraphAddChildGraphNode(&node, outer, nullptr, 0, graph);
+        OK(cuGraphDestroy(graph));
+        graph = outer;
+    }
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
+    OK(cuGraphDestroy(graph));
+}
+TEST_F(SoftGraph, WaitsForWhatHadBeenRecordedWhenItWasLaunched) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node, behind;
+    CUevent event;
+    OK(cuEventCreate(&event, 0));
+    OK(cuEventRecord(event, stream));
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddEventWaitNode(&node, graph, nullptr, 0, event));
+    OK(cuGraphAddEventRecordNode(&behind, graph, &node, 1, event));
+    OK(cuGraphAddEventWaitNode(&node, graph, &behind, 1, event));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuStreamWaitValue32(stream, at, 1, CU_STREAM_WAIT_VALUE_EQ));
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuEventRecord(event, stream));
+    OK(cuStreamWriteValue32(other, at, 1, 0));
+    OK(cuStreamSynchronize(stream));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+    OK(cuEventDestroy(event));
+}
 TEST_F(SoftGraph, RunsNodesAfterWhatTheyDependOn) {
     CUgraph graph;
     CUgraphExec exec;

@@ -31,8 +31,8 @@ bool reached(const Event& event, const std::shared_ptr<Event::Record>& last) {
 }  // namespace
 
 void EventWait::run(Context& context) {
-    if (event->shared) return wait_for(*event->shared, event->shared->asked(), context);
-    if (const auto record = event->last()) record->mark.wait();
+    if (event->shared) return wait_for(*event->shared, number, context);
+    if (record) record->mark.wait();
 }
 
 namespace {

@@ -18,7 +18,7 @@ std::mutex& graphs_mutex() {
 
 namespace {
 
-constexpr std::size_t most_levels = 64, most_nodes = 1 << 18;
+constexpr std::size_t most_levels = 64, most_nodes = 1 << 16;
 
 template <class Each> void for_graphs_in(const Operation& operation, const Each& each) {
     if (const auto* child = dynamic_cast<const ChildGraph*>(&operation)) each(*child->graph);
@@ -55,7 +55,7 @@ void Graph::take_in(const Operation& operation) {
     }
     if (below != 0 && (above + below > most_levels || top->all_nodes + more > most_nodes))
         fail(CUDA_ERROR_OUT_OF_MEMORY);
-    for_graphs_in(operation, [this](Graph& in) { in.inside = this; });
+    for_graphs_in(operation, [this](Graph& in) { in.inside = this, in.taken_in = true; });
     grow(static_cast<std::ptrdiff_t>(more));
 }
 
@@ -169,11 +169,14 @@ std::vector<const GraphNode*> Graph::in_order() const {
 
 // ---- execution ------------------------------------------------------------------------------------------------------
 
-ChildGraph::ChildGraph(std::shared_ptr<Graph> child) : graph(std::move(child)) {
+ChildGraph::ChildGraph(std::shared_ptr<Graph> child, bool moved) : graph(std::move(child)), moved(moved) {
     graph->embedded = true;
     Driver::get().graphs.add(graph);  // cuGraphChildGraphNodeGetGraph gives it out
 }
-ChildGraph::~ChildGraph() { Driver::get().graphs.drop(graph->handle()); }
+ChildGraph::~ChildGraph() {
+    if (moved && !graph->taken_in) graph->embedded = false;
+    else Driver::get().graphs.drop(graph->handle());
+}
 
 void ChildGraph::run(Context& context) {
     for (const GraphNode* node : graph->in_order())

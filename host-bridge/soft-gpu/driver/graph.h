@@ -52,6 +52,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
     std::vector<std::shared_ptr<Condition>> conditions;
     bool embedded = false;      // a child node's: destroyed with it
     Graph* inside = nullptr;    // whose child node's
+    bool taken_in = false;      // it has been in one
     std::size_t all_nodes = 0;  // its own, and those of graphs in it
 
     // `edges`: null, or as many as it comes after.
@@ -80,9 +81,10 @@ CUgraphEdgeData edge_between(const GraphNode& first, const GraphNode& second);
 void unlink(GraphNode& first, GraphNode& second);  // throws if they are not
 
 struct ChildGraph final : Operation {
-    explicit ChildGraph(std::shared_ptr<Graph> graph);  // a graph of its own
-    ~ChildGraph() override;
+    explicit ChildGraph(std::shared_ptr<Graph> graph, bool moved = false);  // a graph of its own, or the program's
+    ~ChildGraph() override;  // of one that no graph took in: what the program moved here is the program's again
     const std::shared_ptr<Graph> graph;
+    const bool moved;
     void run(Context& context) override;
     CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_GRAPH; }
     std::shared_ptr<Operation> copy() const override { return std::make_shared<ChildGraph>(graph->clone()); }

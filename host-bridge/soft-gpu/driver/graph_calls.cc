@@ -102,14 +102,23 @@ CUresult instantiate(CUgraphExec* made, CUgraph handle, unsigned long long flags
         name);
 }
 
-// Event nodes of a launch get records of their own: an earlier launch may still be running with its.
+// Event nodes of a launch get records of their own: an earlier launch may still be running with its. Those that wait learn what
+// they wait for.
 std::shared_ptr<const GraphExec::Plan> plan_of_launch(const GraphExec& exec,
                                                       std::vector<std::shared_ptr<EventRecord>>& records) {
     std::shared_ptr<GraphExec::Plan> own;
     for (std::size_t i = 0; i < exec.plan->size(); ++i) {
         const auto* record = dynamic_cast<const EventRecord*>((*exec.plan)[i].get());
-        if (!record) continue;
+        const auto* wait = dynamic_cast<const EventWait*>((*exec.plan)[i].get());
+        if (!record && !wait) continue;
         if (!own) own = std::make_shared<GraphExec::Plan>(*exec.plan);
+        if (wait) {
+            auto fresh = std::make_shared<EventWait>(*wait);
+            fresh->record = wait->event->last();
+            if (wait->event->shared) fresh->number = wait->event->shared->asked();
+            (*own)[i] = std::move(fresh);
+            continue;
+        }
         auto fresh = std::make_shared<EventRecord>(*record);
         fresh->record = std::make_shared<Event::Record>();
         records.push_back(fresh);

@@ -50,7 +50,7 @@ static std::shared_ptr<Operation> child_operation(const CUDA_CHILD_GRAPH_NODE_PA
     require(asked.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
     auto child = Driver::get().graphs.find(asked.graph);
     require(child.get() != parent && !child->embedded);
-    return std::make_shared<ChildGraph>(std::move(child));
+    return std::make_shared<ChildGraph>(std::move(child), true);
 }
 
 static std::shared_ptr<Operation> conditional_operation(CUDA_CONDITIONAL_NODE_PARAMS& asked, Graph& graph) {

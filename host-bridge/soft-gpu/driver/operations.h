@@ -38,6 +38,9 @@ struct EventRecord final : OperationOf<EventRecord, CU_GRAPH_NODE_TYPE_EVENT_REC
 
 struct EventWait final : OperationOf<EventWait, CU_GRAPH_NODE_TYPE_WAIT_EVENT> {
     std::shared_ptr<Event> event;
+    // What was recorded when the graph was launched; what is recorded behind that may come after it in its own stream.
+    std::shared_ptr<Event::Record> record{};
+    std::uint64_t number = 0;     // of a shared event's
     void run(Context&) override;  // only in graphs: a stream waits by marks
 };
 
