@@ -381,6 +381,17 @@ $(B)/bench/malloc_bench $(B)/bench/queue_bench:
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
 	@$(CXX) $(compile) -o $@ $<
+# Hours of tests/hostile: liars, then liars before a bridge and a software GPU under sanitizers, then random kills; SOAK seconds in all.
+SOAK ?= 3600
+soak_lies = $(foreach mode,structured flip ring eat,--$(mode) 1000000000000) --seconds $$(($(SOAK) / 12)) --build $(B)
+sanitized := build-address-undefined
+soak: deps
+	@$(MAKE) --no-print-directory -j$(jobs) all $(programs) $(e2e_programs) $(hostile)
+	@$(MAKE) --no-print-directory -j$(jobs) SANITIZE=address,undefined CXX=g++ all
+	@tests/hostile/campaign $(soak_lies) -- --client-memory 1G
+	@tests/hostile/campaign $(soak_lies) --bridge $(sanitized) --patience 20 -- --client-memory 1G
+	@tests/hostile/chaos --build $(B) --kills 1000000000000 --seconds $$(($(SOAK) / 3))
+.PHONY: soak
 # Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
 bench: deps
 	@$(MAKE) --no-print-directory -j$(jobs) all $(bench_programs)
@@ -537,6 +548,7 @@ help:
 	@echo "make bench       costs of posting, the queue and the heap; the software GPU"
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
+	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
 	@echo "                 install-module: the guest's module alone, for dkms"

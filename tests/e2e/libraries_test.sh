@@ -76,6 +76,30 @@ for i in 0 1 2 3 4 5 6; do
 done
 echo "null is the context's fault where it is read, and nobody's where it is not"
 
+cat > "$scratch/later.cu" <<'CU'
+#include <cublas_v2.h>
+#include <cuda.h>
+#include <cstdio>
+int main() {
+    cublasHandle_t h;
+    float one = 1;
+    cudaFree(nullptr);
+    cublasCreate(&h);
+    const size_t bytes = 2 << 20;
+    CUmemAllocationProp prop = {};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED, prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemGenericAllocationHandle memory;
+    CUdeviceptr at;
+    if (cuMemCreate(&memory, bytes, &prop, 0) || cuMemAddressReserve(&at, bytes, 0, 0, 0) || cuMemMap(at, bytes, 0, memory, 0)) return 1;
+    std::printf("%d ", cublasSscal(h, 16, &one, reinterpret_cast<float*>(at), 1));  // nobody has been allowed to touch it
+    std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+CU
+"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/later" "$scratch/later.cu" -lcublas -lcuda || fail "nvcc"
+"$build/bin/barcuda" run --device soft -- "$scratch/later" > "$scratch/out" 2> "$scratch/err"
+[ "$(cat "$scratch/out")" = "0 cudaErrorIllegalAddress" ] || fail "memory without access: $(cat "$scratch/out" "$scratch/err")"
+echo "memory that the device may not touch is not touched when the work's turn comes"
+
 cat > "$scratch/many.cu" <<'CU'
 #include <curand.h>
 #include <cuda_runtime.h>
@@ -88,11 +112,13 @@ int main() {
     cudaMalloc(&there, 64);
     curandCreateGeneratorHost(&g, CURAND_RNG_PSEUDO_DEFAULT);
     std::printf("%d %d ", curandGenerate(g, there, 16), curandGenerate(g, nullptr, 16));
+    alignas(16) double numbers[17];  // NVIDIA's stores two at a time, at multiples of 16
+    std::printf("%d ", curandGenerateNormalDouble(g, numbers + 1, 16, 0, 1));
     std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 CU
 "$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/many" "$scratch/many.cu" -lcurand || fail "nvcc"
 "$build/bin/barcuda" run --device soft -- "$scratch/many" > "$scratch/out" 2> "$scratch/err"
 [ $? = 77 ] && exit 0
-[ "$(cat "$scratch/out")" = "102 201 201 cudaSuccess" ] || fail "more numbers than there can be, or nowhere to put them: $(cat "$scratch/out" "$scratch/err")"
+[ "$(cat "$scratch/out")" = "104 201 201 0 cudaSuccess" ] || fail "more numbers than there can be, or nowhere to put them: $(cat "$scratch/out" "$scratch/err")"
 echo "more numbers than there can be are refused, and a host generator fills no device memory"

@@ -8,6 +8,7 @@
 #include <curand.h>
 #include <dlfcn.h>
 
+#include <cstring>
 #include <exception>
 #include <vector>
 
@@ -66,17 +67,20 @@ curandStatus_t draw(curandStatus_t (*function)(curandGenerator_t, T*, std::size_
                     curandGenerator_t generator, T* to, std::size_t count, More... more) {
     const Generator* g = of(generator);
     if (!g) return CURAND_STATUS_NOT_INITIALIZED;
-    if (g->on_host) return is_for_the_cpu(to) ? function(g->it, to, count, more...) : CURAND_STATUS_LAUNCH_FAILURE;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (cuStreamIsCapturing(g->stream, &capture) != CUDA_SUCCESS || capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    if (g->on_host && !is_for_the_cpu(to)) return CURAND_STATUS_LAUNCH_FAILURE;
+    if (!g->on_host &&
+        (cuStreamIsCapturing(g->stream, &capture) != CUDA_SUCCESS || capture != CU_STREAM_CAPTURE_STATUS_NONE))
         return CURAND_STATUS_LAUNCH_FAILURE;  // a graph would draw the same numbers each time
     try {
+        // NVIDIA's library stores two and four at a time, where they lie as it wants them.
         std::vector<T> numbers(count);
         if (curandStatus_t status = function(g->it, numbers.data(), count, more...)) return status;
+        if (count == 0) return CURAND_STATUS_SUCCESS;
+        if (g->on_host) return std::memcpy(to, numbers.data(), count * sizeof(T)), CURAND_STATUS_SUCCESS;
         // From pageable memory: the driver has taken it when the call returns.
         const CUresult r =
-            count ? cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), numbers.data(), count * sizeof(T), g->stream)
-                  : CUDA_SUCCESS;
+            cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), numbers.data(), count * sizeof(T), g->stream);
         return r == CUDA_SUCCESS ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
     } catch (const std::exception&) {  // so many there cannot be
         return CURAND_STATUS_ALLOCATION_FAILED;
