@@ -77,8 +77,8 @@ class Bridge {
     bool release_worker(Worker& worker);
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
-    int reap(Worker& worker);  // collects a worker that has ended: its status
-    void reap_leaving();       // the same, of those that have no client
+    std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
+    void reap_leaving();               // the same, of those that have no client
     void keep_warm();
     void put_off_warm();
     void prepare(Worker& worker);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // output.h: what the driver writes to the worker's standard output and standard error. Device printf goes to the
-// output, which is a file in memory (worker.cc): the client collects it. The error is a pipe (bridge.cc): full (64 KiB),
+// output, which is a file in memory (worker.cc): the client collects it. The error is a pipe (workers.cc): full (64 KiB),
 // it takes no more, since nobody may wait for that. The text of a failed assert of a kernel is for the client's standard
 // error, where CUDA shows it: the client takes it when it learns of that error. All else is the host's business, and
 // goes on to the log when the worker has nothing else to do. What is left when the worker ends, because its client is

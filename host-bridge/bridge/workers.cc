@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// workers.cc: the processes that the bridge starts for its clients: how one begins, with what it is given; how it ends, and what
+// it says of that; and those that wait, warm, for a client to come. (Which client gets which: bridge.cc.)
+#include <cuda.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "host-bridge/bridge/bridge.h"
+#include "host-bridge/log.h"
+#include "shm-device/identity.h"
+#include "shm-device/sync.h"
+#include "shm-device/visible_devices.h"
+#include "shm-device/wire.h"
+
+namespace barcuda {
+namespace {
+
+// glibc 2.36 declares pidfd_open without extern "C".
+int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+// How a child ends that there were no descriptors for, and one that did not get into its cage.
+constexpr int no_descriptors = 125, no_mounts = 124;
+
+std::string describe_end(int status) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        return "was killed for a system call that its cage denies (syscalls), in a thread that lets no signal through";
+    if (WIFSIGNALED(status))
+        return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) == no_descriptors)
+        return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
+    if (WEXITSTATUS(status) == no_mounts) return "could not enter the workers' namespace of mounts (--no-cage mounts)";
+    return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+// How a worker died, as "was killed in NAME": what it has noted of it, and the status of its process.
+std::string describe_end(int breadcrumb, int status) {
+    Breadcrumb d;
+    if (pread(breadcrumb, &d, sizeof d, 0) != sizeof d) d = {};
+    return (d.denied == Breadcrumb::nothing ? describe_end(status) : cage::denied(d.denied)) +
+           (d.command < op_names.size() ? fmt::format(" in {}", op_names[d.command]) : "");
+}
+
+}  // namespace
+
+// How many descriptors a client may have the bridge hold: an equal share of what the bridge has no need of itself.
+std::size_t Bridge::files_of_each() {
+    constexpr std::size_t own = 64, of_a_worker = 4, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    getrlimit(RLIMIT_NOFILE, &files_);
+    rlimit all = files_;
+    all.rlim_cur = all.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = files_;
+    const std::size_t clients = region_.header().channel_count, needed = own + of_a_worker * (clients + options_.warm);
+    return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
+}
+
+bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
+    // The bridge's end of the link never makes it wait.
+    int link[2] = {-1, -1}, errors[2] = {-1, -1}, breadcrumb = -1, pidfd = -1;
+    const auto give_up = [&] {
+        const int why = errno;
+        for (const int fd : {link[0], link[1], errors[0], errors[1], breadcrumb})
+            if (fd >= 0) close(fd);
+        return errno = why, false;
+    };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0 || fcntl(link[0], F_SETFL, O_NONBLOCK) != 0 ||
+        pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0)
+        return give_up();
+    breadcrumb = memfd_create("barcuda-breadcrumb", MFD_CLOEXEC);
+    if (const Breadcrumb empty; write(breadcrumb, &empty, sizeof empty) != sizeof empty) return give_up();
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (cage_.order.has(cage::Measure::mounts) && !cage_.mounts->join()) _exit(no_mounts);
+        // By way of descriptors that are nobody's: either target may be the other's source.
+        constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
+        const int given[][2] = {{moved(region_.fd()), region_fd},
+                                {moved(link[1]), link_fd},
+                                {moved(breadcrumb), breadcrumb_fd},
+                                {moved(errors[0]), errors_fd},
+                                {moved(errors[1]), into_errors_fd}};
+        const int doorbell = doorbell_ ? moved(doorbell_.guest()) : -1;
+        for (const auto& [fd, place] : given)
+            if (dup2(fd, place) < 0) _exit(no_descriptors);
+        if (doorbell_ && dup2(doorbell, doorbell_fd) < 0) _exit(no_descriptors);
+        close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, nullptr);
+        setrlimit(RLIMIT_NOFILE, &files_);
+        if (devices != every_) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, devices).c_str(), 1);
+        personality(ADDR_COMPAT_LAYOUT);  // the driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE
+        become_worker();
+    }
+    if (pid < 0) return give_up();
+    if ((pidfd = open_pid(pid)) < 0) {  // closed on exec, as the kernel makes it
+        const int why = errno;
+        kill(pid, SIGKILL), waitpid(pid, nullptr, 0);  // it has nothing yet that takes long to let go
+        errno = why;
+        return give_up();
+    }
+    close(link[1]), close(errors[1]);
+    worker = {pid, pidfd, link[0], errors[0], breadcrumb, {}, devices, {}};
+    prepare(worker);
+    return true;
+}
+
+// In a fresh process. What a wrapper runs must be a name that is still this program in the wrapper's own processes.
+void Bridge::become_worker() const {
+    if (options_.wrapper.empty()) {
+        execle("/proc/self/exe", "barcuda-bridge", "--worker", library_.c_str(), nullptr,
+               cage::environment(cage_.order).data());
+        _exit(127);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signal(SIGINT, SIG_DFL);  // `barcuda run` ignores it, and a debugger may not
+    std::error_code ec;
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe", ec);
+    execl("/bin/sh", "sh", "-c", ("exec " + options_.wrapper + " \"$@\"").c_str(), "sh", self.c_str(), "--worker",
+          library_.c_str(), nullptr);
+    _exit(127);
+}
+
+// The extents that a client asks for first. They are taken only where there is plenty.
+void Bridge::prepare(Worker& worker) {
+    constexpr std::uint64_t plenty = 8;
+    Preparation prepared{getpid(),
+                         region_.header().base,
+                         static_cast<unsigned>(worker.devices.size()),
+                         !options_.wrapper.empty(),
+                         quotas_.limits.least(),
+                         {},
+                         cage_.order};
+    for (auto& extent : prepared.extents) {
+        if (grants_->free() / plenty < wire::first_extent) break;
+        const Grants::Run run = grants_->reserve(wire::first_extent);
+        if (run.bytes == 0) break;
+        if (!has_room(plenty * run.bytes)) {
+            grants_->release(run);
+            break;
+        }
+        extent = {run.offset, run.bytes};
+        worker.reserved.push_back(run);
+    }
+    send(worker.link, &prepared, sizeof prepared, MSG_NOSIGNAL);
+}
+
+// What waiting workers hold, for a client that finds no room. True: there will be some when they have ended.
+bool Bridge::drop_reserves() {
+    for (Worker& w : waiting_) dismiss(w), leaving_.push_back(std::move(w));
+    waiting_.clear();
+    return std::ranges::any_of(leaving_, [](const Worker& w) { return !w.reserved.empty(); });
+}
+
+// A wrapper has something to say yet when its worker ends. So a wrapped worker is told to end by itself (worker.cc).
+void Bridge::dismiss(Worker& worker) const {
+    if (worker.leaving()) return;
+    worker.dismissed = std::chrono::steady_clock::now();
+    if (options_.wrapper.empty()) kill(worker.pid, SIGKILL);
+    else shutdown(worker.link, SHUT_WR);
+}
+
+// Nothing of it uses the client's memory any more: its process has ended, and if that was a wrapper, the worker has let go of the
+// link, too. (A profiler's daemon may have inherited that, and live on: a worker ends within ten seconds of its dismissal.)
+bool Bridge::has_gone(const Worker& worker) const {
+    constexpr std::chrono::seconds at_last{15};
+    siginfo_t end{};  // a debugger may keep one that its pidfd calls dead
+    if (waitid(P_PID, static_cast<id_t>(worker.pid), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0)
+        return false;
+    pollfd link{worker.link, 0, 0};
+    poll(&link, 1, 0);
+    return options_.wrapper.empty() || link.revents & POLLHUP ||
+           (worker.leaving() && std::chrono::steady_clock::now() - worker.dismissed > at_last);
+}
+
+// Ends it; nobody waits here: a driver may take seconds to let a process go, and a wrapper has work to do yet. False: it
+// is still there.
+bool Bridge::release_worker(Worker& worker) {
+    if (worker.pid <= 0) return true;
+    dismiss(worker);
+    if (!has_gone(worker)) return false;
+    reap(worker);
+    return true;
+}
+
+std::string Bridge::reap(Worker& worker) {
+    int status = 0;
+    waitpid(worker.pid, &status, 0);
+    const std::string end = describe_end(worker.breadcrumb, status);
+    char text[4096];
+    int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
+    for (ssize_t n; parts-- > 0 && (n = read(worker.errors, text, sizeof text)) > 0;)
+        if (const auto plain = log::escaped({text, static_cast<std::size_t>(n)}, true);
+            write(STDERR_FILENO, plain.data(), plain.size()) < 0)
+            break;
+    for (const Grants::Run& run : worker.reserved) grants_->release(run);
+    close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.breadcrumb);
+    worker = {};
+    return end;
+}
+
+void Bridge::reap_leaving() {
+    std::erase_if(leaving_, [this](Worker& w) { return release_worker(w); });
+    std::erase_if(waiting_, [this](Worker& w) {
+        if (!has_gone(w)) return false;
+        log::error("a worker that waited for a client {}", reap(w));
+        return put_off_warm(), true;
+    });
+    for (auto& client : clients_) {
+        if (!client || !client->asked) continue;
+        const Grants::Run run = grant(client->channel.index, client->asked->bytes);
+        if (run.bytes == 0 && !leaving_.empty()) continue;
+        client->asked.reset();
+        answer(*client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
+    }
+}
+
+void Bridge::put_off_warm() {
+    using namespace std::chrono_literals;
+    warm_pause_ = std::clamp<std::chrono::milliseconds>(2 * warm_pause_, 100ms, 10s);
+    warm_again_ = std::chrono::steady_clock::now() + warm_pause_;
+}
+
+void Bridge::keep_warm() {
+    while (waiting_.size() < options_.warm && !likely_.empty() && std::chrono::steady_clock::now() >= warm_again_) {
+        Worker w;
+        if (!start_worker(w, likely_)) {
+            log::error("cannot start a worker: {}", strerror(errno));
+            return put_off_warm();
+        }
+        waiting_.push_back(w);
+    }
+}
+
+}  // namespace barcuda
