@@ -6,6 +6,8 @@
 
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/cage/cage.h"
+#include "host-bridge/limits.h"
+#include "shm-device/layout.h"
 
 namespace barcuda {
 
@@ -14,7 +16,6 @@ struct Preparation {                     // bridge -> worker, once, at its start
     std::uint64_t base;                  // of the region
     unsigned devices;                    // how many the driver must show
     bool wrapped;                        // another program is between the two: it ends when the worker does
-    std::uint64_t device_memory;         // bytes of each GPU that the client may have; 0: no limit
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
@@ -41,17 +42,24 @@ struct BridgeReply {              // bridge -> worker, for each request
     Shared::Handle handle{};      // share: the token; find: the driver's, or its descriptor comes with the message
 };
 
-// In a file in memory that both hold: it says what a worker was about when it died, however it died.
-struct Breadcrumb {
-    std::uint32_t command = nothing;  // Op
+// In a file in memory that both map, of a length that nobody can change: how a worker died, however it died; what its client has
+// and may have. The bridge believes none of a worker's numbers but to show them, and against its own guest.
+struct Sheet {
+    // ---- the worker's
+    std::uint32_t command = nothing;  // Op: what it is about
     std::uint32_t denied = nothing;   // the system call that its cage ended it for
+    std::uint64_t bare = 0;           // bytes of its own memory before it had a client
+    std::uint64_t use[limit_count] = {};
+    std::uint64_t device_memory[BARCUDA_MAX_DEVICES] =
+        {};  // bytes its client has, of each GPU as the worker counts them
+    // ---- the bridge's
+    std::uint64_t limits[limit_count] = {};  // 0: none
     static constexpr std::uint32_t nothing = ~0u;
 };
 
 // The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
 // driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What was its standard error is its
 // log's (`log_fd`). There may be no doorbell.
-constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, breadcrumb_fd = 7, into_errors_fd = 8,
-              doorbell_fd = 9;
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9;
 
 }  // namespace barcuda

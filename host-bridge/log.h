@@ -4,6 +4,7 @@
 #pragma once
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ std::string escaped(std::string_view text, bool lines = false);
 // From now on lines go there, and begin with `name`. `least` is the name of a level of spdlog's: what is below is not
 // said.
 void start(std::FILE* to, const std::string& name, const std::string& least);
+
+// From now on no more than so many bytes a second (0: any number), which is looked up at each line: that word may change. Ten
+// seconds' worth may come at once. What was left out is said as soon as there is room again.
+void limit(const std::uint64_t& bytes_a_second);
+// For text that is no line of ours: whether there is room for it, which it then takes.
+bool has_room(std::size_t bytes);
 
 void write(Level level, fmt::string_view format, fmt::format_args arguments);
 

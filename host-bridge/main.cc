@@ -46,14 +46,15 @@ int main(int argc, char** argv) {
                    "GPU-8932f937,...; default: all)")
         ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
     app.add_option("--expected", options.expected)->group("");  // the first client's CUDA_VISIBLE_DEVICES
-    app.add_option(
-           "--client-memory", options.limits.client,
-           "device memory of each GPU that one client may have; programs see it as the GPU's size (default: all)")
-        ->transform(CLI::AsSizeValue(false))
-        ->transform(not_negative);
-    app.add_option("--vm-memory", options.limits.vm, "the same, that all clients of the VM may have together")
-        ->transform(CLI::AsSizeValue(false))
-        ->transform(not_negative);
+    barcuda::each_limit([&](barcuda::Limit limit, const barcuda::AboutLimit& its) {
+        for (const auto whose : {barcuda::Of::client, barcuda::Of::guest}) {
+            if (!its.is(whose)) continue;
+            auto& all = whose == barcuda::Of::client ? options.limits.client : options.limits.guest;
+            app.add_option("--" + its.option(whose), all[limit], its.help(whose))
+                ->transform(CLI::AsSizeValue(false))
+                ->transform(not_negative);
+        }
+    });
     app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
     app.add_option(
         "--worker-wrapper", options.wrapper,

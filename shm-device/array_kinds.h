@@ -39,6 +39,8 @@ template <std::size_t N, std::size_t Whole> struct several {
             if (capacity == 0 && !by_number(params)) return fine;
             std::get<N>(params).value = static_cast<Count<decltype(params)>>(capacity);
             if (capacity == 0) return fine;
+            if constexpr (names)
+                if (const Verdict verdict = host.template room<Element>(); !verdict.ok()) return verdict;
             return (value = static_cast<T>(host.scratch(capacity * sizeof(Element)))) ? fine : bad_value;
         }
         T pass() { return value; }

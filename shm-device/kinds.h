@@ -192,7 +192,10 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
             *std::get<I>(args) = std::bit_cast<Handle>(id);
         }
         bool read(Reader& r, auto&) { return r.get(id); }
-        Verdict check(auto&, auto& host) { return host.vacant(id); }
+        Verdict check(auto&, auto& host) {
+            const Verdict verdict = host.vacant(id);
+            return verdict.ok() ? host.template room<Handle>() : verdict;
+        }
         T pass() { return &value; }
         void publish(Writer&, auto&, auto& host) { host.keep(id, value); }
         void failed(auto& guest) { guest.free_id(id); }
@@ -206,6 +209,7 @@ struct give {  // *pointer to a handle that the driver already has: the host nam
         Handle value{};
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static std::size_t room_back(const auto&) { return 8; }
+        static Verdict check(auto&, auto& host) { return host.template room<Handle>(); }
         T pass() { return &value; }
         void publish(Writer& w, auto&, auto& host) { w.put(id = host.name(value)); }
         static void receive(Reader& r, const auto& args, auto&) {
@@ -228,6 +232,7 @@ template <std::size_t Whole> struct part {
 // names, and gone with it.
 template <std::size_t Whole> struct make_condition {
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static Verdict check(auto&, auto& host) { return host.template room<std::remove_pointer_t<T>>(); }
         void publish(Writer& w, auto& params, auto& host) {
             host.name(this->value, std::get<Whole>(params).id);
             w.put(this->value);
@@ -330,6 +335,7 @@ struct freed {  // device memory that is gone when the call has succeeded
 
 struct make_object {  // *pointer to a new object that kernels name by its raw number: a texture, a surface
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static Verdict check(auto&, auto& host) { return host.template room<std::remove_pointer_t<T>>(); }
         void publish(Writer& w, auto&, auto& host) {
             host.add_object(this->value);
             w.put(this->value);

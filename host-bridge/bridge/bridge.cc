@@ -62,6 +62,12 @@ std::string check_wrapper(const std::string& wrapper) {
                        path ? path : "not set");
 }
 
+std::uint64_t bytes_of(const std::vector<Grants::Run>& runs) {
+    std::uint64_t sum = 0;
+    for (const Grants::Run& run : runs) sum += run.bytes;
+    return sum;
+}
+
 }  // namespace
 
 // How long to wait for something to be heard, in milliseconds.
@@ -116,8 +122,8 @@ int Bridge::run() {
     format.rows = identities;
     if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
     if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
-    for (barcuda_device& d : devices_.all) d.total_memory = quotas_.limits.least(d.total_memory);
     publish_devices(region_, devices_);
+    show_memory();
     every_ = devices_seen(devices_, nullptr);
     // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
     if (devices_.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, every_).c_str(), 1);
@@ -128,6 +134,8 @@ int Bridge::run() {
     if (!options_.doorbell.empty())
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
             return log::critical("{}", e), 1;
+    if (std::string e = control_.open(region_.fd()); !e.empty()) log::warn("no `barcuda limit`: {}", e);
+    log::limit(options_.limits.guest[Limit::log_text]);
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_ACCESS | IN_CLOSE) < 0)
         close(opens_), opens_ = -1;
@@ -142,6 +150,7 @@ int Bridge::run() {
     const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
     keep_warm();
     monitoring_.start(region_, devices_.all, library_);
+    show_memory();
     region_.announce();
     std::string names;
     for (const barcuda_device& d : devices_.all)
@@ -172,6 +181,8 @@ int Bridge::run() {
             }
         const std::size_t warm = fds.size();
         for (const Worker& w : waiting_) fds.push_back({w.pidfd, POLLIN, 0});
+        const std::size_t control = fds.size();
+        control_.watch(fds);
         const int events = poll(fds.data(), fds.size(), patience());
         quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
         publish_heartbeat();
@@ -188,8 +199,10 @@ int Bridge::run() {
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
         monitoring_.look();
-        if (!leaving_.empty() || std::any_of(fds.begin() + warm, fds.end(), [](auto& fd) { return fd.revents != 0; }))
+        if (!leaving_.empty() ||
+            std::any_of(fds.begin() + warm, fds.begin() + control, [](auto& fd) { return fd.revents != 0; }))
             reap_leaving();
+        control_.answer(&fds[control], [this](const auto& request, auto& reply) { serve_limits(request, reply); });
         keep_warm();
     }
     shut_down();
@@ -207,6 +220,7 @@ void Bridge::look_at_slots() {
         else if (observe(slot.served) != opened && meet(i))
             admit(*clients_[i]);  // not one that an earlier bridge served
         if (!clients_[i]) continue;
+        bound_host_memory(*clients_[i]);
         if (const std::uint32_t watching = observe(clients_[i]->channel.client().watching);
             watching != std::exchange(clients_[i]->watching, watching))
             monitoring_.want();
@@ -246,8 +260,16 @@ void Bridge::admit(Client& client) {
             std::count(devices.begin(), devices.begin() + i, devices[i]))
             return refuse(client, "the client asked for a device that there is not, or for one twice");
     }
+    if (!has_a_channel_left())
+        return refuse(client, fmt::format("the guest has as many clients as it may have ({})",
+                                          options_.limits.guest[Limit::channels])
+                                  .c_str());
     reap_leaving();  // one that has died meanwhile serves nobody
-    const auto ready = std::ranges::find(waiting_, devices, &Worker::devices);
+    auto ready = std::ranges::find(waiting_, devices, &Worker::devices);
+    if (ready != waiting_.end() && !may_be_granted(slot, bytes_of(ready->reserved))) {  // a limit is lower than it was
+        dismiss(*ready), leaving_.push_back(*ready);
+        waiting_.erase(ready), ready = waiting_.end();
+    }
     if (ready != waiting_.end()) {
         client.worker = *ready;
         waiting_.erase(ready);
@@ -257,6 +279,7 @@ void Bridge::admit(Client& client) {
     }
     for (const Grants::Run& run : client.worker.reserved) grants_->hand_over(run, slot);
     client.worker.reserved.clear();
+    tell_limits(client);
     const Assignment job{client.channel.offset, slot, client.opening, doorbell_.connected()};
     send(client.worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
@@ -298,6 +321,7 @@ void Bridge::worker_ended(Client& client) {
 // system has no room for is refused, as if the region were full. (Others may be quicker; but a GPU's driver, which pins
 // extents, takes them at once.)
 Grants::Run Bridge::grant(std::uint32_t channel, std::uint64_t bytes) {
+    if (!may_be_granted(channel, bytes)) return {};
     const Grants::Run run = grants_->grant(channel, bytes);
     if (run.bytes == 0 || has_room(run.bytes)) return run;
     grants_->release(channel, run);
@@ -331,7 +355,7 @@ void Bridge::answer_request(Client& client) {
         case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
         case BridgeRequest::grant: {
             const Grants::Run run = grant(channel, request.bytes);
-            if (!run.bytes && drop_reserves()) {
+            if (!run.bytes && may_be_granted(channel, request.bytes) && drop_reserves()) {
                 client.asked = request;
                 return;
             }
@@ -347,9 +371,11 @@ void Bridge::answer_request(Client& client) {
                 break;
             }
             const int device = devices[request.offset];
+            const MemoryLimits limits = memory_limits(client);
+            note_memory();
             if (request.what == BridgeRequest::repay) quotas_.repay(channel, device, request.bytes);
-            else if (!quotas_.lend(channel, device, request.bytes)) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
-            reply.bytes = quotas_.left(channel, device);
+            else if (!quotas_.lend(channel, device, request.bytes, limits)) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
+            reply.bytes = quotas_.left(channel, device, limits);
             break;
         }
         case BridgeRequest::release:

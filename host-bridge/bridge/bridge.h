@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "host-bridge/bell.h"
+#include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/monitoring.h"
@@ -22,6 +24,7 @@
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/cage/cage.h"
+#include "host-bridge/limits.h"
 #include "host-bridge/link.h"
 #include "shm-device/region.h"
 
@@ -38,15 +41,15 @@ struct BridgeOptions {
     unsigned warm = 1;     // workers that wait with their context ready; with a wrapper none does
     std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
-    MemoryLimits limits;   // of device memory
-    cage::Wish cage;       // of which the bridge itself fills in what it knows of the worker
-    bool no_vm = false;    // clients are programs of this kernel: they are heard when they come
-    int ready_fd = -1;     // a line is written here once guests may come
+    LimitOptions limits;
+    cage::Wish cage;     // of which the bridge itself fills in what it knows of the worker
+    bool no_vm = false;  // clients are programs of this kernel: they are heard when they come
+    int ready_fd = -1;   // a line is written here once guests may come
 };
 
 class Bridge {
   public:
-    explicit Bridge(BridgeOptions options) : options_(std::move(options)), quotas_{options_.limits} {}
+    explicit Bridge(BridgeOptions options) : options_(std::move(options)) {}
     ~Bridge();
     // Serves until SIGINT or SIGTERM. Returns the exit status.
     int run();
@@ -54,7 +57,8 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1, breadcrumb = -1;
+        int pidfd = -1, link = -1, errors = -1;
+        Sheet* sheet = nullptr;                             // which it has mapped, too
         std::chrono::steady_clock::time_point dismissed{};  // when it was killed, or, in a wrapper, told to end
         bool leaving() const { return dismissed != decltype(dismissed){}; }
         std::vector<int> devices;           // that its driver shows: of the region's, in this order
@@ -65,9 +69,11 @@ class Bridge {
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
-        std::uint32_t watching = 0;          // what it last said
-        bool told = false;                   // that it shows too much
-        std::optional<BridgeRequest> asked;  // for memory that workers hold which are leaving
+        std::uint32_t watching = 0;  // what it last said
+        bool told = false;           // that it shows too much
+        bool bound = false;          // its worker's own memory has the limit that it is to have
+        std::array<std::optional<std::uint64_t>, limit_count> own{};  // limits of this client alone
+        std::optional<BridgeRequest> asked;                           // for memory that workers hold which are leaving
     };
 
     std::size_t files_of_each();
@@ -94,6 +100,21 @@ class Bridge {
     Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
     bool has_room(std::uint64_t bytes) const;
     void answer(Client& client, const BridgeReply& reply, int file = -1);
+    // ---- limiting.cc
+    std::uint64_t limit_of(const Client& client, Limit limit) const;
+    MemoryLimits memory_limits(const Client& client) const;
+    void tell_limits(Client& client);
+    void show_memory();
+    void bound_host_memory(Client& client);
+    void note_memory();
+    bool may_reserve(std::uint64_t bytes) const;
+    bool may_be_granted(std::uint32_t channel, std::uint64_t bytes) const;
+    bool has_a_channel_left() const;
+    std::uint64_t served_clients() const;
+    static std::uint64_t own_data(const Worker& worker);
+    void describe(const Client& client, LimitRow& row);
+    void serve_limits(const LimitRequest& request, LimitReply& reply);
+
     void clear(std::uint64_t offset, std::uint64_t bytes);
     void shut_down();
 
@@ -107,6 +128,7 @@ class Bridge {
     Monitoring monitoring_;
     Doorbell doorbell_;
     Service service_;
+    Control control_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;

@@ -75,6 +75,12 @@ std::uint64_t Grants::held(std::uint32_t channel) const {
     return static_cast<std::uint64_t>(std::count(owner_.begin(), owner_.end(), channel + 1)) * granule_;
 }
 
+std::uint64_t Grants::held() const {
+    return static_cast<std::uint64_t>(std::ranges::count_if(
+               owner_, [](std::uint32_t owner) { return owner != nobody && owner != reserved; })) *
+           granule_;
+}
+
 std::uint64_t Grants::free() const {
     std::uint64_t n = 0;
     for (std::size_t g = 0; g < owner_.size(); ++g) n += is_free(g);

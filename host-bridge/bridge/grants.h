@@ -30,6 +30,7 @@ class Grants {
     // Everything that a channel holds. Returns the number of granules.
     std::size_t release_all(std::uint32_t channel);
     std::uint64_t held(std::uint32_t channel) const;  // bytes
+    std::uint64_t held() const;                       // by all channels
     std::uint64_t free() const;                       // bytes
 
   private:

@@ -78,6 +78,10 @@ void Monitoring::client(std::uint32_t slot, pid_t worker) {
     if (roster_) publish(roster_->workers[slot], static_cast<barcuda_u32>(worker));
 }
 
+void Monitoring::show_memory(std::uint64_t limit) {
+    if (roster_) publish(roster_->memory, limit);
+}
+
 void Monitoring::want(Clock::time_point now) {
     if (!roster_) return;
     if (now - wanted_ > wanted_for) changed_ = now, say(BARCUDA_SNAPSHOT_TAKEN);  // from now on an answer is due

@@ -22,6 +22,7 @@ class Monitoring {
     // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML lies beside it.
     void start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
     void client(std::uint32_t slot, pid_t worker);    // 0: nobody any more
+    void show_memory(std::uint64_t limit);            // the size of each GPU, as guests see it; 0: its own
     void want(Clock::time_point now = Clock::now());  // a client does
     void look(Clock::time_point now = Clock::now());
 

@@ -48,18 +48,32 @@ std::string describe_end(int status) {
 }
 
 // How a worker died, as "was killed in NAME": what it has noted of it, and the status of its process.
-std::string describe_end(int breadcrumb, int status) {
-    Breadcrumb d;
-    if (pread(breadcrumb, &d, sizeof d, 0) != sizeof d) d = {};
-    return (d.denied == Breadcrumb::nothing ? describe_end(status) : cage::denied(d.denied)) +
-           (d.command < op_names.size() ? fmt::format(" in {}", op_names[d.command]) : "");
+std::string describe_end(const Sheet& sheet, int status) {
+    const std::uint32_t denied = observe(sheet.denied), command = observe(sheet.command);
+    return (denied == Sheet::nothing ? describe_end(status) : cage::denied(denied)) +
+           (command < op_names.size() ? fmt::format(" in {}", op_names[command]) : "");
+}
+
+// A file in memory for a sheet. Its length is for good: the bridge reads it, and who cuts it short would end the bridge.
+int make_sheet() {
+    const int file = memfd_create("barcuda-sheet", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const Sheet empty;
+    if (file >= 0 && write(file, &empty, sizeof empty) == sizeof empty &&
+        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return file;
+    if (file >= 0) close(file);
+    return -1;
+}
+Sheet* map_sheet(int file) {
+    void* const at = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return at == MAP_FAILED ? nullptr : static_cast<Sheet*>(at);
 }
 
 }  // namespace
 
 // How many descriptors a client may have the bridge hold: an equal share of what the bridge has no need of itself.
 std::size_t Bridge::files_of_each() {
-    constexpr std::size_t own = 64, of_a_worker = 4, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    constexpr std::size_t own = 64, of_a_worker = 3, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
     getrlimit(RLIMIT_NOFILE, &files_);
     rlimit all = files_;
     all.rlim_cur = all.rlim_max;
@@ -70,18 +84,20 @@ std::size_t Bridge::files_of_each() {
 
 bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     // The bridge's end of the link never makes it wait.
-    int link[2] = {-1, -1}, errors[2] = {-1, -1}, breadcrumb = -1, pidfd = -1;
+    int link[2] = {-1, -1}, errors[2] = {-1, -1}, pidfd = -1;
+    const File sheet(make_sheet());
+    Sheet* shared = nullptr;
     const auto give_up = [&] {
         const int why = errno;
-        for (const int fd : {link[0], link[1], errors[0], errors[1], breadcrumb})
+        for (const int fd : {link[0], link[1], errors[0], errors[1]})
             if (fd >= 0) close(fd);
+        if (shared) munmap(shared, sizeof *shared);
         return errno = why, false;
     };
+    if (!sheet || !(shared = map_sheet(sheet.fd()))) return give_up();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0 || fcntl(link[0], F_SETFL, O_NONBLOCK) != 0 ||
         pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0)
         return give_up();
-    breadcrumb = memfd_create("barcuda-breadcrumb", MFD_CLOEXEC);
-    if (const Breadcrumb empty; write(breadcrumb, &empty, sizeof empty) != sizeof empty) return give_up();
     const pid_t pid = fork();
     if (pid == 0) {
         if (cage_.order.has(cage::Measure::mounts) && !cage_.mounts->join()) _exit(no_mounts);
@@ -89,7 +105,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
         const int given[][2] = {{moved(region_.fd()), region_fd},
                                 {moved(link[1]), link_fd},
-                                {moved(breadcrumb), breadcrumb_fd},
+                                {moved(sheet.fd()), sheet_fd},
                                 {moved(errors[0]), errors_fd},
                                 {moved(errors[1]), into_errors_fd}};
         const int doorbell = doorbell_ ? moved(doorbell_.guest()) : -1;
@@ -113,7 +129,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         return give_up();
     }
     close(link[1]), close(errors[1]);
-    worker = {pid, pidfd, link[0], errors[0], breadcrumb, {}, devices, {}};
+    worker = {pid, pidfd, link[0], errors[0], shared, {}, devices, {}};
     prepare(worker);
     return true;
 }
@@ -141,10 +157,10 @@ void Bridge::prepare(Worker& worker) {
                          region_.header().base,
                          static_cast<unsigned>(worker.devices.size()),
                          !options_.wrapper.empty(),
-                         quotas_.limits.least(),
                          {},
                          cage_.order};
     for (auto& extent : prepared.extents) {
+        if (!may_reserve(Preparation::most * wire::first_extent)) break;
         if (grants_->free() / plenty < wire::first_extent) break;
         const Grants::Run run = grants_->reserve(wire::first_extent);
         if (run.bytes == 0) break;
@@ -199,15 +215,16 @@ bool Bridge::release_worker(Worker& worker) {
 std::string Bridge::reap(Worker& worker) {
     int status = 0;
     waitpid(worker.pid, &status, 0);
-    const std::string end = describe_end(worker.breadcrumb, status);
+    const std::string end = describe_end(*worker.sheet, status);
     char text[4096];
     int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
     for (ssize_t n; parts-- > 0 && (n = read(worker.errors, text, sizeof text)) > 0;)
         if (const auto plain = log::escaped({text, static_cast<std::size_t>(n)}, true);
-            write(STDERR_FILENO, plain.data(), plain.size()) < 0)
+            log::has_room(plain.size()) && write(STDERR_FILENO, plain.data(), plain.size()) < 0)
             break;
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
-    close(worker.pidfd), close(worker.link), close(worker.errors), close(worker.breadcrumb);
+    close(worker.pidfd), close(worker.link), close(worker.errors);
+    munmap(worker.sheet, sizeof *worker.sheet);
     worker = {};
     return end;
 }

@@ -2,6 +2,7 @@
 // commands.h: the subcommands of `barcuda`.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,15 @@ int support(bool json);
 // Prints how the GPUs of this guest are doing, or, of a machine without a region or with a `device` (cuda, soft), that machine's
 // own. Returns 1 if nobody says it.
 int smi(const std::string& device, bool json);
+
+struct LimitCommand {
+    std::string region = "/dev/shm/barcuda";
+    std::optional<std::uint32_t> client, channel;  // one of the two, or neither: which client's alone
+    std::vector<std::string> changes;              // NAME=VALUE
+    bool json = false;
+};
+// Shows or changes what the clients of a running bridge may have. Returns 1, having said why, if that cannot be.
+int limit(const LimitCommand& command);
 
 // Where this installation's files are, found from where this program is.
 struct Installation {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda: the command that people type. `run` runs a program with no VM, `exec` one in a guest; `doctor` says what is
 // there and what is missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross, `smi`
-// shows how the GPUs are doing.
+// shows how the GPUs are doing, `limit` what clients may have.
 #include <CLI/CLI.hpp>
 
 #include "host-bridge/cage/cage.h"
@@ -75,7 +75,22 @@ int main(int argc, char** argv) {
                     "this machine's own, whatever region there is: cuda: its GPUs; soft: the software GPU")
         ->check(CLI::IsMember({"cuda", "soft"}));
     smi->add_flag("--json", json, "as JSON");
+    barcuda::LimitCommand limits;
+    CLI::App* limit = app.add_subcommand("limit",
+                                         "on a host: what the clients of a running bridge have and may have, and to "
+                                         "change that; root's and the bridge's user's");
+    limit->add_option("--region", limits.region, "the bridge's")->envname("BARCUDA_REGION")->capture_default_str();
+    auto* pid = limit->add_option(
+        "--client", limits.client,
+        "one client's alone: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
+    limit->add_option("--channel", limits.channel, "the same, by its channel")->excludes(pid);
+    limit->add_flag("--json", limits.json, "as JSON");
+    limit->add_option(
+        "NAME=VALUE", limits.changes,
+        "a new limit, or none; K, M, G are understood: client-device-memory=2G (of each client), guest-channels=8, and "
+        "with --client or --channel device-memory=2G. docs/limits.md has all");
     CLI11_PARSE(app, argc, argv);
+    if (*limit) return barcuda::limit(limits);
     if (*exec) return barcuda::exec(options.program, options.host_libraries);
     if (*smi) return barcuda::smi(machine, json);
     if (*doctor) return barcuda::doctor();

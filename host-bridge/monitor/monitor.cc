@@ -115,8 +115,9 @@ int run_monitor(const std::string& library) {
                 clients[worker] =
                     observe(reinterpret_cast<const barcuda_client*>(channel + BARCUDA_CLIENT_OFFSET)->pid);
             }
-        sweeper.ask();
         sweeper.find_processes([&](unsigned pid) { return client_of(pid, clients); });
+        sweeper.show_memory(observe(roster.memory));
+        sweeper.ask();
         snapshot::write(snapshot, sweeper.result());
         const std::chrono::duration<double, std::milli> took = Clock::now() - begun;
         log::debug("a sweep: {:.1f} ms", took.count());

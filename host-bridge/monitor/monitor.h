@@ -13,10 +13,11 @@
 
 namespace barcuda {
 
-// In a file in memory that bridge and monitor share. Constant but for the first two.
+// In a file in memory that bridge and monitor share. Constant but for the first three.
 struct Roster {
     barcuda_u32 workers[BARCUDA_MAX_CHANNELS];  // pid of each channel's client's; 0: nobody
     barcuda_u32 wanted;                         // grows with each wish to know; the monitor sleeps on it
+    std::uint64_t memory;                       // bytes that the guest sees as each GPU's size; 0: all
     pid_t bridge;
     std::uint64_t bytes;  // of the region's parts before its heap: where all pages, also huge ones, end
     barcuda_u32 channel_count, device_count;

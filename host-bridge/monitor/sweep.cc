@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +26,26 @@ std::uint64_t now_in_microseconds() {
     return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
 }
 
+// A guest whose clients may have only so much sees a GPU of that size, with what its own clients have of it.
+struct {
+    std::uint64_t limit = 0;  // 0: none
+    std::map<Device, std::uint64_t> used;
+    Status (*memory)(Device, Memory*) = nullptr;
+    Status (*memory_v2)(Device, MemoryV2*) = nullptr;
+} of_guest;
+
+template <class Info> Status fitted(Status (*ask)(Device, Info*), Device device, Info* info) {
+    const Status s = ask(device, info);
+    if (s != success || of_guest.limit == 0) return s;
+    info->total = std::min<unsigned long long>(info->total, of_guest.limit);
+    info->used = std::min<unsigned long long>(info->total, of_guest.used[device]);
+    info->free = info->total - info->used;
+    if constexpr (requires { info->reserved; }) info->reserved = 0;
+    return s;
+}
+Status guests_memory(Device device, Memory* info) { return fitted(of_guest.memory, device, info); }
+Status guests_memory_v2(Device device, MemoryV2* info) { return fitted(of_guest.memory_v2, device, info); }
+
 }  // namespace
 
 void* Host::symbol(const char* name) const { return dlsym(library_, name); }
@@ -37,6 +58,13 @@ std::string Host::open(const std::string& library) {
         return library + " is Barcuda's own guest library: run the bridge without its LD_LIBRARY_PATH";
     for (Question q{}; q < Question::count; q = Question(unsigned(q) + 1))
         functions_[static_cast<std::size_t>(q)] = symbol(question_names[static_cast<std::size_t>(q)]);
+    const auto replace = [this](Question q, auto& its, auto* ours) {
+        void*& function = functions_[static_cast<std::size_t>(q)];
+        its = reinterpret_cast<std::remove_reference_t<decltype(its)>>(function);
+        if (function) function = reinterpret_cast<void*>(ours);
+    };
+    replace(Question::nvmlDeviceGetMemoryInfo, of_guest.memory, &guests_memory);
+    replace(Question::nvmlDeviceGetMemoryInfo_v2, of_guest.memory_v2, &guests_memory_v2);
     const auto init = reinterpret_cast<Status (*)()>(symbol("nvmlInit_v2"));
     const auto words = reinterpret_cast<const char* (*)(Status)>(symbol("nvmlErrorString"));
     if (!init) return library + " is too old: it has no nvmlInit_v2";
@@ -136,6 +164,13 @@ void Sweeper::ask() {
     taken_ = now_in_microseconds();
     ask(When::each);
     if (taken_ - seldom_ >= ten_seconds) seldom_ = taken_, ask(When::seldom);
+}
+
+void Sweeper::show_memory(std::uint64_t limit) {
+    of_guest.limit = limit;
+    of_guest.used.clear();
+    for (const barcuda_process& p : processes_)
+        if (p.used_memory != value_not_available) of_guest.used[devices_[p.device]] += p.used_memory;
 }
 
 // A process that has ended, or has not been busy for a while.

@@ -39,6 +39,8 @@ class Sweeper {
   public:
     Sweeper(const Host& host, std::vector<Device> devices);
 
+    // From now on a GPU has this size, and what the processes that were found last have of it is used; 0: its own.
+    void show_memory(std::uint64_t limit);
     // Asks again what may have changed.
     void ask();
     // Which clients use which device; `client_of`: the guest's pid for a worker's, 0: it is no worker with a client.

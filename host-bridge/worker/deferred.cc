@@ -20,6 +20,7 @@ bool Deferred::check_idle() {
         for (CUstream s : ending->streams) ask(s);
     }
     worked_ = !all;
+    if (all) given_ = 0;
     return all;
 }
 

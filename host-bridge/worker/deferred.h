@@ -58,7 +58,8 @@ class Deferred {
     // was anything.
     bool reap(bool wait = false);
 
-    void note_work() { worked_ = true; }  // the GPU has been given something
+    void note_work() { worked_ = true, ++given_; }  // the GPU has been given something
+    std::uint64_t given() const { return given_; }  // how often since it was last seen to have done all
     // Whether the GPU has done all of it. Asks the driver, in each context, unless nothing was given since the last
     // yes.
     bool check_idle();
@@ -90,6 +91,7 @@ class Deferred {
     std::vector<Entry> entries_;  // in the order in which the client let go of them
     std::vector<CUcontext> pools_freed_in_;
     bool worked_ = false;  // since the GPU was last seen idle
+    std::uint64_t given_ = 0;
 };
 
 }  // namespace barcuda

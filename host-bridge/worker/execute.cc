@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/execute.h"
 
+#include <new>
+
 #include "host-bridge/worker/body.h"
 
 namespace barcuda {
@@ -75,11 +77,15 @@ Verdict dispatch(Session& host, const RequestHead& head, Reader& request, Writer
 
 Verdict perform(Session& host, const RequestHead& head, std::span<const std::byte> body, bool answered, Writer& reply) {
     const Writer empty = reply;
-    const auto once = [&] {
+    const auto once = [&]() -> Verdict {
         reply = empty;
         host.begin_command(head.op);
         Reader request(body);
-        return dispatch(host, head, request, reply);
+        try {
+            return dispatch(host, head, request, reply);
+        } catch (const std::bad_alloc&) {  // more than Limit::worker_memory, or than the host has
+            return {CUDA_ERROR_OUT_OF_MEMORY};
+        }
     };
     Verdict verdict = once();
     // What has been put off may be what is missing.

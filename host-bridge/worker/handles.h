@@ -48,6 +48,12 @@ template <class T> inline constexpr bool lives_in_a_context =
     std::is_same_v<T, CUevent> || std::is_same_v<T, CUarray> || std::is_same_v<T, CUmipmappedArray> ||
     std::is_same_v<T, CUlinkState>;
 
+// What a driver takes device memory for, by itself.
+template <class T> inline constexpr bool takes_device_memory =
+    std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> || std::is_same_v<T, CUlibrary> ||
+    std::is_same_v<T, CUstream> || std::is_same_v<T, CUgraphExec> || std::is_same_v<T, cublasHandle_t> ||
+    std::is_same_v<T, curandGenerator_t>;
+
 class Handles {
   public:
     // The guest may choose this id: it is in range and free.
@@ -95,6 +101,7 @@ class Handles {
         value = (T)e->raw;
         return true;
     }
+    std::size_t size() const { return ids_.size(); }
     template <class T> bool has(T value) const { return ids_.contains({raw(value), TypeOf<T>::value}); }
     // Whether the driver's object is one that was named as a part of `whole`, and lives.
     template <class T> bool is_part(T value, std::uint64_t whole) const {

@@ -2,14 +2,10 @@
 #include "host-bridge/worker/quota.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "host-bridge/log.h"
 #include "host-bridge/worker/granter.h"
-#include "shm-device/structs.h"
 
 namespace barcuda {
 namespace {
@@ -18,326 +14,282 @@ namespace {
 constexpr std::uint64_t unit = 2 << 20;
 constexpr std::uint64_t spare = 32 << 20;  // so much that was borrowed is kept for the next allocation
 constexpr std::uint64_t whole(std::uint64_t bytes) { return (bytes + unit - 1) / unit * unit; }
-
-class Quota {
-  public:
-    Quota(const Driver& driver, Granter& granter, std::uint64_t limit)
-        : real(driver), granter_(granter), limit_(limit) {}
-
-    const Driver real;
-    std::recursive_mutex mutex;
-
-    // ---- bytes of a device
-    bool take(CUdevice device, std::uint64_t bytes) {
-        Books& b = books_[device];
-        if (bytes > limit_ || b.used > limit_ - bytes) return false;
-        if (b.used + bytes > b.borrowed) {
-            const std::uint64_t more = b.used + bytes - b.borrowed;
-            std::uint64_t left = 0;
-            if (granter_.borrow(device, whole(more), left)) b.borrowed += whole(more);
-            else if (left >= more && granter_.borrow(device, more, left)) b.borrowed += more;  // the last piece
-            else return false;
-        }
-        b.used += bytes;
-        return true;
-    }
-    // The same, of what pools keep and do not use, too.
-    bool take_or_trim(CUdevice device, std::uint64_t bytes) {
-        return take(device, bytes) || (trim_pools(device), take(device, bytes));
-    }
-    void give(CUdevice device, std::uint64_t bytes) {
-        Books& b = books_[device];
-        b.used -= std::min(b.used, bytes);
-        if (const std::uint64_t kept = whole(b.used); b.borrowed > kept + spare) {
-            granter_.repay(device, b.borrowed - kept);
-            b.borrowed = kept;
-        }
-    }
-    // What the client could still have.
-    std::uint64_t left(CUdevice device) {
-        const Books& b = books_[device];
-        std::uint64_t left = 0;
-        granter_.borrow(device, 0, left);
-        const std::uint64_t own = limit_ - std::min(limit_, b.used), lent = b.borrowed - std::min(b.borrowed, b.used);
-        return std::min(own, left > ~lent ? ~std::uint64_t{0} : left + lent);
-    }
-    std::uint64_t limit() const { return limit_; }
-    CUdevice current() const {
-        CUdevice device = 0;
-        return real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
-    }
-
-    // ---- memory that one handle or address names, until that is freed or its context ends
-    template <class Allocate> CUresult allocate(std::uint64_t bytes, const Allocate& function) {
-        const std::lock_guard lock(mutex);
-        const CUdevice device = current();
-        if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-        std::uint64_t name = 0;
-        const CUresult r = function(name);
-        CUcontext context = nullptr;
-        real.cuCtxGetCurrent(&context);
-        if (r == CUDA_SUCCESS) things_[name] = {device, bytes, context};
-        else give(device, bytes);
-        return r;
-    }
-    void freed(std::uint64_t name) {
-        if (const auto t = things_.find(name); t != things_.end())
-            give(t->second.device, t->second.bytes), things_.erase(t);
-    }
-    void context_gone(CUcontext context) {
-        std::erase_if(things_, [&](const auto& t) {
-            return t.second.context == context && (give(t.second.device, t.second.bytes), true);
-        });
-    }
-
-    // ---- pools: what they have reserved, which they keep for as long as they like
-    void note_pool(CUmemoryPool pool, CUdevice device) { pools_.try_emplace(pool, Pool{device, 0}); }
-    void forget_pool(CUmemoryPool pool) {
-        if (const auto p = pools_.find(pool); p != pools_.end())
-            give(p->second.device, p->second.reserved), pools_.erase(p);
-    }
-    template <class Allocate> CUresult allocate_from(CUmemoryPool pool, std::uint64_t bytes, const Allocate& function) {
-        const std::lock_guard lock(mutex);
-        note_pool(pool, current());
-        Pool& its = pools_.at(pool);
-        count(pool, its);
-        if (const std::uint64_t more = lacks(pool, bytes); more && !take(its.device, more)) {
-            trim_pools(its.device);
-            if (!take(its.device, lacks(pool, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
-            its.reserved += lacks(pool, bytes);
-        } else {
-            its.reserved += more;
-        }
-        const CUresult r = function();
-        count(pool, its);
-        return r;
-    }
-
-    // ---- physical memory: freed when nothing holds it and it is mapped nowhere
-    CUresult create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle, const auto& function) {
-        const std::lock_guard lock(mutex);
-        if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-        const CUresult r = function();
-        if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0};
-        else give(device, bytes);
-        return r;
-    }
-    void held(CUmemGenericAllocationHandle handle, int more) {
-        if (const auto p = physical_.find(handle); p != physical_.end()) p->second.handles += more, settle(p);
-    }
-    void mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) {
-        mappings_[address] = {bytes, handle};
-        if (const auto p = physical_.find(handle); p != physical_.end()) ++p->second.mappings;
-    }
-    void unmapped(CUdeviceptr address, std::uint64_t bytes) {
-        for (auto m = mappings_.lower_bound(address); m != mappings_.end() && m->first - address < bytes;) {
-            if (const auto p = physical_.find(m->second.handle); p != physical_.end()) --p->second.mappings, settle(p);
-            m = mappings_.erase(m);
-        }
-    }
-
-  private:
-    struct Books {
-        std::uint64_t used = 0, borrowed = 0;
-    };
-    struct Thing {
-        CUdevice device;
-        std::uint64_t bytes;
-        CUcontext context;
-    };
-    struct Pool {
-        CUdevice device;
-        std::uint64_t reserved;
-    };
-    struct Physical {
-        CUdevice device;
-        std::uint64_t bytes;
-        int handles, mappings;
-    };
-    struct Mapping {
-        std::uint64_t bytes;
-        CUmemGenericAllocationHandle handle;
-    };
-
-    void settle(std::map<CUmemGenericAllocationHandle, Physical>::iterator p) {
-        if (p->second.handles > 0 || p->second.mappings > 0) return;
-        give(p->second.device, p->second.bytes);
-        physical_.erase(p);
-    }
-    std::uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute which) const {
-        cuuint64_t value = 0;
-        real.cuMemPoolGetAttribute(pool, which, &value);
-        return value;
-    }
-    void count(CUmemoryPool pool, Pool& its) {
-        const std::uint64_t now = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-        if (now < its.reserved) give(its.device, its.reserved - now);
-        else if (now > its.reserved && !take(its.device, now - its.reserved))
-            books_[its.device].used += now - its.reserved;
-        its.reserved = now;
-    }
-    // What the pool would have to reserve for so many bytes more.
-    std::uint64_t lacks(CUmemoryPool pool, std::uint64_t bytes) const {
-        const std::uint64_t reserved = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-        const std::uint64_t idle = reserved - std::min(reserved, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-        return bytes > idle ? bytes - idle : 0;
-    }
-    void trim_pools(CUdevice device) {
-        for (auto& [pool, its] : pools_)
-            if (its.device == device) real.cuMemPoolTrimTo(pool, 0), count(pool, its);
-    }
-
-    Granter& granter_;
-    const std::uint64_t limit_;
-    std::map<CUdevice, Books> books_;
-    std::map<std::uint64_t, Thing> things_;
-    std::map<CUmemoryPool, Pool> pools_;
-    std::map<CUmemGenericAllocationHandle, Physical> physical_;
-    std::map<CUdeviceptr, Mapping> mappings_;
-};
-
-Quota* quota = nullptr;  // of this process; the driver's table has no room for more than a function
-
-template <class Handle> std::uint64_t name_of(Handle handle) { return reinterpret_cast<std::uint64_t>(handle); }
-std::uint64_t name_of(CUdeviceptr address) { return address; }
-
-// Saturates: no driver has so much.
-std::uint64_t product(std::uint64_t a, std::uint64_t b) {
-    std::uint64_t result = 0;
-    return __builtin_mul_overflow(a, b, &result) ? ~std::uint64_t{0} : result;
-}
-std::uint64_t texel_bytes(const CUDA_ARRAY3D_DESCRIPTOR& a) {
-    constexpr std::uint64_t most = 16;  // of compressed and other formats, too
-    const std::uint64_t bytes = crossing::element_bytes(a.Format, a.NumChannels);
-    return bytes ? bytes : most;
-}
-std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& a) {
-    const std::uint64_t faces = std::max<std::uint64_t>(a.Depth, 1), rows = std::max<std::uint64_t>(a.Height, 1);
-    return product(product(product(a.Width, texel_bytes(a)), rows), faces);
-}
-std::uint64_t bytes_of(const CUDA_ARRAY_DESCRIPTOR& a) {
-    return bytes_of(CUDA_ARRAY3D_DESCRIPTOR{a.Width, a.Height, 0, a.Format, a.NumChannels, 0});
-}
-std::uint64_t bytes_of(CUDA_ARRAY3D_DESCRIPTOR a, unsigned levels) {
-    std::uint64_t sum = 0;
-    for (unsigned level = 0; level < std::min(levels, 64u); ++level) {
-        const std::uint64_t bytes = bytes_of(a);
-        sum = bytes > ~sum ? ~std::uint64_t{0} : sum + bytes;
-        const bool layers = a.Flags & CUDA_ARRAY3D_LAYERED;
-        a.Width = std::max<std::size_t>(a.Width / 2, 1),
-        a.Height = a.Height ? std::max<std::size_t>(a.Height / 2, 1) : 0;
-        if (!layers && a.Depth) a.Depth = std::max<std::size_t>(a.Depth / 2, 1);
-    }
-    return sum;
-}
-
-// An object of `bytes` bytes by a function of the driver's that has it for its first argument.
-template <class Handle, class... A>
-CUresult make(CUresult (*function)(Handle*, A...), std::uint64_t bytes, Handle* handle, A... arguments) {
-    return quota->allocate(bytes, [&](std::uint64_t& name) {
-        const CUresult r = function(handle, arguments...);
-        return name = r == CUDA_SUCCESS ? name_of(*handle) : 0, r;
-    });
-}
-// A call of the driver's, and what it means for the books if it succeeds.
-template <class Call, class Then> CUresult noted(const Call& call, const Then& then) {
-    const std::lock_guard lock(quota->mutex);
-    const CUresult r = call();
-    if (r == CUDA_SUCCESS) then();
-    return r;
-}
-template <class Handle> CUresult destroy(CUresult (*function)(Handle), Handle handle) {
-    return noted([&] { return function(handle); }, [&] { quota->freed(name_of(handle)); });
-}
+constexpr std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
 }  // namespace
 
-void enforce_quota(Driver& driver, Granter& granter, std::uint64_t limit) {
-    quota = new Quota(driver, granter, limit);  // as long as the process
+// ---- bytes of a device
 
-    // ---- allocations and arrays
-    driver.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t bytes) {
-        return make(quota->real.cuMemAlloc_v2, bytes, p, bytes);
-    };
-    driver.cuMemAllocPitch_v2 = [](CUdeviceptr* p, std::size_t* pitch, std::size_t width, std::size_t height,
-                                   unsigned element) {
-        constexpr std::size_t most_padding = 511;
-        const std::uint64_t row = width > ~most_padding ? width : (width + most_padding) & ~most_padding;
-        return make(quota->real.cuMemAllocPitch_v2, product(row, height), p, pitch, width, height, element);
-    };
-    driver.cuMemFree_v2 = [](CUdeviceptr p) { return destroy(quota->real.cuMemFree_v2, p); };
-    driver.cuArrayCreate_v2 = [](CUarray* array, const CUDA_ARRAY_DESCRIPTOR* what) {
-        return make(quota->real.cuArrayCreate_v2, bytes_of(*what), array, what);
-    };
-    driver.cuArray3DCreate_v2 = [](CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR* what) {
-        return make(quota->real.cuArray3DCreate_v2, bytes_of(*what), array, what);
-    };
-    driver.cuArrayDestroy = [](CUarray array) { return destroy(quota->real.cuArrayDestroy, array); };
-    driver.cuMipmappedArrayCreate = [](CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR* what, unsigned levels) {
-        return make(quota->real.cuMipmappedArrayCreate, bytes_of(*what, levels), array, what, levels);
-    };
-    driver.cuMipmappedArrayDestroy = [](CUmipmappedArray a) { return destroy(quota->real.cuMipmappedArrayDestroy, a); };
+bool Quota::take(CUdevice device, std::uint64_t bytes) {
+    Books& b = books_[device];
+    const std::uint64_t most = limit();
+    if (most == 0) {
+        limited_ = false;
+        b.counted += std::min(bytes, ~b.counted);
+        return note(device), true;
+    }
+    if (!limited_) begin_to_limit();
+    if (bytes > less(most, b.used())) {
+        measure(device, true);  // it may have less by now
+        if (bytes > less(most, b.used())) return false;
+    }
+    if (b.used() + bytes > b.borrowed) {
+        measure(device, false);
+        const std::uint64_t more = less(b.used() + bytes, b.borrowed);
+        std::uint64_t left = 0;
+        if (more == 0) {
+        } else if (granter_.borrow(device, whole(more), left)) b.borrowed += whole(more);
+        else if (left >= more && granter_.borrow(device, more, left)) b.borrowed += more;  // the last piece
+        else return false;
+    }
+    b.counted += bytes;
+    return note(device), true;
+}
 
-    // ---- pools
-    driver.cuMemPoolCreate = [](CUmemoryPool* pool, const CUmemPoolProps* what) {
-        return noted([&] { return quota->real.cuMemPoolCreate(pool, what); },
-                     [&] { quota->note_pool(*pool, what->location.id); });
-    };
-    driver.cuMemPoolDestroy = [](CUmemoryPool pool) {
-        return noted([&] { return quota->real.cuMemPoolDestroy(pool); }, [&] { quota->forget_pool(pool); });
-    };
-    driver.cuMemAllocAsync = [](CUdeviceptr* p, std::size_t bytes, CUstream stream) {
-        CUmemoryPool pool = nullptr;
-        if (CUresult r = quota->real.cuDeviceGetMemPool(&pool, quota->current()); r != CUDA_SUCCESS) return r;
-        return quota->allocate_from(pool, bytes, [&] { return quota->real.cuMemAllocAsync(p, bytes, stream); });
-    };
-    driver.cuMemAllocFromPoolAsync = [](CUdeviceptr* p, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
-        return quota->allocate_from(pool, bytes,
-                                    [&] { return quota->real.cuMemAllocFromPoolAsync(p, bytes, pool, stream); });
-    };
+void Quota::give(CUdevice device, std::uint64_t bytes) {
+    Books& b = books_[device];
+    b.counted = less(b.counted, bytes);
+    note(device);
+    if (const std::uint64_t kept = whole(b.used()); b.borrowed > kept + spare) {
+        granter_.repay(device, b.borrowed - kept);
+        b.borrowed = kept;
+    }
+}
 
-    // ---- physical memory
-    driver.cuMemCreate = [](CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* what,
-                            unsigned long long flags) {
-        const auto create = [&] { return quota->real.cuMemCreate(handle, bytes, what, flags); };
-        if (what->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return create();
-        return quota->create(what->location.id, bytes, handle, create);
-    };
-    driver.cuMemRelease = [](CUmemGenericAllocationHandle handle) {
-        return noted([&] { return quota->real.cuMemRelease(handle); }, [&] { quota->held(handle, -1); });
-    };
-    driver.cuMemRetainAllocationHandle = [](CUmemGenericAllocationHandle* handle, void* address) {
-        return noted([&] { return quota->real.cuMemRetainAllocationHandle(handle, address); },
-                     [&] { quota->held(*handle, 1); });
-    };
-    driver.cuMemMap = [](CUdeviceptr p, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,
-                         unsigned long long flags) {
-        return noted([&] { return quota->real.cuMemMap(p, bytes, offset, handle, flags); },
-                     [&] { quota->mapped(p, bytes, handle); });
-    };
-    driver.cuMemUnmap = [](CUdeviceptr p, std::size_t bytes) {
-        return noted([&] { return quota->real.cuMemUnmap(p, bytes); }, [&] { quota->unmapped(p, bytes); });
-    };
+void Quota::note(CUdevice device) { allowance_.note_memory(device, books_[device].used()); }
 
-    // ---- contexts end with what is in them
-    driver.cuCtxDestroy_v2 = [](CUcontext context) {
-        return noted([&] { return quota->real.cuCtxDestroy_v2(context); }, [&] { quota->context_gone(context); });
-    };
-    driver.cuDevicePrimaryCtxReset_v2 = [](CUdevice device) {
-        CUcontext context = nullptr;
-        if (quota->real.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
-            quota->real.cuDevicePrimaryCtxRelease_v2(device);
-        return noted([&] { return quota->real.cuDevicePrimaryCtxReset_v2(device); },
-                     [&] { quota->context_gone(context); });
-    };
+// What was not counted call by call while there was no limit.
+void Quota::begin_to_limit() {
+    limited_ = true;
+    look();
+    for (auto& [device, b] : books_) {  // the bridge is told what the client has; it cannot refuse that
+        std::uint64_t left = 0;
+        const std::uint64_t more = less(b.used(), b.borrowed);
+        if (more != 0 && granter_.borrow(device, more, left)) b.borrowed += more;
+    }
+}
 
-    driver.cuMemGetInfo_v2 = [](std::size_t* free, std::size_t* total) {
-        return noted([&] { return quota->real.cuMemGetInfo_v2(free, total); },
-                     [&] {
-                         *total = std::min<std::size_t>(*total, quota->limit());
-                         *free = std::min<std::size_t>(*free, quota->left(quota->current()));
-                     });
-    };
+void Quota::look() {
+    const std::lock_guard lock(mutex);
+    for (auto& [pool, its] : pools_) count(pool, its);
+    count_graphs();
+    measure(current(), false);
+}
+
+void Quota::measure(CUdevice device, bool exact) {
+    if (!own_) return;
+    Books& b = books_[device];
+    if (const auto own = own_(device, exact)) b.other = less(*own, b.counted);
+    note(device);
+}
+
+bool Quota::admits_the_driver(CUdevice device) {
+    const std::lock_guard lock(mutex);
+    if (limit() == 0) return true;
+    take(device, 0);  // so that the bridge knows
+    measure(device, true);
+    return books_[device].used() <= limit();
+}
+
+bool Quota::over() {
+    const std::uint64_t most = limit();
+    if (most == 0) return false;
+    const std::lock_guard lock(mutex);
+    if (!limited_) begin_to_limit();
+    measure(current(), false);
+    return std::ranges::any_of(books_, [&](const auto& b) { return b.second.used() > most; });
+}
+
+std::uint64_t Quota::left(CUdevice device) {
+    take(device, 0);
+    measure(device, true);
+    const Books& b = books_[device];
+    std::uint64_t left = 0;
+    granter_.borrow(device, 0, left);
+    const std::uint64_t lent = less(b.borrowed, b.used());
+    return std::min(less(limit(), b.used()), left > ~lent ? ~std::uint64_t{0} : left + lent);
+}
+
+// A part of what was counted has become so many bytes, whatever the limit is: the driver has them.
+void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now) {
+    if (now < part) give(device, part - now);
+    else if (now > part && !take(device, now - part)) books_[device].counted += now - part, note(device);
+    part = now;
+}
+
+// ---- memory with a name
+
+void Quota::freed(std::uint64_t name) {
+    if (const auto t = things_.find(name); t != things_.end())
+        give(t->second.device, t->second.bytes), things_.erase(t);
+    else count_graphs();  // a graph's
+}
+
+void Quota::context_gone(CUcontext context) {
+    std::erase_if(things_, [&](const auto& t) {
+        return t.second.context == context && (give(t.second.device, t.second.bytes), true);
+    });
+}
+
+// ---- pools
+
+void Quota::forget_pool(CUmemoryPool pool) {
+    if (const auto p = pools_.find(pool); p != pools_.end())
+        give(p->second.device, p->second.reserved), pools_.erase(p);
+}
+
+CUresult Quota::allocate_from(CUmemoryPool pool, std::uint64_t bytes, const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    note_pool(pool, current());
+    graphs_allocate_ = true;  // where a stream captures
+    if (limit() == 0) return limited_ = false, function();
+    Pool& its = pools_.at(pool);
+    count(pool, its);
+    if (const std::uint64_t more = lacks(pool, bytes); more && !take(its.device, more)) {
+        trim(its.device);
+        if (!take(its.device, lacks(pool, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+        its.reserved += lacks(pool, bytes);
+    } else {
+        its.reserved += more;
+    }
+    const CUresult r = function();
+    count(pool, its);
+    count_graphs(its.device);
+    return r;
+}
+
+std::uint64_t Quota::attribute(CUmemoryPool pool, CUmemPool_attribute which) const {
+    cuuint64_t value = 0;
+    real.cuMemPoolGetAttribute(pool, which, &value);
+    return value;
+}
+
+void Quota::count(CUmemoryPool pool, Pool& its) {
+    set_counted(its.device, its.reserved, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+}
+
+// What the pool would have to reserve for so many bytes more.
+std::uint64_t Quota::lacks(CUmemoryPool pool, std::uint64_t bytes) const {
+    const std::uint64_t reserved = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    return less(bytes, less(reserved, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT)));
+}
+
+void Quota::trim(CUdevice device) {
+    for (auto& [pool, its] : pools_)
+        if (its.device == device) real.cuMemPoolTrimTo(pool, 0), count(pool, its);
+    if (!graphs_allocate_) return;
+    real.cuDeviceGraphMemTrim(device);
+    trimmed(device);
+}
+
+void Quota::trimmed(CUdevice device) {
+    for (auto& [exec, its] : execs_) its.placed = false;
+    count_graphs(device);
+}
+
+// ---- physical memory
+
+CUresult Quota::create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle,
+                       const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult r = function();
+    if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0};
+    else give(device, bytes);
+    return r;
+}
+void Quota::held(CUmemGenericAllocationHandle handle, int more) {
+    if (const auto p = physical_.find(handle); p != physical_.end()) p->second.handles += more, settle(p);
+}
+void Quota::mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) {
+    mappings_[address] = {bytes, handle};
+    if (const auto p = physical_.find(handle); p != physical_.end()) ++p->second.mappings;
+}
+void Quota::unmapped(CUdeviceptr address, std::uint64_t bytes) {
+    for (auto m = mappings_.lower_bound(address); m != mappings_.end() && m->first - address < bytes;) {
+        if (const auto p = physical_.find(m->second.handle); p != physical_.end()) --p->second.mappings, settle(p);
+        m = mappings_.erase(m);
+    }
+}
+void Quota::settle(std::map<CUmemGenericAllocationHandle, Physical>::iterator p) {
+    if (p->second.handles > 0 || p->second.mappings > 0) return;
+    give(p->second.device, p->second.bytes);
+    physical_.erase(p);
+}
+
+// ---- graphs
+
+std::uint64_t Quota::graph_attribute(CUdevice device, CUgraphMem_attribute which) const {
+    cuuint64_t value = 0;
+    real.cuDeviceGetGraphMemAttribute(device, which, &value);
+    return value;
+}
+
+void Quota::count_graphs(CUdevice device) {
+    Books& b = books_[device];
+    set_counted(device, b.graphs, graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT));
+}
+
+void Quota::count_graphs() {
+    if (!graphs_allocate_ || limit() == 0) return;
+    for (auto& [device, b] : books_) count_graphs(device);
+}
+
+CUresult Quota::add_node(CUdevice device, std::uint64_t bytes, const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    graphs_allocate_ = true;
+    if (limit() == 0) return limited_ = false, function();
+    if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult r = function();
+    give(device, bytes), count_graphs(device);
+    return r;
+}
+
+// No condition's body has such nodes: CUDA forbids it.
+void Quota::add_nodes(CUgraph graph, Exec& exec, unsigned depth) const {
+    constexpr unsigned deepest = 64;
+    std::size_t all = 0;
+    if (depth > deepest || real.cuGraphGetNodes(graph, nullptr, &all) != CUDA_SUCCESS) return;
+    std::vector<CUgraphNode> nodes(all);
+    if (real.cuGraphGetNodes(graph, nodes.data(), &all) != CUDA_SUCCESS) return;
+    for (CUgraphNode node : nodes) {
+        CUgraphNodeType type{};
+        CUgraph child = nullptr;
+        CUDA_MEM_ALLOC_NODE_PARAMS memory{};
+        if (real.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) continue;
+        if (type == CU_GRAPH_NODE_TYPE_GRAPH && real.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+            add_nodes(child, exec, depth + 1);
+        if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams(node, &memory) == CUDA_SUCCESS)
+            exec.bytes[memory.poolProps.location.id] += memory.bytesize;
+    }
+}
+
+void Quota::instantiated(CUgraph graph, CUgraphExec exec) {
+    if (!graphs_allocate_) return;
+    Exec its;
+    add_nodes(graph, its, 0);
+    if (!its.bytes.empty()) execs_[exec] = its;
+    count_graphs();
+}
+
+CUresult Quota::launch(CUgraphExec exec, const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    const auto its = execs_.find(exec);
+    if (its == execs_.end()) return function();
+    if (limit() == 0) return its->second.placed = true, limited_ = false, function();
+    std::map<CUdevice, std::uint64_t> taken;
+    bool room = true;
+    for (const auto& [device, bytes] : its->second.bytes) {
+        if (its->second.placed || !room) break;
+        const std::uint64_t reserved = graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),
+                            used = graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+        room = take_or_trim(device, taken[device] = less(bytes, less(reserved, used)));
+        if (!room) taken.erase(device);
+    }
+    const CUresult r = room ? function() : CUDA_ERROR_OUT_OF_MEMORY;
+    its->second.placed |= r == CUDA_SUCCESS;
+    for (const auto& [device, bytes] : taken) give(device, bytes), count_graphs(device);
+    return r;
 }
 
 }  // namespace barcuda

@@ -34,22 +34,24 @@ Pace pace(bool gpu_works) {
 struct Kicked : Os {
     ChannelReader* reader;
     Session* session;
-    void sleep(std::uint64_t nanoseconds) const { session->output().pass_on(), reader->sleep(nanoseconds); }
+    void sleep(std::uint64_t nanoseconds) const { session->rest(), reader->sleep(nanoseconds); }
 };
 
 struct Entry {  // while a command is done
-    Entry(Breadcrumb& breadcrumb, std::uint32_t op) : breadcrumb(breadcrumb) { publish(breadcrumb.command, op); }
-    ~Entry() { publish(breadcrumb.command, Breadcrumb::nothing); }
-    Breadcrumb& breadcrumb;
+    Entry(Sheet& sheet, std::uint32_t op) : sheet(sheet) { publish(sheet.command, op); }
+    ~Entry() { publish(sheet.command, Sheet::nothing); }
+    Sheet& sheet;
 };
 
 }  // namespace
 
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Breadcrumb& breadcrumb) {
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet) {
     bool gpu_worked = false;
     std::uint64_t taken = 0;  // commands
     for (std::optional<Waiter<Kicked>> waiter;;) {
-        const auto command = reader.next();
+        // Others of the client's threads are served when the GPU has done what it has; so it is where a driver's own queue is full.
+        const bool full = session.must_wait();
+        const auto command = full ? std::nullopt : reader.next();
         if (command && ++taken % 64 == 0)
             session.fences().collect();  // one thread may sleep for a fence while others post
 
@@ -69,7 +71,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
                 waiter.reset();
                 continue;
             }
-            const bool gpu_works = session.fences().collect() || session.deferred().pending();
+            const bool gpu_works = session.fences().collect() || session.deferred().pending() || full;
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
             gpu_worked = gpu_works;
             if (gpu_works && waiter->should_ask()) session.fences().watch(), session.deferred().reap();
@@ -87,7 +89,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         }
         const std::uint32_t op = command->head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
-        const Entry entry(breadcrumb, op);
+        const Entry entry(sheet, op);
         Writer reply(reader.reply_room(*command));
         if (supply.adopt()) [[unlikely]]  // this command may name the new extent
             if (CUresult r = session.contexts().register_extents(); r != CUDA_SUCCESS)

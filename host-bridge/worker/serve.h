@@ -11,11 +11,11 @@ namespace barcuda {
 class ChannelReader;
 class Session;
 class Supply;
-struct Breadcrumb;
+struct Sheet;
 
 // Returns when the client has broken the protocol, which `status` says then. A client that has gone is the bridge's to notice: it
 // kills the worker, or has it dismissed: then this returns 0 when nothing is left in the queue.
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Breadcrumb& breadcrumb);
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet);
 
 inline std::atomic<bool> dismissed{false};
 

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "host-bridge/worker/quota.h"
+
 namespace barcuda {
 namespace {
 // Several counted results and lists of one command: of those no row has more than three, each of at most 256 KiB.
@@ -15,11 +17,12 @@ SessionScope::SessionScope(Session& s) { running = &s; }
 SessionScope::~SessionScope() { running = nullptr; }
 
 Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status, barcuda_calls* calls,
-                 const Bell& bell)
+                 const Bell& bell, Sheet* sheet)
     : driver_(driver),
       extents_(extents),
       granter_(granter),
       bell_(bell),
+      allowance_(sheet ? *sheet : no_sheet_),
       calls_(calls, bell),
       streams_(driver),
       contexts_(driver, extents, handles_),
@@ -41,6 +44,27 @@ void Session::begin_command(std::uint32_t op) {
     launches_.flush();
     if (traits & trait::configures) launches_.forget();
     if (traits & trait::counts) deferred_.reap();
+}
+
+bool Session::may_have_one_more(bool takes_device_memory) {
+    const std::uint64_t all = handles_.size() + objects_.size();
+    allowance_.note(Limit::objects, all + 1);
+    return allowance_.allows(Limit::objects, all) &&
+           !(takes_device_memory && quota() && quota()->over());
+}
+
+bool Session::must_wait() {
+    if (allowance_.allows(Limit::work, deferred_.given())) return false;
+    launches_.flush();
+    allowance_.note(Limit::work, deferred_.given());
+    return !deferred_.check_idle();
+}
+
+void Session::rest() {
+    allowance_.note(Limit::objects, handles_.size() + objects_.size());
+    allowance_.note(Limit::work, deferred_.given());
+    if (quota()) quota()->look();
+    output_.pass_on();
 }
 
 void Session::drop(std::uint64_t id) {

@@ -22,6 +22,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "host-bridge/worker/allowance.h"
 #include "host-bridge/worker/calls.h"
 #include "host-bridge/worker/code.h"
 #include "host-bridge/worker/deferred.h"
@@ -33,7 +34,7 @@ namespace barcuda {
 class Session {
   public:
     Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status,
-            barcuda_calls* calls = nullptr, const Bell& bell = {});
+            barcuda_calls* calls = nullptr, const Bell& bell = {}, Sheet* sheet = nullptr);
 
     // ---- the kinds' host ------------------------------------------------------------------------------------------
     template <class T> Verdict find(std::uint64_t id, T& value) const {
@@ -42,6 +43,10 @@ class Session {
         return handles_.find(id, value) ? fine : bad_handle;
     }
     Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
+    // Whether one more of this type may be made, or named.
+    template <class T> Verdict room() {
+        return may_have_one_more(takes_device_memory<T>) ? fine : Verdict{CUDA_ERROR_OUT_OF_MEMORY};
+    }
     template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, place<T>()); }
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
         return handles_.name(value, whole, place<T>());
@@ -93,7 +98,14 @@ class Session {
     void note_shown(CUdeviceptr memory, const Shared::Handle& token) { shown_[memory] = token; }
     void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
 
+    // The GPU has been given as much as the client may give it at a time (Limit::work), and has not done it. Asks the driver only
+    // then.
+    bool must_wait();
+    // While there is nothing else to do.
+    void rest();
+
     // ---- the nouns
+    Allowance& allowance() { return allowance_; }
     const Driver& driver() const { return driver_; }
     Extents& extents() { return extents_; }
     Granter& granter() { return granter_; }
@@ -110,6 +122,7 @@ class Session {
     UserObjects& user_objects() { return user_objects_; }
 
   private:
+    bool may_have_one_more(bool takes_device_memory);
     // The context that an object of this type goes with, by its id; 0: none.
     template <class T> std::uint64_t place() { return lives_in_a_context<T> ? handles_.name(contexts_.current()) : 0; }
 
@@ -117,6 +130,8 @@ class Session {
     Extents& extents_;
     Granter& granter_;
     const Bell bell_;
+    Sheet no_sheet_;
+    Allowance allowance_;
     Calls calls_;
     Handles handles_;
     Streams streams_;

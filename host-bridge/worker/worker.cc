@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 
@@ -99,21 +100,32 @@ void prepare(const Driver& driver, Extents& extents, const Preparation& prepared
     }
 }
 
-// Device printf lands in a file in memory instead of the bridge's output (output.cc).
-void catch_output() {
-    const int memory = memfd_create("barcuda-output", 0);
-    if (memory < 0) return;
-    fcntl(memory, F_SETFL, O_APPEND);
-    dup2(memory, STDOUT_FILENO);
-    close(memory);
+// Device printf lands in a pipe instead of the bridge's output (output.cc): the end to read from; -1: there is none.
+int catch_output() {
+    int pipe[2];
+    if (pipe2(pipe, O_CLOEXEC) != 0) return -1;
+    const int from = fcntl(pipe[0], F_DUPFD_CLOEXEC, doorbell_fd + 1);
+    dup2(pipe[1], STDOUT_FILENO);
+    close(pipe[0]), close(pipe[1]);
+    fcntl(from, F_SETFL, O_NONBLOCK);
+    return from;
+}
+
+// What counts against RLIMIT_DATA, in bytes, from a file that was opened before the cage.
+std::uint64_t own_data(const File& statm) {
+    char text[256]{};
+    unsigned long long data = 0;
+    if (pread(statm.fd(), text, sizeof text - 1, 0) <= 0) return 0;
+    std::sscanf(text, "%*u %*u %*u %*u %*u %llu", &data);
+    return data * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 // Where this worker writes what it is about. Without one it does not matter.
-Breadcrumb& open_breadcrumb() {
-    static Breadcrumb unread;
-    void* at = mmap(nullptr, sizeof(Breadcrumb), PROT_READ | PROT_WRITE, MAP_SHARED, breadcrumb_fd, 0);
-    close(breadcrumb_fd);
-    return at == MAP_FAILED ? unread : *static_cast<Breadcrumb*>(at);
+Sheet& open_sheet() {
+    static Sheet unread;
+    void* at = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, sheet_fd, 0);
+    close(sheet_fd);
+    return at == MAP_FAILED ? unread : *static_cast<Sheet*>(at);
 }
 
 // The end of a wrapped worker, which its wrapper is to see: not a signal, but a return from main(), when the bridge has let go of
@@ -133,7 +145,7 @@ void await_dismissal() {
 
 int run_worker(const std::string& library, bool warm) {
     signal(SIGINT, SIG_IGN);  // the bridge decides when a worker ends
-    catch_output();
+    const int text = catch_output();
     Preparation prepared;
     if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {
         if (n == 0) return 0;  // the bridge has ended
@@ -141,6 +153,7 @@ int run_worker(const std::string& library, bool warm) {
                       doorbell_fd);
         return 1;
     }
+    File statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
     std::string error = cage::enter(prepared.cage, library);
     // The region has no use for a worker without a bridge. (A wrapper's thread that starts one may end before it does.)
     if (prepared.wrapped) await_dismissal();
@@ -153,8 +166,10 @@ int run_worker(const std::string& library, bool warm) {
     static Extents& extents = *new Extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
-    Breadcrumb& breadcrumb = open_breadcrumb();
-    if (error.empty()) error = cage::close(prepared.cage, &breadcrumb.denied);
+    Sheet& sheet = open_sheet();
+    publish(sheet.bare, own_data(statm));
+    statm = File();
+    if (error.empty()) error = cage::close(prepared.cage, &sheet.denied);
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
@@ -174,9 +189,11 @@ int run_worker(const std::string& library, bool warm) {
         return 1;
     }
     static BridgeGranter& granter = *new BridgeGranter;
-    if (prepared.device_memory) enforce_quota(driver, granter, prepared.device_memory);
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
-    static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell);
+    static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell, &sheet);
+    log::limit(sheet.limits[static_cast<unsigned>(Limit::log_text)]);
+    enforce_quota(driver, granter, session.allowance(), own_memory(driver, prepared.cage.software));
+    if (text >= 0) session.output().take_text_from(text, session.allowance());
     session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);
     SessionScope scope(session);
@@ -185,7 +202,7 @@ int run_worker(const std::string& library, bool warm) {
     ChannelReader reader(channel, bell);
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-    return serve(reader, session, supply, status, breadcrumb);
+    return serve(reader, session, supply, status, sheet);
 }
 
 }  // namespace barcuda

@@ -1,34 +1,166 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Limits of device memory: of a client and of a VM, by whichever call. Nothing is counted twice, all is back after each
-# end, and programs see the limit as the size of the card.
+# What a client and a guest may have: device memory by whichever call, memory of the region, clients, objects, work, text, a worker's
+# own memory. Nothing is counted twice, all is back after each end, programs see the limit as the size of the card, and the limits can be
+# seen and changed while programs run.
 . "$(dirname "$0")/lib.sh"
-quota=$build/e2e/quota
-limit=96
-serve --no-vm --client-memory ${limit}M
-client "$quota" facts > "$scratch/out" 2>&1 && grep -qx "free $limit total $limit size $limit" "$scratch/out" || fail "facts: $(cat "$scratch/out")"
-client "$quota" ways > "$scratch/out" 2>&1 || fail "$(cat "$scratch/out")"
-cat "$scratch/out"
-ways=0
-while IFS=: read -r way both; do
-    read -r first second <<< "$both"
-    [ "$first" = "$second" ] || fail "$way: $first MiB at first and $second MiB then"
-    least=$((limit - 4)); case $way in mipmaps) least=$((limit - 20)) ;; esac  # of two levels, which do not fill it
-    [ "$first" -le "$limit" ] && [ "$first" -ge "$least" ] || fail "$way: $first MiB of $limit"
-    ways=$((ways + 1))
-done < <(grep : "$scratch/out")
-[ $ways = 9 ] && grep -qx PASSED "$scratch/out" || fail "$ways ways"
-kill "$bridge" && wait "$bridge"
-echo "a client's"
+need python3
+quota=$build/e2e/quota bounds=$build/e2e/bounds
+limit() { "$build/bin/barcuda" limit --region "$scratch/region" "$@"; }
+is() { # is EXPRESSION: of what `barcuda limit --json` says, as `all`
+    limit --json > "$scratch/json" || fail "barcuda limit --json"
+    python3 -c 'import json, sys; all = json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$scratch/json" "$1"
+}
+soon() { # the same, after a while
+    for _ in $(seq 100); do is "$1" && return; sleep 0.02; done
+    fail "never so: $1: $(cat "$scratch/json")"
+}
+refused() { # refused TEXT WORDS...
+    local text=$1; shift
+    ! limit "$@" > "$scratch/out" 2>&1 || fail "limit $* was not refused"
+    grep -qF -- "$text" "$scratch/out" || fail "limit $*: $(cat "$scratch/out")"
+}
+stop() { kill "$bridge" && wait "$bridge"; }
+hold() { # hold NAME MIB: in the background, as $!; a line into $scratch/NAME.in makes it ask for more
+    rm -f "$scratch/$1.in" "$scratch/$1.out" && mkfifo "$scratch/$1.in"
+    "${guest[@]}" "$quota" hold "$2" < "$scratch/$1.in" > "$scratch/$1.out" 2>&1 &
+}
+card=96
 
-serve --no-vm --client-memory ${limit}M --vm-memory 160M
-mkfifo "$scratch/more"
-"${guest[@]}" "$quota" hold 80 < "$scratch/more" > "$scratch/first.out" 2>&1 & first=$!
-exec 8> "$scratch/more"
+check_ways() { # check_ways ARGUMENT...
+    client "$quota" ways "$@" > "$scratch/out" 2>&1 || fail "ways $*: $(cat "$scratch/out")"
+    cat "$scratch/out"
+    local ways=0 least
+    while IFS=: read -r way both; do
+        read -r first second <<< "$both"
+        [ "$first" = "$second" ] || fail "$way: $first MiB at first and $second MiB then"
+        least=$((card - 4)); case $way in mipmaps) least=$((card - 20)) ;; esac  # of two levels, which do not fill it
+        [ "$first" -le "$card" ] && [ "$first" -ge "$least" ] || fail "$way: $first MiB of $card"
+        ways=$((ways + 1))
+    done < <(grep : "$scratch/out")
+    [ $ways = 13 ] && grep -qx PASSED "$scratch/out" || fail "$ways ways"
+}
+export BARCUDA_SOFT_DEVICES=2
+echo "client-device-memory = ${card}M" > "$scratch/bridge.conf"
+serve --no-vm --config "$scratch/bridge.conf"
+for which in '' last; do
+    client "$quota" facts $which > "$scratch/out" 2>&1 && grep -qx "free $card total $card size $card" "$scratch/out" || fail "facts: $(cat "$scratch/out")"
+    check_ways $which
+done
+if [ "$device" = soft ]; then
+    env BARCUDA_REGION="$scratch/region" "$build/bin/barcuda" smi --json > "$scratch/out" || fail "barcuda smi"
+    grep -q "\"total\": $((card << 20))" "$scratch/out" || fail "NVML shows another size: $(cat "$scratch/out")"
+fi
+stop
+unset BARCUDA_SOFT_DEVICES
+echo "a client's device memory"
+
+serve --no-vm --client-device-memory ${card}M --guest-device-memory 160M
+hold first 80; first=$!
+exec 8> "$scratch/first.in"
 await running "$scratch/first.out"
 [ "$(client "$quota" take)" = 80 ] || fail "a second client, beside 80 MiB of 160"
-client "$quota" facts | grep -q "free 80 total $limit" || fail "what is free beside 80 MiB"
+client "$quota" facts | grep -q "free 80 total $card" || fail "what is free beside 80 MiB"
+soon 'all["guest"]["device-memory"] == {"limit": 160 << 20, "use": 80 << 20}'
 kill -9 $first; wait $first 2> /dev/null
 await "channel 0: reclaimed" "$scratch/log"
-for _ in 1 2; do [ "$(client "$quota" take)" = $limit ] || fail "after the first one's end"; done
+for _ in 1 2; do [ "$(client "$quota" take)" = $card ] || fail "after the first one's end"; done
+stop
+echo "a guest's"
+
+# A bridge without limits, which gets some: what programs have they keep.
+serve --no-vm
+is 'all["guest"]["device-memory"]["limit"] is None and not all["clients"]' || fail "a new bridge: $(cat "$scratch/json")"
+hold first 80; first=$!
+exec 8> "$scratch/first.in"
+await running "$scratch/first.out"
+soon 'all["clients"][0]["limits"]["device-memory"]["use"] == 80 << 20'
+is "all['clients'][0]['pid'] == $first" || fail "the client's pid is not $first: $(cat "$scratch/json")"
+limit guest-device-memory=100M || fail "a guest's limit"
+[ "$(client "$quota" take)" = 20 ] || fail "a second client, beside 80 MiB of 100"
+client "$quota" facts | grep -qx 'free 20 total 100 size 100' || fail "what a client sees of the new limit"
+refused "one after the other" guest-device-memory=none client-device-memory=40M
+limit guest-device-memory=none && limit client-device-memory=40M || fail "each client's limit"
+echo >&8; await "no more" "$scratch/first.out"
+[ "$(client "$quota" take)" = 40 ] || fail "another client, with 40 MiB"
+limit --client $first device-memory=200M || fail "one client's limit"
+echo >&8; await "^more" "$scratch/first.out"
+[ "$(client "$quota" take)" = 40 ] || fail "the other clients' limit"
+limit | grep -q "client $first (channel 0) .*device-memory .*200M \*" || fail "the table: $(limit)"
+kill -9 $first; wait $first 2> /dev/null
+await "channel 0: reclaimed" "$scratch/log"
+is 'all["guest"]["device-memory"]["use"] == 0' || fail "something is left: $(cat "$scratch/json")"
+refused "there is no such limit" client-memory=1G
+refused "NAME=VALUE" client-device-memory
+refused "negative" client-device-memory=-1
+refused "there is no such client" --client 1 device-memory=1G
+if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
+    chmod 711 "$scratch"
+    for words in "" client-device-memory=1G; do
+        ! setpriv --reuid=65534 --regid=65534 --clear-groups "$build/bin/barcuda" limit --region "$scratch/region" $words > "$scratch/out" 2>&1 || fail "another user may"
+        grep -q "only" "$scratch/out" || fail "another user is told $(cat "$scratch/out")"
+    done
+    is 'all["each_client"]["device-memory"] == 40 << 20' || fail "another user has changed it"
+fi
+stop
+refused "no bridge serves this region"
+echo "as programs run"
+
+serve --no-vm --client-region-memory 64M
+[ "$(client "$bounds" pinned | sort -u)" = 64 ] || fail "pinned memory: $(client "$bounds" pinned 2>&1)"
+stop
+serve --no-vm --guest-region-memory 96M
+[ "$(client "$bounds" pinned | sort -u)" = 96 ] || fail "pinned memory: $(client "$bounds" pinned 2>&1)"
+soon 'all["guest"]["region-memory"] == {"limit": 96 << 20, "use": 0}'
+stop
+echo "memory of the region"
+
+serve --no-vm --guest-channels 1 --client-objects 200
+start one "$build/e2e/endless"; one=$!
+! client "$quota" facts > "$scratch/out" 2>&1 || fail "a second client of one"
+grep -q "as many clients as it may have (1)" "$scratch/out" || fail "it was told $(cat "$scratch/out")"
+is 'all["guest"]["channels"] == {"limit": 1, "use": 1}' || fail "clients: $(cat "$scratch/json")"
+kill $one; wait $one 2> /dev/null
+await "channel 0: reclaimed" "$scratch/log"
+client "$bounds" events > "$scratch/out" || fail "events: $(cat "$scratch/out")"
+{ read -r first; read -r second; } < "$scratch/out"
+[ "$first" = "$second" ] && [ "$first" -gt 150 ] && [ "$first" -le 200 ] || fail "events: $(cat "$scratch/out")"
+stop
+echo "clients and objects"
+
+for most in 10 none; do
+    serve --no-vm --client-work ${most/none/0}
+    rm -f "$scratch/queue.in" && mkfifo "$scratch/queue.in"
+    client "$bounds" queue 100 < "$scratch/queue.in" > "$scratch/queue.out" 2>&1 & queue=$!
+    exec 9> "$scratch/queue.in"
+    await running "$scratch/queue.out"
+    if [ $most = 10 ]; then soon 'all["clients"][0]["limits"]["work"]["use"] == 10'
+    else soon 'all["clients"][0]["limits"]["work"]["use"] > 100'; fi
+    exec 9>&-
+    wait $queue || fail "the rest of the work: $(cat "$scratch/queue.out")"
+    stop
+done
+echo "work"
+
+serve --no-vm --client-printf-text 64K
+all=$(client "$bounds" print 16384 | wc -c)
+[ "$all" -ge 65536 ] && [ "$all" -lt 400000 ] || fail "$all bytes of a mebibyte were printed"
+grep -q "text is dropped" "$scratch/log" || fail "nothing is said of it"
+limit client-printf-text=none
+[ "$(client "$bounds" print 16384 | wc -c)" = 1048576 ] || fail "text is missing"
+stop
+serve --no-vm --guest-log-text 1 --client-log-text 1
+client "$quota" facts > "$scratch/out" || fail "facts"
+! grep -q "admitted\|reclaimed" "$scratch/log" || fail "lines that there is no room for"
+limit guest-log-text=1M && limit client-log-text=none
+client "$quota" facts > "$scratch/out" && await "lines were left out" "$scratch/log" && await "client admitted" "$scratch/log"
+stop
+echo "text"
+
+serve --no-vm --client-worker-memory 200M
+[ "$(client "$bounds" image)" = 2 ] || fail "a large image: $(client "$bounds" image 2>&1)"
+limit client-worker-memory=none
+[ "$(client "$bounds" image)" != 2 ] || fail "a large image without a limit"
+stop
+bridge=
 echo passed

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // quota.cu: for limits_test.sh. `ways`: takes device memory in every way until there is no more, twice each, and prints how many MiB
 // it got; in between all is freed. `facts`: what the device says of its size. `hold MIB`: has so many, prints "running", and waits for
-// the end of its input. `take`: how many MiB there are now.
+// the end of its input; at each line before it says whether it gets 4 MiB more. `take`: how many MiB there are now. `last`: all on the
+// last device.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "../programs/driver.h"
 
+static int device;  // of all that it takes
 constexpr size_t mib = 1 << 20, piece = 4 * mib;
 
 // Takes pieces until one is refused for lack of memory. What `take` returns frees its piece.
@@ -61,7 +63,7 @@ static cudaError_t pooled(Free& free) {
 static cudaError_t physical(Free& free) {
     CUmemAllocationProp what{};
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     CUmemGenericAllocationHandle memory;
     const CUresult r = entry<decltype(&cuMemCreate)>("cuMemCreate")(&memory, piece, &what, 0);
     return free = [=] { DRIVER(entry<decltype(&cuMemRelease)>("cuMemRelease")(memory)); }, (cudaError_t)r;
@@ -69,7 +71,7 @@ static cudaError_t physical(Free& free) {
 static cudaError_t mapped(Free& free) {  // only its mapping holds it
     CUmemAllocationProp what{};
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     CUmemGenericAllocationHandle memory;
     CUdeviceptr at;
     const CUresult r = entry<decltype(&cuMemCreate)>("cuMemCreate")(&memory, piece, &what, 0);
@@ -84,13 +86,73 @@ static cudaError_t mapped(Free& free) {  // only its mapping holds it
     return cudaSuccess;
 }
 
+// A graph whose node allocates; nothing in it frees.
+static cudaError_t launched(cudaGraph_t graph, void* p, Free& free) {
+    cudaGraphExec_t exec;
+    cudaError_t r = cudaGraphInstantiate(&exec, graph, 0);
+    if (r == cudaSuccess) r = cudaGraphLaunch(exec, 0);
+    if (r == cudaSuccess) r = cudaDeviceSynchronize();
+    if (r != cudaSuccess) return r;
+    free = [=] {
+        CHECK(cudaFree(p));
+        CHECK(cudaGraphExecDestroy(exec));
+        CHECK(cudaGraphDestroy(graph));
+    };
+    return r;
+}
+static cudaError_t node(Free& free) {
+    cudaGraph_t graph;
+    cudaGraphNode_t its;
+    cudaMemAllocNodeParams what{};
+    what.poolProps.allocType = cudaMemAllocationTypePinned;
+    what.poolProps.location = {cudaMemLocationTypeDevice, device};
+    what.bytesize = piece;
+    CHECK(cudaGraphCreate(&graph, 0));
+    const cudaError_t r = cudaGraphAddMemAllocNode(&its, graph, nullptr, 0, &what);
+    if (r == cudaSuccess) return launched(graph, what.dptr, free);
+    CHECK(cudaGraphDestroy(graph));
+    return r;
+}
+static cudaError_t captured(Free& free) {
+    static cudaStream_t stream = [] { cudaStream_t s; CHECK(cudaStreamCreate(&s)); return s; }();
+    cudaGraph_t graph = nullptr;
+    void* p;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    const cudaError_t r = cudaMallocAsync(&p, piece, stream), end = cudaStreamEndCapture(stream, &graph);
+    if (r == cudaSuccess && end == cudaSuccess) return launched(graph, p, free);
+    if (graph) CHECK(cudaGraphDestroy(graph));
+    return r == cudaSuccess ? end : r;
+}
+// Code with a variable.
+static const char image[] = ".version 6.4\n.target sm_75\n.address_size 64\n.visible .global .align 16 .b8 large[4194304];\n";
+static cudaError_t module(Free& free) {
+    CUmodule its;
+    const CUresult r = entry<decltype(&cuModuleLoadData)>("cuModuleLoadData")(&its, image);
+    return free = [=] { DRIVER(entry<decltype(&cuModuleUnload)>("cuModuleUnload")(its)); }, (cudaError_t)r;
+}
+static cudaError_t library(Free& free) {
+    CUlibrary its;
+    const CUresult r = entry<decltype(&cuLibraryLoadData)>("cuLibraryLoadData")(&its, image, 0, 0, 0, 0, 0, 0);
+    if (r) return (cudaError_t)r;
+    CUdeviceptr at;
+    size_t bytes;
+    free = [=] { DRIVER(entry<decltype(&cuLibraryUnload)>("cuLibraryUnload")(its)); };
+    const CUresult g = entry<decltype(&cuLibraryGetGlobal)>("cuLibraryGetGlobal")(&at, &bytes, its, "large");
+    if (g) free();
+    return (cudaError_t)g;
+}
+
 int main(int argc, char** argv) {
     REQUIRE(argc > 1);
+    int devices = 0;
+    CHECK(cudaGetDeviceCount(&devices));
+    if (!strcmp(argv[argc - 1], "last")) device = devices - 1;
+    CHECK(cudaSetDevice(device));
     if (!strcmp(argv[1], "facts")) {
         size_t free, total;
         cudaDeviceProp its;
         CHECK(cudaMemGetInfo(&free, &total));
-        CHECK(cudaGetDeviceProperties(&its, 0));
+        CHECK(cudaGetDeviceProperties(&its, device));
         printf("free %zu total %zu size %zu\n", free / mib, total / mib, its.totalGlobalMem / mib);
         return 0;
     }
@@ -98,12 +160,16 @@ int main(int argc, char** argv) {
         void* p;
         CHECK(cudaMalloc(&p, std::stoul(argv[2]) * mib));
         printf("running\n"), fflush(stdout);
-        return getchar() != EOF;
+        for (int c; (c = getchar()) != EOF;) {
+            void* more;
+            if (c == '\n') printf("%s\n", cudaMalloc(&more, piece) == cudaSuccess ? "more" : "no more"), fflush(stdout);
+        }
+        return 0;
     }
     if (!strcmp(argv[1], "take")) return printf("%zu\n", fill(plain)), 0;
     cudaMemPoolProps what{};
     what.allocType = cudaMemAllocationTypePinned;
-    what.location = {cudaMemLocationTypeDevice, 0};
+    what.location = {cudaMemLocationTypeDevice, device};
     unsigned long long all = ~0ull;
     CHECK(cudaMemPoolCreate(&pool, &what));
     CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
@@ -112,6 +178,7 @@ int main(int argc, char** argv) {
         cudaError_t (*take)(Free&);
     } ways[] = {{"cudaMalloc", plain},         {"cudaMallocPitch", pitched}, {"cudaMallocArray", array}, {"mipmaps", mipmaps},
                 {"cudaMallocAsync", ordered},  {"pool", pooled},             {"cuMemCreate", physical},  {"mapped", mapped},
+                {"graph node", node},          {"captured", captured},       {"module", module},       {"library", library},
                 {"cudaMalloc again", plain}};
     for (const auto& way : ways) {
         const size_t first = fill(way.take), second = fill(way.take);

@@ -146,13 +146,13 @@ TEST(CagePlan, HandsOnOfTheEnvironmentWhatDriversRead) {
 // What a child comes to that does this: its exit status, and what it has noted.
 struct Child {
     int status = -1;
-    std::uint32_t denied = Breadcrumb::nothing;
+    std::uint32_t denied = Sheet::nothing;
     std::string log;  // what it wrote to log_fd
 };
 Child child(const std::function<int(std::uint32_t* denied)>& body) {
     auto* const denied = static_cast<std::uint32_t*>(
         mmap(nullptr, sizeof(std::uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    *denied = Breadcrumb::nothing;
+    *denied = Sheet::nothing;
     int log[2];
     if (pipe(log) != 0) return {};
     const pid_t pid = fork();
@@ -181,7 +181,7 @@ std::string ended_for(const std::function<void()>& call) {
         call();
         return 0;
     });
-    if (c.denied != Breadcrumb::nothing) return WEXITSTATUS(c.status) == 1 ? denied(c.denied) : "it lives on";
+    if (c.denied != Sheet::nothing) return WEXITSTATUS(c.status) == 1 ? denied(c.denied) : "it lives on";
     return c.status == 0 ? "" : "status " + std::to_string(c.status);
 }
 

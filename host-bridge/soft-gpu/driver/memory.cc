@@ -69,6 +69,7 @@ std::uintptr_t Memory::allocate(Allocation wanted, std::size_t alignment) {
 void Memory::adopt(Allocation range, CUresult overlap) {
     std::unique_lock lock(mutex_);
     if (overlapping(range.base, range.size) != ranges_.end()) fail(overlap);
+    if (range.counted() && !take(range.device, Heap::rounded(range.size))) fail(CUDA_ERROR_OUT_OF_MEMORY);
     range.id = next_id_++;
     // A module has told the engine of its variables itself.
     if (range.accessible && range.kind != Allocation::Kind::global)
@@ -81,11 +82,21 @@ Allocation Memory::remove(Ranges::iterator at) {
     Allocation gone = std::move(at->second);
     ranges_.erase(at);
     if (gone.accessible && gone.kind != Allocation::Kind::global) space_.remove(gone.base);
-    if (gone.in_heap()) {
-        heap_of(gone).release(gone.base, gone.size);
-        give(gone.device, Heap::rounded(gone.size));
-    }
+    if (gone.in_heap()) heap_of(gone).release(gone.base, gone.size);
+    if (gone.counted()) give(gone.device, Heap::rounded(gone.size));
     return gone;
+}
+
+void Memory::move(std::uintptr_t base, CUcontext context, int device) {
+    std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(base);
+    if (found == ranges_.end()) return;
+    Allocation& range = found->second;
+    if (range.counted()) {
+        give(range.device, Heap::rounded(range.size));
+        Ledger::of(device).used += Heap::rounded(range.size);
+    }
+    range.context = context, range.device = device;
 }
 
 // There is one mapping: what any device may do, all do.

@@ -69,6 +69,8 @@ struct Allocation {
     std::array<CUmemAccess_flags, most_devices> access{};  // to mapped memory, of each device
     std::shared_ptr<Opened> opened{};
 
+    // Takes a part of its device's memory by itself.
+    bool counted() const { return in_heap() || (kind == Kind::global && !(flags & CU_MEM_ATTACH_GLOBAL)); }
     bool on_device() const {
         return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened;
     }
@@ -115,6 +117,8 @@ class Memory {
         change(const_cast<Allocation&>(found->second));
         return true;
     }
+    // A module's variable is another device's from now on, and in another context.
+    void move(std::uintptr_t base, CUcontext context, int device);
     void set_access(std::uintptr_t base, int device, CUmemAccess_flags flags);
     std::optional<Allocation> find(std::uintptr_t address) const;
     std::optional<Allocation> first_in(std::uintptr_t start, std::size_t size) const;

@@ -72,13 +72,6 @@ std::shared_ptr<Module> load(const std::string& ptx, Context& owner, bool of_con
     log.needs(*module->program);
     if (of_context) module->context = owner.shared_from_this();
     module->has_managed = !first;
-    for (const std::string& name : module->program->kernel_names()) {
-        const auto function = std::make_shared<Function>(*module, *module->program->kernel(name));
-        const int room = 48 * 1024 - static_cast<int>(function->info.static_shared_bytes);
-        function->kernel_dynamic_shared = std::max(room, 0);
-        driver.functions.add(function);
-        module->functions.emplace(name, function);
-    }
     for (GlobalInfo& global : module->program->globals()) {
         Allocation range{.base = global.address,
                          .size = global.size,
@@ -89,6 +82,13 @@ std::shared_ptr<Module> load(const std::string& ptx, Context& owner, bool of_con
         if (global.size != 0 && (module->has_managed || !global.managed))
             driver.memory.adopt(range, CUDA_ERROR_UNKNOWN);
         module->globals.emplace(global.name, std::move(global));
+    }
+    for (const std::string& name : module->program->kernel_names()) {
+        const auto function = std::make_shared<Function>(*module, *module->program->kernel(name));
+        const int room = 48 * 1024 - static_cast<int>(function->info.static_shared_bytes);
+        function->kernel_dynamic_shared = std::max(room, 0);
+        driver.functions.add(function);
+        module->functions.emplace(name, function);
     }
     driver.modules.add(module);
     return module;
@@ -109,9 +109,7 @@ std::shared_ptr<Module> Library::in(const std::shared_ptr<Context>& context) {
     if (module->used_by == 0) {
         module->used_by = context->id;
         for (const auto& [name, global] : module->globals)
-            Driver::get().memory.change(global.address, [&](Allocation& its) {
-                its.context = context->handle(), its.device = context->device;
-            });
+            Driver::get().memory.move(global.address, context->handle(), context->device);
         return module;
     }
     auto& other = others[context->id];

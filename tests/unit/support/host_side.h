@@ -109,8 +109,8 @@ class HostSide final : public Granter {
         supply.begin();
         ChannelReader reader(channel_, bell);
         publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-        Breadcrumb breadcrumb;
-        EXPECT_EQ(1, serve(reader, session, supply, status, breadcrumb));
+        Sheet sheet;
+        EXPECT_EQ(1, serve(reader, session, supply, status, sheet));
         bell.wake();  // the bridge does it
     }
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// limiting.cc: how the bridge keeps limits (host-bridge/limits.h): what it grants itself it compares here; what only a worker can count
+// it writes into the worker's sheet (link.h), where the worker looks before it does anything; and what `barcuda limit` asks.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "host-bridge/bridge/bridge.h"
+#include "host-bridge/log.h"
+#include "shm-device/sync.h"
+
+namespace barcuda {
+namespace {
+
+void tell(std::uint64_t& word, std::uint64_t value) {
+    if (observe(word) != value) publish(word, value);
+}
+
+}  // namespace
+
+std::uint64_t Bridge::limit_of(const Client& client, Limit limit) const {
+    return client.own[static_cast<unsigned>(limit)].value_or(options_.limits.client[limit]);
+}
+
+MemoryLimits Bridge::memory_limits(const Client& client) const {
+    return {limit_of(client, Limit::device_memory), options_.limits.guest[Limit::device_memory]};
+}
+
+// Before a worker gets its client, and whenever something has changed.
+void Bridge::tell_limits(Client& client) {
+    if (!client.worker.sheet) return;
+    each_limit([&](Limit limit, const AboutLimit&) {
+        std::uint64_t value = limit_of(client, limit);
+        if (limit == Limit::device_memory) value = least(value, options_.limits.guest[limit]);
+        tell(client.worker.sheet->limits[static_cast<unsigned>(limit)], value);
+    });
+    client.bound = false;
+}
+
+// A device's size, as programs see it that have no limit of their own.
+void Bridge::show_memory() {
+    const std::uint64_t limit =
+        least(options_.limits.client[Limit::device_memory], options_.limits.guest[Limit::device_memory]);
+    for (std::size_t i = 0; i < devices_.all.size(); ++i)
+        tell(region_.host_devices()[i].total_memory, least(devices_.all[i].total_memory, limit));
+    monitoring_.show_memory(limit);
+}
+
+// Beyond what its driver has taken for its start, which the worker says once it is through. A wrapper's process is another.
+void Bridge::bound_host_memory(Client& client) {
+    if (client.bound || !client.worker.sheet || !options_.wrapper.empty()) return;
+    const std::uint64_t bare = observe(client.worker.sheet->bare), limit = limit_of(client, Limit::worker_memory);
+    if (bare == 0) return;  // not yet
+    client.bound = true;
+    rlimit its{};
+    if (prlimit(client.worker.pid, RLIMIT_DATA, nullptr, &its) != 0) return;
+    const rlim_t now = limit == 0 || limit > ~std::uint64_t{0} - bare ? its.rlim_max : bare + limit;
+    if (now == its.rlim_cur) return;
+    its.rlim_cur = std::min(now, its.rlim_max);
+    if (prlimit(client.worker.pid, RLIMIT_DATA, &its, nullptr) != 0)
+        log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
+}
+
+// What workers have counted, and have not asked for: of clients without a limit, or of their drivers' own.
+void Bridge::note_memory() {
+    for (const auto& client : clients_) {
+        if (!client || !client->worker.sheet) continue;
+        const std::vector<int>& devices = client->worker.devices;
+        for (std::size_t i = 0; i < devices.size(); ++i)
+            quotas_.note(client->channel.index, devices[i], observe(client->worker.sheet->device_memory[i]));
+    }
+}
+
+// For a client that is to come.
+bool Bridge::may_reserve(std::uint64_t bytes) const {
+    const std::uint64_t limit = options_.limits.client[Limit::region_memory];
+    return options_.limits.guest[Limit::region_memory] == 0 && (limit == 0 || bytes <= limit);
+}
+
+bool Bridge::may_be_granted(std::uint32_t channel, std::uint64_t bytes) const {
+    const auto fits = [&](std::uint64_t limit, std::uint64_t held) {
+        return limit == 0 || (held <= limit && bytes <= limit - held);
+    };
+    const std::uint64_t guests = options_.limits.guest[Limit::region_memory];
+    return (!clients_[channel] || fits(limit_of(*clients_[channel], Limit::region_memory), grants_->held(channel))) &&
+           (guests == 0 || fits(guests, grants_->held()));
+}
+
+bool Bridge::has_a_channel_left() const {
+    const std::uint64_t limit = options_.limits.guest[Limit::channels];
+    return limit == 0 || served_clients() < limit;
+}
+
+std::uint64_t Bridge::served_clients() const {
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(clients_, [](const auto& c) { return c && c->worker.pid > 0 && !c->worker.leaving(); }));
+}
+
+// What a client has, as far as its worker is honest where the bridge cannot count.
+void Bridge::describe(const Client& client, LimitRow& row) {
+    row = {client.channel.index,
+           client.worker.pid > 0 ? client.worker.pid : 0,
+           observe(client.channel.client().pid),
+           {},
+           {},
+           {}};
+    for (unsigned i = 0; i < limit_count; ++i) {
+        row.own[i] = client.own[i].has_value();
+        row.limits[i] = limit_of(client, static_cast<Limit>(i));
+        row.use[i] = client.worker.sheet ? observe(client.worker.sheet->use[i]) : 0;
+    }
+    for (const int device : client.worker.devices) {  // of the GPU of which it has most
+        std::uint64_t& most = row.use[static_cast<unsigned>(Limit::device_memory)];
+        most = std::max(most, quotas_.held(client.channel.index, device));
+    }
+    row.use[static_cast<unsigned>(Limit::region_memory)] = grants_->held(client.channel.index);
+    row.use[static_cast<unsigned>(Limit::worker_memory)] = own_data(client.worker);
+}
+
+// Of a worker, or of what is around it.
+std::uint64_t Bridge::own_data(const Worker& worker) {
+    unsigned long long pages[6]{};  // all, resident, shared, code, 0, data
+    std::ifstream in(fmt::format("/proc/{}/statm", worker.pid));
+    for (auto& n : pages) in >> n;
+    const std::uint64_t now = pages[5] * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t bare = worker.sheet ? observe(worker.sheet->bare) : 0;
+    return bare == 0 || now < bare ? 0 : now - bare;
+}
+
+void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
+    const auto refuse = [&](const std::string& why) { why.copy(reply.error, sizeof reply.error - 1); };
+    std::vector<Client*> named;
+    for (auto& client : clients_)
+        if (client &&
+            (request.by == LimitRequest::channel ? client->channel.index == request.client
+                                                 : observe(client->channel.client().pid) == request.client ||
+                                                       client->worker.pid == static_cast<pid_t>(request.client)))
+            named.push_back(client.get());
+    const auto of = request.whose == LimitRequest::the_guests ? Of::guest : Of::client;
+    for (unsigned i = 0; i < limit_count; ++i)
+        if (const AboutLimit& its = about(static_cast<Limit>(i)); request.given[i] && !its.is(of))
+            return refuse(
+                fmt::format("{} is no limit of {}", its.name(), of == Of::guest ? "a guest's" : "a client's"));
+    if (request.whose == LimitRequest::one_clients && named.size() != 1)
+        return refuse(named.empty() ? "there is no such client"
+                                    : "several clients say that they have this pid: name one by its channel");
+    for (unsigned i = 0; i < limit_count; ++i) {
+        if (!request.given[i]) continue;
+        if (request.whose == LimitRequest::one_clients) named[0]->own[i] = request.values[i];
+        else (of == Of::guest ? options_.limits.guest : options_.limits.client).all[i] = request.values[i];
+    }
+    if (request.whose != LimitRequest::nobodys) {
+        log::info("limits have been changed");
+        for (auto& client : clients_)
+            if (client) tell_limits(*client);
+        show_memory();
+    }
+
+    note_memory();
+    std::ranges::copy(options_.limits.client.all, reply.client);
+    std::ranges::copy(options_.limits.guest.all, reply.guest);
+    for (std::size_t d = 0; d < devices_.all.size(); ++d) {
+        std::uint64_t& most = reply.use[static_cast<unsigned>(Limit::device_memory)];
+        most = std::max(most, quotas_.held(static_cast<int>(d)));
+    }
+    reply.use[static_cast<unsigned>(Limit::region_memory)] = grants_->held();
+    reply.use[static_cast<unsigned>(Limit::channels)] = served_clients();
+    for (const auto& client : clients_)
+        if (client) describe(*client, reply.rows[reply.count++]);
+}
+
+}  // namespace barcuda

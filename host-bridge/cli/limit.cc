@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have; and a change of that (host-bridge/limits.h has
+// the table, limits_link.h what is said).
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/limits_link.h"
+#include "host-bridge/message.h"
+
+namespace barcuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int complain(const std::string& what) { return fmt::print(stderr, "barcuda limit: {}\n", what), 1; }
+
+// One word NAME=VALUE; an error, or nothing.
+std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
+    const std::size_t sign = word.find('=');
+    const std::string name = word.substr(0, sign);
+    std::string value = sign == word.npos ? "" : word.substr(sign + 1),
+                error = name + ": there is no such limit; there are", names;
+    if (value.empty()) return word + ": a limit is changed by NAME=VALUE";
+    bool found = false;
+    each_limit([&](Limit limit, const AboutLimit& its) {
+        for (const Of whose : {Of::client, Of::guest}) {
+            if (!its.is(whose) || (of_one && whose == Of::guest)) continue;
+            const std::string own = of_one ? its.name() : its.option(whose);
+            names += " " + own;
+            if (own != name) continue;
+            found = true;
+            const auto of = of_one               ? LimitRequest::one_clients
+                            : whose == Of::guest ? LimitRequest::the_guests
+                                                 : LimitRequest::each_clients;
+            if (request.whose != LimitRequest::nobodys && request.whose != of)
+                error = "limits of the guest and of each client are changed one after the other";
+            else error.clear();
+            request.whose = of;
+            const auto i = static_cast<unsigned>(limit);
+            request.given[i] = true;
+            if (value == "none") continue;
+            if (value.starts_with('-')) error = word + ": it cannot be negative";
+            else if (const std::string e = CLI::AsSizeValue(false)(value); !e.empty()) error = word + ": " + e;
+            else request.values[i] = std::strtoull(value.c_str(), nullptr, 10);
+        }
+    });
+    return found ? error : error + names;
+}
+
+// The bridge's answer; an error, or nothing.
+std::string ask(const std::string& region, const LimitRequest& request, LimitReply& reply) {
+    struct stat st {};
+    sockaddr_un address;
+    if (stat(region.c_str(), &st) != 0) return fmt::format("{}: {}", region, strerror(errno));
+    const socklen_t length = limits_address(st, address);
+    const File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    constexpr timeval patience{10, 0};  // of a bridge that looks at everything several times a second
+    if (!to || setsockopt(to.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0) return strerror(errno);
+    if (connect(to.fd(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+        return errno == ECONNREFUSED ? region + ": no bridge serves this region (on this machine)"
+                                     : fmt::format("{}: {}", region, strerror(errno));
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (getsockopt(to.fd(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return strerror(errno);
+    if (geteuid() != 0 && who.uid != geteuid() && who.uid != 0)
+        return fmt::format("{}: its bridge is user {}'s: only that user and root may see and change limits", region,
+                           who.uid);
+    if (geteuid() == 0 && who.uid != 0 && who.uid != st.st_uid)
+        return fmt::format("{}: user {} answers for its bridge, and the region is user {}'s", region, who.uid,
+                           st.st_uid);
+    if (send(to.fd(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request && errno != EPIPE)
+        return strerror(errno);
+    const ssize_t n = recv(to.fd(), &reply, sizeof reply, 0);
+    if (n < 0) return errno == EAGAIN ? region + ": its bridge does not answer" : strerror(errno);
+    if (n < static_cast<ssize_t>(offsetof(LimitReply, rows)) || reply.version != LimitRequest::form ||
+        reply.count > std::size(reply.rows) || n != static_cast<ssize_t>(reply.bytes()))
+        return region + ": its bridge is of another version";
+    reply.error[sizeof reply.error - 1] = 0;
+    return reply.error;
+}
+
+Json json_of(std::uint64_t limit) { return limit ? Json(limit) : Json(); }
+
+void print_json(const LimitReply& reply) {
+    Json all;
+    each_limit([&](Limit limit, const AboutLimit& its) {
+        const auto i = static_cast<unsigned>(limit);
+        if (its.is(Of::guest)) all["guest"][its.name()] = {{"limit", json_of(reply.guest[i])}, {"use", reply.use[i]}};
+        if (its.is(Of::client)) all["each_client"][its.name()] = json_of(reply.client[i]);
+    });
+    all["clients"] = Json::array();
+    for (const LimitRow& row : std::span(reply.rows, reply.count)) {
+        Json client = {{"channel", row.channel}, {"pid", row.pid}, {"worker", row.worker}};
+        each_limit([&](Limit limit, const AboutLimit& its) {
+            const auto i = static_cast<unsigned>(limit);
+            if (its.is(Of::client))
+                client["limits"][its.name()] = {
+                    {"limit", json_of(row.limits[i])}, {"own", row.own[i]}, {"use", row.use[i]}};
+        });
+        all["clients"].push_back(client);
+    }
+    fmt::print("{}\n", all.dump(1));
+}
+
+void print_table(const LimitReply& reply) {
+    const auto line = [](const std::string& whose, const AboutLimit& its, std::uint64_t use, std::uint64_t limit,
+                         bool own) {
+        fmt::print("{:<28} {:<15} {:>10} {:>10}{}\n", whose, its.name(),
+                   its.unit == Unit::bytes_a_second ? "-" : its.text(use), limit ? its.text(limit) : "-",
+                   own ? " *" : "");
+    };
+    fmt::print("{:<28} {:<15} {:>10} {:>10}\n", "", "", "in use", "limit");
+    each_limit([&](Limit limit, const AboutLimit& its) {
+        const auto i = static_cast<unsigned>(limit);
+        if (its.is(Of::guest)) line("guest", its, reply.use[i], reply.guest[i], false);
+    });
+    for (const LimitRow& row : std::span(reply.rows, reply.count))
+        each_limit([&](Limit limit, const AboutLimit& its) {
+            const auto i = static_cast<unsigned>(limit);
+            if (its.is(Of::client))
+                line(fmt::format("client {} (channel {})", row.pid, row.channel), its, row.use[i], row.limits[i],
+                     row.own[i]);
+        });
+    if (reply.count == 0)
+        each_limit([&](Limit limit, const AboutLimit& its) {
+            const auto i = static_cast<unsigned>(limit);
+            if (its.is(Of::client))
+                fmt::print("{:<28} {:<15} {:>10} {:>10}\n", "each client", its.name(), "-",
+                           reply.client[i] ? its.text(reply.client[i]) : "-");
+        });
+}
+
+}  // namespace
+
+int limit(const LimitCommand& command) {
+    LimitRequest request;
+    const bool of_one = command.client || command.channel;
+    if (of_one) {
+        request.by = command.channel ? LimitRequest::channel : LimitRequest::pid;
+        request.client = command.channel ? *command.channel : *command.client;
+    }
+    for (const std::string& word : command.changes)
+        if (const std::string e = parse(word, of_one, request); !e.empty()) return complain(e);
+    const auto reply = std::make_unique<LimitReply>();
+    if (const std::string e = ask(command.region, request, *reply); !e.empty()) return complain(e);
+    if (of_one && request.whose == LimitRequest::nobodys) {
+        const auto others = std::remove_if(reply->rows, reply->rows + reply->count, [&](const LimitRow& row) {
+            return command.channel
+                       ? row.channel != *command.channel
+                       : row.pid != *command.client && row.worker != static_cast<std::int32_t>(*command.client);
+        });
+        reply->count = static_cast<std::uint32_t>(others - reply->rows);
+        if (reply->count == 0) return complain("there is no such client");
+    }
+    if (!command.changes.empty() && !command.json) return 0;
+    command.json ? print_json(*reply) : print_table(*reply);
+    return 0;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace barcuda {
+
+const AboutLimit& about(Limit limit) {
+    static constexpr AboutLimit rows[] = {
+#define X(name, of, unit, what) {#name, what, Of::of, Unit::unit},
+        BARCUDA_LIMITS(X)
+#undef X
+    };
+    return rows[static_cast<unsigned>(limit)];
+}
+
+std::string AboutLimit::name() const {
+    std::string text = its_name;
+    std::ranges::replace(text, '_', '-');
+    return text;
+}
+
+std::string AboutLimit::option(Of whose) const { return (whose == Of::client ? "client-" : "guest-") + name(); }
+
+std::string AboutLimit::help(Of whose) const {
+    return fmt::format("{}{}: {} (default: no limit)",
+                       whose == Of::client ? "of each client" : "of all clients together",
+                       unit == Unit::bytes_a_second ? ", bytes a second"
+                       : unit == Unit::bytes        ? ", bytes"
+                                                    : ", a number",
+                       what);
+}
+
+std::string AboutLimit::text(std::uint64_t value) const {
+    if (unit == Unit::count) return std::to_string(value);
+    const char* const end = unit == Unit::bytes_a_second ? "/s" : "";
+    constexpr const char* units[] = {"", "K", "M", "G", "T"};
+    unsigned i = 0;
+    auto shown = static_cast<double>(value);
+    for (; shown >= 1024 && i + 1 < std::size(units); ++i) shown /= 1024;
+    return fmt::format("{:.{}f}{}{}", shown, shown == static_cast<double>(static_cast<std::uint64_t>(shown)) ? 0 : 1,
+                       units[i], end);
+}
+
+}  // namespace barcuda

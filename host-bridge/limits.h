@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// limits.h: the one table of what a guest, and each of its clients, may have at most. From it come the options of the bridge
+// and the keys of its file (--client-NAME, --guest-NAME), what `barcuda limit` prints and sets, and the table of docs/limits.md.
+// Who keeps a limit stands in that page, too: the bridge where it grants, a worker where only the worker can count.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+enum class Of : unsigned { client = 1, guest = 2, both = 3 };
+enum class Unit : unsigned { bytes, count, bytes_a_second };
+
+//    name           of      unit            what it is
+#define BARCUDA_LIMITS(X)                                                                                          \
+    X(device_memory, both, bytes,                                                                                  \
+      "device memory of each GPU, whichever way it is had; programs see it as the GPU's size")                     \
+    X(region_memory, both, bytes, "memory of the region: pinned memory, and what malloc takes from it")            \
+    X(channels, guest, count, "clients at a time")                                                                 \
+    X(objects, client, count, "streams, events, modules, functions, graphs, their nodes: all that has a handle")   \
+    X(work, client, count, "launches, copies and other work that the GPU has been given and has not done")         \
+    X(printf_text, client, bytes, "text that kernels have printed and the program has not taken; more is dropped") \
+    X(log_text, both, bytes_a_second,                                                                              \
+      "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself")             \
+    X(worker_memory, client, bytes, "host memory of a worker's own, beyond what it has when its client comes")
+
+enum class Limit : unsigned {
+#define X(name, ...) name,
+    BARCUDA_LIMITS(X)
+#undef X
+        count
+};
+constexpr unsigned limit_count = static_cast<unsigned>(Limit::count);
+
+struct AboutLimit {
+    const char *its_name, *what;
+    Of of;
+    Unit unit;
+    bool is(Of whose) const { return static_cast<unsigned>(of) & static_cast<unsigned>(whose); }
+    std::string name() const;               // device-memory
+    std::string option(Of whose) const;     // client-device-memory
+    std::string help(Of whose) const;       // a sentence, with the unit
+    std::string text(std::uint64_t) const;  // of a value: 1.5G
+};
+const AboutLimit& about(Limit limit);
+
+// A value of each; 0: no limit.
+struct Limits {
+    std::array<std::uint64_t, limit_count> all{};
+    std::uint64_t& operator[](Limit limit) { return all[static_cast<unsigned>(limit)]; }
+    std::uint64_t operator[](Limit limit) const { return all[static_cast<unsigned>(limit)]; }
+};
+
+// The bridge's own: the guest's, and those of each client that has none of its own.
+struct LimitOptions {
+    Limits client, guest;
+};
+
+template <class F> void each_limit(const F& f) {
+    for (unsigned i = 0; i < limit_count; ++i) f(static_cast<Limit>(i), about(static_cast<Limit>(i)));
+}
+
+// The smaller of two limits, of which 0 is none.
+constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
+}  // namespace barcuda
