@@ -405,9 +405,10 @@ check-gpu: deps
 	@$(MAKE) --no-print-directory -j$(jobs) tests
 	@tests/check $(check_options) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
-# docs/support.md: what is done with each function of CUDA, and which test names it.
+# docs/support.md: what is done with each function of CUDA, and which test names it. The table of docs/limits.md.
 docs: all
 	@CUDA_HOME=$(CUDA_HOME) docs/support.py --build $(B)
+	@docs/limits.py --build $(B)
 
 # Fuzzers: each tests/fuzz/NAME_fuzz.cc, with all that it tests instrumented: clang's build under ASan and UBSan. What those of PTX and of
 # images begin with: the PTX of the tests, and what nvcc writes. A corpus stays, and grows; what made a fuzzer stop is in its .found folder.
@@ -549,7 +550,7 @@ help:
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
-	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test"
+	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
 	@echo "                 install-module: the guest's module alone, for dkms"
 	@echo "make deb         Debian packages, in build/packages; dist: a source tarball, there too"

@@ -22,7 +22,7 @@ class Nvml {
 
     std::optional<std::uint64_t> ask(CUdevice device, bool exact) {
         // A question takes NVIDIA's driver a part of a millisecond, in which it answers no other.
-        constexpr std::chrono::milliseconds now_and_then{20};
+        constexpr std::chrono::milliseconds now_and_then{200};
         Known& known = known_[device];
         const auto now = std::chrono::steady_clock::now();
         if (!exact && known.bytes && now - known.when < now_and_then) return known.bytes;

@@ -73,7 +73,7 @@ void Quota::look() {
     const std::lock_guard lock(mutex);
     for (auto& [pool, its] : pools_) count(pool, its);
     count_graphs();
-    measure(current(), false);
+    if (limit() != 0) measure(current(), false);
 }
 
 void Quota::measure(CUdevice device, bool exact) {
@@ -102,7 +102,7 @@ bool Quota::over() {
 
 std::uint64_t Quota::left(CUdevice device) {
     take(device, 0);
-    measure(device, true);
+    measure(device, false);
     const Books& b = books_[device];
     std::uint64_t left = 0;
     granter_.borrow(device, 0, left);

@@ -26,6 +26,7 @@ hold() { # hold NAME MIB: in the background, as $!; a line into $scratch/NAME.in
     "${guest[@]}" "$quota" hold "$2" < "$scratch/$1.in" > "$scratch/$1.out" 2>&1 &
 }
 card=96
+docs/limits.py --build "$build" --check || fail "docs/limits.md"
 
 check_ways() { # check_ways ARGUMENT...
     client "$quota" ways "$@" > "$scratch/out" 2>&1 || fail "ways $*: $(cat "$scratch/out")"
