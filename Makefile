@@ -361,12 +361,13 @@ check-unit: installed
 unit_tests: $(unit_tests)
 .PHONY: unit_tests
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
-$(B)/bench/cuda_bench: tests/bench/cuda_bench.cu tests/bench/measure.h tests/bench/processes.h
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench sharing_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
+$(B)/bench/cuda_bench: tests/bench/measure.h tests/bench/processes.h
+$(B)/bench/cuda_bench $(B)/bench/sharing_bench: $(B)/bench/%: tests/bench/%.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
-	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
+	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ tests/bench/$*.cu
 $(B)/bench/libjump.so: tests/bench/jump.cc
 	@mkdir -p $(@D)
 	@echo "  LINK $@"

@@ -16,6 +16,8 @@ struct Preparation {                     // bridge -> worker, once, at its start
     std::uint64_t base;                  // of the region
     unsigned devices;                    // how many the driver must show
     bool wrapped;                        // another program is between the two: it ends when the worker does
+    bool takes_turns;                    // at the GPUs: turns_fd is the book
+    std::uint32_t group;                 // in it
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
@@ -59,7 +61,8 @@ struct Sheet {
 
 // The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
 // driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What was its standard error is its
-// log's (`log_fd`). There may be no doorbell.
-constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9;
+// log's (`log_fd`). There may be no doorbell, and no turns to take.
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
+              turns_fd = 10;
 
 }  // namespace barcuda

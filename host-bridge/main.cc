@@ -72,6 +72,16 @@ int main(int argc, char** argv) {
     app.add_flag("--record-calls", options.cage.record,
                  "tell in the log which system calls the driver makes once it is open, those that the software GPU "
                  "makes left out");
+    app.add_option(
+           "--weight", options.weight,
+           "this VM's part of the GPUs' time, beside those of other bridges with a weight, where all have work for "
+           "them (default: none: the GPU divides its time as it does)")
+        ->check(CLI::Range(1u, barcuda::turns::most_weight));
+    app.add_option(
+           "--turns", options.turns,
+           "the file by which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
+           "users need one of root's, which their group may write to)")
+        ->needs("--weight");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")

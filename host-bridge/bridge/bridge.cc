@@ -112,6 +112,12 @@ int Bridge::run() {
     cage_ = cage::plan(options_.cage, library_);
     if (!cage_.error.empty()) return log::critical("{}", cage_.error), 1;
     cage::report(cage_);
+    if (options_.weight) {
+        const std::string book =
+            options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
+        if (const std::string error = turns_.join(book, options_.weight); !error.empty())
+            return log::critical("--weight: {}", error), 1;
+    }
     cage::enter_bridge(cage_);
 
     Format format;

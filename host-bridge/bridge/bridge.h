@@ -26,6 +26,7 @@
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/limits.h"
 #include "host-bridge/link.h"
+#include "host-bridge/turns.h"
 #include "shm-device/region.h"
 
 namespace barcuda {
@@ -42,9 +43,11 @@ struct BridgeOptions {
     std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     LimitOptions limits;
-    cage::Wish cage;     // of which the bridge itself fills in what it knows of the worker
-    bool no_vm = false;  // clients are programs of this kernel: they are heard when they come
-    int ready_fd = -1;   // a line is written here once guests may come
+    cage::Wish cage;           // of which the bridge itself fills in what it knows of the worker
+    std::uint32_t weight = 0;  // of this VM's part of the GPUs' time; 0: whatever comes
+    std::string turns;         // the file by which bridges share them; empty: this user's own
+    bool no_vm = false;        // clients are programs of this kernel: they are heard when they come
+    int ready_fd = -1;         // a line is written here once guests may come
 };
 
 class Bridge {
@@ -137,6 +140,7 @@ class Bridge {
     std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
     std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended
     Quotas quotas_;
+    turns::Member turns_;
     HostDevices devices_;
     std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client
 };

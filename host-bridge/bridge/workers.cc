@@ -108,11 +108,14 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
                                 {moved(sheet.fd()), sheet_fd},
                                 {moved(errors[0]), errors_fd},
                                 {moved(errors[1]), into_errors_fd}};
-        const int doorbell = doorbell_ ? moved(doorbell_.guest()) : -1;
+        const int optional[][2] = {{doorbell_ ? moved(doorbell_.guest()) : -1, doorbell_fd},
+                                   {turns_.fd() >= 0 ? moved(turns_.fd()) : -1, turns_fd}};
         for (const auto& [fd, place] : given)
             if (dup2(fd, place) < 0) _exit(no_descriptors);
-        if (doorbell_ && dup2(doorbell, doorbell_fd) < 0) _exit(no_descriptors);
-        close_range(doorbell_ ? doorbell_fd + 1 : doorbell_fd, ~0u, 0);
+        for (const auto& [fd, place] : optional)
+            if (fd < 0) close(place);
+            else if (dup2(fd, place) < 0) _exit(no_descriptors);
+        close_range(turns_fd + 1, ~0u, 0);
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -157,6 +160,8 @@ void Bridge::prepare(Worker& worker) {
                          region_.header().base,
                          static_cast<unsigned>(worker.devices.size()),
                          !options_.wrapper.empty(),
+                         turns_.fd() >= 0,
+                         turns_.group(),
                          {},
                          cage_.order};
     for (auto& extent : prepared.extents) {

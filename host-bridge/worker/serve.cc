@@ -74,7 +74,9 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
             const bool gpu_works = session.fences().collect() || session.deferred().pending() || full;
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
             gpu_worked = gpu_works;
-            if (gpu_works && waiter->should_ask()) session.fences().watch(), session.deferred().reap();
+            const bool asks = (gpu_works || session.turns()) && waiter->should_ask();
+            if (gpu_works && asks) session.fences().watch(), session.deferred().reap();
+            if (session.turns()) session.turns()->rest(asks);
             waiter->turn();
             continue;
         }

@@ -27,6 +27,7 @@
 #include "host-bridge/worker/code.h"
 #include "host-bridge/worker/deferred.h"
 #include "host-bridge/worker/libraries.h"
+#include "host-bridge/worker/turn_taking.h"
 #include "host-bridge/worker/user_objects.h"
 
 namespace barcuda {
@@ -93,7 +94,12 @@ class Session {
     }
     // The end of a context of the client's, and of all that is in it.
     CUresult end(const Contexts::Living& context);
-    void note_work() { deferred_.note_work(); }
+    void note_work() {
+        if (turns_) turns_->before_work(contexts_.current());
+        deferred_.note_work();
+    }
+    void take_turns(TurnTaking* turns) { turns_ = turns; }
+    TurnTaking* turns() const { return turns_; }
     // Others may open this memory of a pool by the token, until it is freed.
     void note_shown(CUdeviceptr memory, const Shared::Handle& token) { shown_[memory] = token; }
     void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
@@ -144,6 +150,7 @@ class Session {
     Code code_;
     Libraries libraries_;
     UserObjects user_objects_;
+    TurnTaking* turns_ = nullptr;  // null: the GPUs are nobody's in particular
     std::set<std::uint64_t> objects_;
     std::unordered_map<CUdeviceptr, Shared::Handle> shown_;
     std::unique_ptr<std::byte[]> scratch_;

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "host-bridge/link.h"
@@ -70,6 +71,16 @@ class BridgeGranter : public Granter {
         if (got) *got = std::move(file);
         return answer;
     }
+};
+
+// What is known of the GPU's work, for who has its turn.
+struct ClientsWork : TurnTaking::Work {
+    explicit ClientsWork(Session& session) : session(session) {}
+    bool idle() override {
+        session.launches().flush();
+        return session.deferred().check_idle();
+    }
+    Session& session;
 };
 
 const std::string no_start = "the host's CUDA driver does not start: ";
@@ -197,6 +208,11 @@ int run_worker(const std::string& library, bool warm) {
     session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);
     SessionScope scope(session);
+    turns::Book* const book = prepared.takes_turns ? turns::map(turns_fd) : nullptr;
+    std::optional<TurnTaking> turns;
+    ClientsWork work(session);
+    if (book) session.take_turns(&turns.emplace(driver, *book, prepared.group, work));
+    if (prepared.takes_turns) close(turns_fd);
     Supply supply(channel.supply(), bell, granter, extents, prepared);
     supply.begin();
     ChannelReader reader(channel, bell);

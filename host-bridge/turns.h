@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// turns.h: whose work a GPU does now, where VMs share it by weights. A GPU divides its time evenly among the processes that have work
+// for it, and a process that has queued much keeps all others waiting. So workers take turns (--weight): the worker whose turn it is
+// queues little at a time, lets the GPU finish it, and hands the turn to the VM that has had least for its weight, and there to the
+// client that has waited longest.
+//
+// The book is a file that the bridges map which share GPUs, and their workers (--turns). It is advice: a worker that has waited
+// for too long works without the turn, and no number in the book leads beyond it, since a worker that somebody has taken over
+// may write there what it likes.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "host-bridge/message.h"
+
+namespace barcuda::turns {
+
+constexpr std::size_t most_groups = 64, most_seats = 256, most_gpus = 16;
+constexpr std::uint32_t usual_weight = 100, most_weight = 10'000;
+using Uuid = std::array<unsigned char, 16>;
+
+struct Group {  // a bridge, with all of its clients. pid 0: free
+    std::uint32_t pid, weight;
+};
+enum Call : std::uint32_t { resting, waiting, called };
+struct Seat {                        // a worker's, at one GPU. pid 0: free
+    std::uint32_t pid, group, call;  // it sleeps on `call`
+    std::uint32_t reserved;
+    std::uint64_t last;  // when it last got the turn, as all times: nanoseconds of CLOCK_MONOTONIC
+};
+struct Gpu {
+    Uuid uuid;
+    std::uint32_t known;               // 1: there is such a GPU
+    std::uint32_t lock;                // the pid of the process that changes something
+    std::uint32_t turn;                // the number of a seat, plus 1; 0: nobody's
+    std::uint32_t waiters;             // how many seats wait
+    std::uint64_t since;               // when the turn was given
+    std::uint64_t contended;           // when a seat last had to wait
+    std::uint64_t clock;               // what the group had spent that got the turn last
+    std::uint64_t spent[most_groups];  // nanoseconds, times usual_weight, by weight
+    Seat seats[most_seats];
+};
+struct Book {
+    static constexpr std::uint64_t right_magic = 0x7372756e74636162;  // "bacturns"
+    std::uint64_t magic;
+    std::uint32_t version, lock;
+    Group groups[most_groups];
+    Gpu gpus[most_gpus];
+};
+
+// A bridge's end: the file, made if there is none, and its group in it. An error text, or nothing.
+class Member {
+  public:
+    Member() = default;
+    Member(const Member&) = delete;
+    ~Member();
+    std::string join(const std::string& path, std::uint32_t weight);
+    void weigh(std::uint32_t weight);
+    int fd() const { return file_.fd(); }
+    std::uint32_t group() const { return group_; }
+
+  private:
+    File file_;
+    Book* book_ = nullptr;
+    std::uint32_t group_ = 0;
+};
+
+// A worker's seat at one GPU. Of several threads or processes that use one book each has seats of its own.
+class Place {
+  public:
+    Place(Book& book, std::uint32_t group, const Uuid& gpu, std::uint32_t pid);
+    ~Place();
+    Place(const Place&) = delete;
+    explicit operator bool() const { return seat_; }  // false: the book is full
+    bool has_turn() const;
+    // True: it is this seat's turn. Else the seat is called when it will be.
+    bool ask(std::uint64_t now);
+    void sleep(std::uint64_t nanoseconds) const;  // until it is called, or so long
+    void withdraw();                              // it has waited long enough
+    // Pays for the time since the turn was given, and hands it on; `again`: it may stay. True: it did.
+    bool pass(std::uint64_t now, bool again);
+    void renew(std::uint64_t now);  // nobody wants the turn: what it was used for so far costs nothing
+    bool wanted() const;
+    bool contended(std::uint64_t now) const;  // of late
+
+  private:
+    class Locked;
+    void hand_on(std::uint64_t now);
+    bool abandoned(std::uint64_t now) const;
+    std::uint32_t weight_of(std::uint32_t group) const;
+    void charge(const Seat& seat, std::uint64_t now);
+
+    Book& book_;
+    Gpu* gpu_ = nullptr;
+    Seat* seat_ = nullptr;
+    std::uint32_t pid_, number_ = 0;
+};
+
+// Maps a file that a Member has made; null: it is none.
+Book* map(int fd);
+
+}  // namespace barcuda::turns
