@@ -81,7 +81,8 @@ class Place {
     void withdraw();                              // it has waited long enough
     // Pays for the time since the turn was given, and hands it on; `again`: it may stay. True: it did.
     bool pass(std::uint64_t now, bool again);
-    void renew(std::uint64_t now);  // nobody wants the turn: what it was used for so far costs nothing
+    // The turn begins now: until here its seat has slept, or nobody wanted it. That costs nothing.
+    void renew(std::uint64_t now);
     bool wanted() const;
     bool contended(std::uint64_t now) const;  // of late
 

@@ -49,7 +49,8 @@ void TurnTaking::acquire(Own& own) {
     std::uint64_t now = begun;
     if (now < own.out_until) return;
     while (!(own.held = own.place->ask(now)) && now - begun < patience) own.place->sleep(look_again), now = Os::now();
-    if (!own.held) own.place->withdraw(), own.out_until = now + out_for;
+    if (own.held) own.place->renew(now = Os::now());
+    else own.place->withdraw(), own.out_until = now + out_for;
     own.since = own.batch_begun = now, own.posted = 0;
 }
 
