@@ -193,6 +193,7 @@ int Bridge::run() {
         quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
         publish_heartbeat();
         if (fds[0].revents) break;
+        if (events == 0) release_pages();
         if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
             log::debug("inotify: {}", strerror(errno));
         if (doorbell_.answer(&fds[2]))
@@ -231,6 +232,12 @@ void Bridge::look_at_slots() {
             watching != std::exchange(clients_[i]->watching, watching))
             monitoring_.want();
     }
+}
+
+// What clients have left, while nobody wants anything. (A device has no pages to release.)
+void Bridge::release_pages() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    while (S_ISREG(mode_) && grants_->clean_one() && std::chrono::steady_clock::now() < end) {}
 }
 
 void Bridge::publish_heartbeat() {

@@ -81,6 +81,7 @@ class Bridge {
 
     std::size_t files_of_each();
     bool start_worker(Worker& worker, const std::vector<int>& devices);
+    void release_pages();
     void publish_heartbeat();  // says to the clients, and to systemd, that the bridge lives
     [[noreturn]] void become_worker() const;
     bool release_worker(Worker& worker);

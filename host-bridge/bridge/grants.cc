@@ -71,6 +71,17 @@ std::size_t Grants::release_all(std::uint32_t channel) {
     return count;
 }
 
+bool Grants::clean_one() {
+    for (; cleaned_ < owner_.size(); ++cleaned_) {
+        if (!dirty_[cleaned_] || !is_free(cleaned_)) continue;
+        clear_(start_ + cleaned_ * granule_, granule_);
+        dirty_[cleaned_] = false;
+        return true;
+    }
+    cleaned_ = 0;
+    return false;
+}
+
 std::uint64_t Grants::held(std::uint32_t channel) const {
     return static_cast<std::uint64_t>(std::count(owner_.begin(), owner_.end(), channel + 1)) * granule_;
 }

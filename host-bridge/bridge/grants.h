@@ -29,6 +29,8 @@ class Grants {
     bool release(std::uint32_t channel, Run run);
     // Everything that a channel holds. Returns the number of granules.
     std::size_t release_all(std::uint32_t channel);
+    // Empties a free granule that somebody has used: its pages are the host's again. False: there is none.
+    bool clean_one();
     std::uint64_t held(std::uint32_t channel) const;  // bytes
     std::uint64_t held() const;                       // by all channels
     std::uint64_t free() const;                       // bytes
@@ -42,6 +44,7 @@ class Grants {
     barcuda_grant* const table_;
     std::vector<std::uint32_t> owner_;  // channel + 1, or `reserved`; ours: the table in the region is only told
     std::vector<bool> dirty_;
+    std::size_t cleaned_ = 0;  // where clean_one() goes on
     std::function<void(std::uint64_t, std::uint64_t)> clear_;
 };
 

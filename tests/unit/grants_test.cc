@@ -51,6 +51,26 @@ TEST_F(GrantsTest, MoreThanThereIsIsNotGrantedInPart) {
     EXPECT_EQ(grants.grant(0, ~std::uint64_t{0}).bytes, 0u);
     EXPECT_EQ(grants.held(0), 0u);
 }
+TEST_F(GrantsTest, WhatIsFreeIsEmptiedOnceAndNotAgainWhenItIsGranted) {
+    const auto mine = grants.grant(0, granule), others = grants.grant(1, granule);
+    while (grants.clean_one()) {}  // what an earlier bridge left
+    cleared.clear();
+    EXPECT_FALSE(grants.clean_one()) << "the rest is clean, or somebody's";
+    table[0].mapped = 1;
+    EXPECT_TRUE(grants.release(0, mine));
+    EXPECT_FALSE(grants.clean_one()) << "a guest maps it still";
+    table[0].mapped = 0;
+    EXPECT_TRUE(grants.clean_one());
+    EXPECT_FALSE(grants.clean_one());
+    ASSERT_EQ(cleared.size(), 1u);
+    EXPECT_EQ(cleared[0].first, mine.offset);
+    EXPECT_EQ(grants.grant(2, granule).offset, mine.offset);
+    EXPECT_EQ(cleared.size(), 1u);
+    EXPECT_TRUE(grants.release(2, mine));
+    EXPECT_EQ(grants.grant(3, granule).offset, mine.offset);
+    EXPECT_EQ(cleared.size(), 2u) << "used since";
+    EXPECT_EQ(grants.held(1), others.bytes);
+}
 TEST_F(GrantsTest, WhatIsReservedIsNobodysUntilItIsHandedOver) {
     const auto run = grants.reserve(2 * granule);
     EXPECT_EQ(run.bytes, 2 * granule);
