@@ -192,10 +192,7 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
             *std::get<I>(args) = std::bit_cast<Handle>(id);
         }
         bool read(Reader& r, auto&) { return r.get(id); }
-        Verdict check(auto&, auto& host) {
-            const Verdict verdict = host.vacant(id);
-            return verdict.ok() ? host.template room<Handle>() : verdict;
-        }
+        Verdict check(auto&, auto& host) { return host.template vacant<Handle>(id); }
         T pass() { return &value; }
         void publish(Writer&, auto&, auto& host) { host.keep(id, value); }
         void failed(auto& guest) { guest.free_id(id); }

@@ -49,8 +49,7 @@ void Session::begin_command(std::uint32_t op) {
 bool Session::may_have_one_more(bool takes_device_memory) {
     const std::uint64_t all = handles_.size() + objects_.size();
     allowance_.note(Limit::objects, all + 1);
-    return allowance_.allows(Limit::objects, all) &&
-           !(takes_device_memory && quota() && quota()->over());
+    return allowance_.allows(Limit::objects, all) && !(takes_device_memory && quota() && quota()->over());
 }
 
 bool Session::must_wait() {

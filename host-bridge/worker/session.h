@@ -43,7 +43,7 @@ class Session {
         if (std::is_same_v<T, CUstream> && id <= 2) return value = (T)id, fine;  // the default streams
         return handles_.find(id, value) ? fine : bad_handle;
     }
-    Verdict vacant(std::uint64_t id) const { return honest(handles_.vacant(id)); }
+    template <class T> Verdict vacant(std::uint64_t id) { return handles_.vacant(id) ? room<T>() : a_lie; }
     // Whether one more of this type may be made, or named.
     template <class T> Verdict room() {
         return may_have_one_more(takes_device_memory<T>) ? fine : Verdict{CUDA_ERROR_OUT_OF_MEMORY};
