@@ -30,7 +30,7 @@ template <> struct Honest<Op::cuMemAllocPitch_v2> {
     NUMBERS {
         AT(2) = g.random.between(1, 1024), AT(3) = g.random.between(1, 16), AT(4) = g.random.one_of({4u, 8u, 16u});
         if (g.known.memory(Sort::allocated).size() > 24) g.want(Op::cuMemFree_v2);
-    }  // namespace barcuda::hostile
+    }
     LEARN { g.keep(Sort::allocated, *AT(0), *AT(1) * AT(3)); }
 };
 template <> struct Honest<Op::cuMemAddressReserve> {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "shm-device/sync.h"
+#include "shm-device/wait.h"
 #include "tests/hostile/generator.h"
 #include "tests/hostile/liars.h"
 
@@ -29,7 +30,7 @@ class Flipper {
   private:
     void flip() {
         std::byte* const request = at_.exchange(nullptr, std::memory_order_acquire);
-        if (!request) return std::this_thread::yield();
+        if (!request) return ++idle_ % 64 ? std::this_thread::yield() : Os::nap(10'000);
         const std::size_t bytes = std::max<std::size_t>(bytes_.load(std::memory_order_relaxed), 1);
         const bool stays = random_.chance(lies_);
         for (std::uint64_t n = random_.between(1, 4); n > 0; --n) {
@@ -52,6 +53,7 @@ class Flipper {
     Random random_;
     std::atomic<std::byte*> at_{nullptr};
     std::atomic<std::size_t> bytes_{0};
+    unsigned idle_ = 0;
     std::jthread thread_;
 };
 
