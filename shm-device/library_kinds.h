@@ -94,7 +94,7 @@ template <class Extent> struct spread {
             const Span span = Extent::template of<T, I>(params);
             const std::uint64_t before = bounded(span.before);
             if (span.bytes <= 0) return fine;
-            if (address == 0) return requires { Extent::needed; } ? bad_value : fine;
+            if (address == 0) return Extent::needed ? bad_value : fine;
             return address < before ? bad_value : host.reachable(address - before, bounded(span.bytes));
         }
         T pass() { return reinterpret_cast<T>(address); }
@@ -132,6 +132,7 @@ template <class T, std::size_t I, std::size_t Ahead = 1, class Tuple> Wide behin
 }
 
 struct AnyOf {
+    static constexpr bool needed = false;
     template <class T, std::size_t I> static bool usable(const auto&) { return true; }
 };
 template <std::size_t N> struct Bytes : AnyOf {
@@ -164,6 +165,7 @@ template <std::size_t N, std::size_t Trans = 0, std::size_t Other = N> struct Ve
 // A matrix, stored by columns: Rows and Cols count them, the other way round if parameter Trans is not CUBLAS_OP_N. The
 // next parameter says how far apart columns lie; with Count, the one behind it how far apart the matrices are.
 template <std::size_t Rows, std::size_t Cols, std::size_t Trans = 0, std::size_t Count = 0> struct Matrix {
+    static constexpr bool needed = false;
     template <class T, std::size_t I> static Span of(const auto& from) {
         const bool turned = Vector<0>::turned<Trans>(from);
         const Wide rows = turned ? number<Cols>(from) : number<Rows>(from);
@@ -187,6 +189,7 @@ template <std::size_t Rows, std::size_t Cols, std::size_t Trans = 0, std::size_t
 };
 // The triangle of trsm: as many rows as the matrix on whose side it stands.
 struct Triangle {
+    static constexpr bool needed = false;
     template <class Tuple> static Wide edge(const Tuple& from) {
         return static_cast<int>(plain<1>(from)) == CUBLAS_SIDE_LEFT ? number<5>(from) : number<6>(from);
     }
@@ -200,6 +203,7 @@ struct Triangle {
 };
 // An array of addresses in device memory, what they mean is between the program and its GPU; of matrices as above.
 template <class Each, std::size_t Count> struct Array {
+    static constexpr bool needed = false;
     template <class T, std::size_t I> static Span of(const auto& from) { return {0, number<Count>(from) * 8}; }
     template <class T, std::size_t I> static bool usable(const auto& args) {
         return Each::template usable<std::remove_cv_t<std::remove_pointer_t<T>>, I>(args);

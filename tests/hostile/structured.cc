@@ -18,31 +18,40 @@ namespace {
 class Flipper {
   public:
     Flipper(Session& session, Tally& tally, unsigned lies, std::uint64_t seed)
-        : session_(session), tally_(tally), lies_(lies), random_(seed), thread_([this](const std::stop_token& stop) {
+        : session_(session),
+          tally_(tally),
+          lies_(lies),
+          random_(seed),
+          own_random_(seed + 1),
+          thread_([this](const std::stop_token& stop) {
               while (!stop.stop_requested()) flip();
           }) {}
-    // A command was posted there.
+    // A command was posted there: this thread changes it, too, while the worker comes to it.
     void posted(std::span<std::byte> request) {
         bytes_.store(request.size(), std::memory_order_relaxed);
         at_.store(request.data(), std::memory_order_release);
+        change(own_random_, request.data(), request.size());
     }
 
   private:
     void flip() {
         std::byte* const request = at_.exchange(nullptr, std::memory_order_acquire);
         if (!request) return ++idle_ % 64 ? std::this_thread::yield() : Os::nap(10'000);
-        const std::size_t bytes = std::max<std::size_t>(bytes_.load(std::memory_order_relaxed), 1);
-        const bool stays = random_.chance(lies_);
-        for (std::uint64_t n = random_.between(1, 4); n > 0; --n) {
-            std::byte* at = request + random_.below(bytes);
-            if (random_.chance(3))
+        change(random_, request, bytes_.load(std::memory_order_relaxed));
+    }
+
+    void change(Random& random, std::byte* request, std::size_t bytes) {
+        const bool stays = random.chance(lies_);
+        for (std::uint64_t n = random.between(1, 4); n > 0; --n) {
+            std::byte* at = request + random.below(std::max<std::size_t>(bytes, 1));
+            if (random.chance(3))
                 at = reinterpret_cast<std::byte*>(session_.channel().memory) + BARCUDA_RING_OFFSET +
-                     random_.below(BARCUDA_QUEUE_SIZE * 16);
+                     random.below(BARCUDA_QUEUE_SIZE * 16);
             auto& byte = *reinterpret_cast<unsigned char*>(at);
-            const auto bits = static_cast<unsigned char>(1 + random_.below(255));
+            const auto bits = static_cast<unsigned char>(1 + random.below(255));
             std::atomic_ref(byte).fetch_xor(bits, std::memory_order_relaxed);
             tally_.flips.fetch_add(1, std::memory_order_relaxed);
-            for (std::uint64_t pauses = random_.below(200); pauses > 0; --pauses) __builtin_ia32_pause();
+            for (std::uint64_t pauses = random.below(200); pauses > 0; --pauses) __builtin_ia32_pause();
             if (!stays) std::atomic_ref(byte).fetch_xor(bits, std::memory_order_relaxed);
         }
     }
@@ -50,7 +59,7 @@ class Flipper {
     Session& session_;
     Tally& tally_;
     const unsigned lies_;
-    Random random_;
+    Random random_, own_random_;
     std::atomic<std::byte*> at_{nullptr};
     std::atomic<std::size_t> bytes_{0};
     unsigned idle_ = 0;
