@@ -389,8 +389,8 @@ sanitized := build-address-undefined
 soak: deps
 	@$(MAKE) --no-print-directory -j$(jobs) all $(programs) $(e2e_programs) $(hostile)
 	@$(MAKE) --no-print-directory -j$(jobs) SANITIZE=address,undefined CXX=g++ all
-	@tests/hostile/campaign $(soak_lies) -- --client-memory 1G
-	@tests/hostile/campaign $(soak_lies) --bridge $(sanitized) --patience 20 -- --client-memory 1G
+	@tests/hostile/campaign $(soak_lies) -- --client-device-memory 1G
+	@tests/hostile/campaign $(soak_lies) --bridge $(sanitized) --patience 20 -- --client-device-memory 1G
 	@tests/hostile/chaos --build $(B) --kills 1000000000000 --seconds $$(($(SOAK) / 3))
 .PHONY: soak
 # Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.

@@ -63,7 +63,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         e->in_graph.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
     }
-    e->in_graph.store(false, std::memory_order_relaxed);
+    if (e->in_graph.load(std::memory_order_relaxed)) e->in_graph.store(false, std::memory_order_relaxed);
     if (e->shared.load(std::memory_order_relaxed)) {
         const CUresult r = command<Op::cuEventRecordWithFlags>(event, stream, flags);
         if (r != CUDA_SUCCESS) return r;

@@ -69,7 +69,7 @@ class Mounts {
 
   private:
     int make();
-    File mounts_, users_;
+    File mounts_, users_, root_;
 
   public:
     const int error;  // 0, or why there are none

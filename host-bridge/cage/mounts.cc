@@ -65,22 +65,23 @@ int Mounts::make() {
     tell = File();
     int failed[] = {EPIPE, 0};
     int error = read(told.fd(), failed, sizeof failed) == sizeof failed ? failed[0] : EPIPE;
-    const auto space = [&](const char* kind) {
-        File file(open(fmt::format("/proc/{}/ns/{}", child, kind).c_str(), O_RDONLY | O_CLOEXEC));
+    const auto of_child = [&](const char* what, int how) {
+        File file(open(fmt::format("/proc/{}/{}", child, what).c_str(), how | O_CLOEXEC));
         if (!file && !error) error = errno;
         return file;
     };
-    if (!error) mounts_ = space("mnt");
-    if (!error && failed[1]) users_ = space("user");
+    if (!error) mounts_ = of_child("ns/mnt", O_RDONLY), root_ = of_child("root", O_PATH);
+    if (!error && failed[1]) users_ = of_child("ns/user", O_RDONLY);
     release = File();
     waitpid(child, nullptr, 0);
     return error;
 }
 
 bool Mounts::join() const {
-    const File folder(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));  // a process that joins is at the root
+    // Who joins is at the root of all, where a bridge under chroot never was.
+    const File folder(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     return (!users_ || setns(users_.fd(), CLONE_NEWUSER) == 0) && setns(mounts_.fd(), CLONE_NEWNS) == 0 &&
-           (!folder || fchdir(folder.fd()) == 0);
+           fchdir(root_.fd()) == 0 && chroot(".") == 0 && (!folder || fchdir(folder.fd()) == 0);
 }
 
 }  // namespace barcuda::cage

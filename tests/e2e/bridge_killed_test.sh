@@ -35,8 +35,8 @@ int main(int, char** words) {  // BRIDGE DRIVER
         if (worker == 0) {
             raise(SIGSTOP);
             dup2(memfd_create("region", 0), 30), dup2(link[1], 31), dup2(STDERR_FILENO, 32), dup2(told[1], 33);
-            dup2(memfd_create("breadcrumb", 0), 34);
-            const int from[] = {30, 31, 32, 33, 34, 32}, to[] = {region_fd, link_fd, STDERR_FILENO, errors_fd, breadcrumb_fd, into_errors_fd};
+            dup2(memfd_create("sheet", 0), 34);
+            const int from[] = {30, 31, 32, 33, 34, 32}, to[] = {region_fd, link_fd, STDERR_FILENO, errors_fd, sheet_fd, into_errors_fd};
             for (int i = 0; i < 6; ++i) dup2(from[i], to[i]);
             close_range(into_errors_fd + 1, ~0u, 0);
             execl(words[1], "barcuda-bridge", "--worker", words[2], nullptr);

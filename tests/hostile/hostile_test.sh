@@ -6,4 +6,4 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build} device=${DEVICE:-soft}
 crash=; [ "$device" = soft ] || crash=--may-crash
 exec tests/hostile/campaign --build "$build" --device "$device" $crash --structured 60000 --flip 10000 --ring 3000 --eat 40000 --seconds 30 \
-    --seed "${SEED:-1}" -- --client-memory 512M
+    --seed "${SEED:-1}" -- --client-device-memory 512M
