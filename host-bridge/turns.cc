@@ -156,8 +156,14 @@ std::uint32_t Place::weight_of(std::uint32_t group) const {
     return std::clamp(load(book_.groups[group % most_groups].weight), 1u, most_weight);
 }
 
+// The time since the turn began: which may be a little later.
+std::uint64_t Place::had(std::uint64_t now) const {
+    const std::uint64_t since = observe(gpu_->since);
+    return now > since ? now - since : 0;
+}
+
 void Place::charge(const Seat& seat, std::uint64_t now) {
-    const std::uint64_t used = std::min(now - gpu_->since, overstayed);
+    const std::uint64_t used = std::min(had(now), overstayed);
     gpu_->spent[seat.group % most_groups] += used * usual_weight / weight_of(seat.group);
 }
 
@@ -165,8 +171,7 @@ void Place::charge(const Seat& seat, std::uint64_t now) {
 bool Place::abandoned(std::uint64_t now) const {
     const std::uint32_t turn = gpu_->turn;
     if (turn == 0 || turn > most_seats) return true;
-    const std::uint64_t had = now - gpu_->since;
-    return had > overstayed || dead(gpu_->seats[turn - 1].pid);
+    return had(now) > overstayed || dead(gpu_->seats[turn - 1].pid);
 }
 
 // To the group that has spent least, and there to the seat that has had no turn for longest. Under the lock.
@@ -222,8 +227,8 @@ bool Place::pass(std::uint64_t now, bool again) {
     return has_turn();
 }
 
-void Place::renew(std::uint64_t now) {
-    if (has_turn()) publish(gpu_->since, now);
+void Place::renew(std::uint64_t when) {
+    if (has_turn()) publish(gpu_->since, when);
 }
 
 }  // namespace barcuda::turns

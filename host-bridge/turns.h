@@ -81,8 +81,8 @@ class Place {
     void withdraw();                              // it has waited long enough
     // Pays for the time since the turn was given, and hands it on; `again`: it may stay. True: it did.
     bool pass(std::uint64_t now, bool again);
-    // The turn begins now: until here its seat has slept, or nobody wanted it. That costs nothing.
-    void renew(std::uint64_t now);
+    // The turn begins then: what was before costs nothing.
+    void renew(std::uint64_t when);
     bool wanted() const;
     bool contended(std::uint64_t now) const;  // of late
 
@@ -91,6 +91,7 @@ class Place {
     void hand_on(std::uint64_t now);
     bool abandoned(std::uint64_t now) const;
     std::uint32_t weight_of(std::uint32_t group) const;
+    std::uint64_t had(std::uint64_t now) const;
     void charge(const Seat& seat, std::uint64_t now);
 
     Book& book_;

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::uint64_t millisecond = 1'000'000;
 constexpr std::uint64_t turn = millisecond, batch_time = 300'000;
+// A GPU takes about so long to go over to another process, which that one does not pay for: it would pay at each of its turns, and a
+// VM with a larger weight, which has several in a row, at the first of them alone.
+constexpr std::uint64_t change_of_process = 100'000;
 // Who waits longer works without turns for a while: some worker does not play by the rules.
 constexpr std::uint64_t patience = 1000 * millisecond, look_again = 20 * millisecond, out_for = 5000 * millisecond;
 // A kernel may wait for a word that a later command writes: it is not waited for longer, and for a while not again.
@@ -49,7 +52,7 @@ void TurnTaking::acquire(Own& own) {
     std::uint64_t now = begun;
     if (now < own.out_until) return;
     while (!(own.held = own.place->ask(now)) && now - begun < patience) own.place->sleep(look_again), now = Os::now();
-    if (own.held) own.place->renew(now = Os::now());
+    if (own.held) own.place->renew((now = Os::now()) + change_of_process);
     else own.place->withdraw(), own.out_until = now + out_for;
     own.since = own.batch_begun = now, own.posted = 0;
 }

@@ -109,6 +109,16 @@ TEST_F(Turns, ThatNobodyWantsCostNothing) {
     EXPECT_NEAR(had[0], 50, 2);
 }
 
+TEST_F(Turns, ThatBeginLaterCostNothingUntilThen) {
+    const auto a = place(1), b = place(2);
+    EXPECT_TRUE(a->ask(now));
+    EXPECT_FALSE(b->ask(now));
+    a->renew(now + ms);
+    EXPECT_FALSE(b->ask(now + ms / 2)) << "it is nobody's that it has not begun yet";
+    EXPECT_FALSE(a->pass(now + ms / 2, true)) << "both have had nothing, and the other has waited longer";
+    EXPECT_EQ(book.gpus[0].spent[1], book.gpus[0].spent[2]);
+}
+
 TEST_F(Turns, OfTheDeadAndOfWhoHasForgottenThemAreOthers) {
     const pid_t child = fork();
     if (child == 0) {
