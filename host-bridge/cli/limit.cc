@@ -51,7 +51,8 @@ std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
             request.given[i] = true;
             if (value == "none") continue;
             if (value.starts_with('-')) error = word + ": it cannot be negative";
-            else if (const std::string e = CLI::AsSizeValue(false)(value); !e.empty()) error = word + ": " + e;
+            else if (const std::string e = CLI::AsSizeValue(false)(value); !e.empty())
+                error = fmt::format("{}: {}", word, e);
             else request.values[i] = std::strtoull(value.c_str(), nullptr, 10);
         }
     });
