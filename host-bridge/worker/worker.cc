@@ -115,7 +115,7 @@ void prepare(const Driver& driver, Extents& extents, const Preparation& prepared
 int catch_output() {
     int pipe[2];
     if (pipe2(pipe, O_CLOEXEC) != 0) return -1;
-    const int from = fcntl(pipe[0], F_DUPFD_CLOEXEC, doorbell_fd + 1);
+    const int from = fcntl(pipe[0], F_DUPFD_CLOEXEC, turns_fd + 1);
     dup2(pipe[1], STDOUT_FILENO);
     close(pipe[0]), close(pipe[1]);
     fcntl(from, F_SETFL, O_NONBLOCK);

@@ -65,13 +65,7 @@ class Glutton {
     }
 
   private:
-    End end() {
-        if (!session_.ended()) return End::finished;
-        if (session_.state() == BARCUDA_STATE_DEAD) std::fprintf(stderr, "hostile: %s\n", session_.message().c_str());
-        return session_.state() == BARCUDA_STATE_DEAD      ? End::dead
-               : session_.state() == BARCUDA_STATE_REFUSED ? End::refused
-                                                           : End::gone;
-    }
+    End end() const { return end_of(session_); }
 
     // A stream that stands still: it waits for a value that nobody writes.
     void block() {

@@ -19,6 +19,14 @@
 #include "tests/hostile/generator.h"
 #include "tests/hostile/liars.h"
 
+barcuda::hostile::End barcuda::hostile::end_of(const Session& session) {
+    if (!session.ended()) return End::finished;
+    if (session.state() == BARCUDA_STATE_DEAD) std::fprintf(stderr, "hostile: %s\n", session.message().c_str());
+    return session.state() == BARCUDA_STATE_DEAD      ? End::dead
+           : session.state() == BARCUDA_STATE_REFUSED ? End::refused
+                                                      : End::gone;
+}
+
 using namespace barcuda;
 using namespace barcuda::hostile;
 

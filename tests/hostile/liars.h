@@ -26,4 +26,7 @@ End ring(const Behaviour& behaviour, Tally& tally, std::uint64_t seed);
 // As much of one thing as there is.
 End eat(const Behaviour& behaviour, Tally& tally, std::uint64_t seed);
 
+// How a session has ended; of a dead worker it is said.
+End end_of(const Session& session);
+
 }  // namespace barcuda::hostile

@@ -49,13 +49,7 @@ class Liar {
 
   private:
     void count(std::uint64_t n = 1) { tally_.commands.fetch_add(n, std::memory_order_relaxed); }
-    End end() {
-        if (!session_.ended()) return End::finished;
-        if (session_.state() == BARCUDA_STATE_DEAD) std::fprintf(stderr, "hostile: %s\n", session_.message().c_str());
-        return session_.state() == BARCUDA_STATE_DEAD      ? End::dead
-               : session_.state() == BARCUDA_STATE_REFUSED ? End::refused
-                                                           : End::gone;
-    }
+    End end() const { return end_of(session_); }
     static void nap(unsigned milliseconds) { Os::nap(milliseconds * 1'000'000ull); }
 
     // Chains as they should be, around bytes that mean nothing, or next to nothing.
