@@ -26,7 +26,7 @@ VERSION := $(shell cat VERSION)
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 sanitize += $(if $(findstring undefined,$(SANITIZE)),-fno-sanitize=enum -fno-sanitize-recover=all)
 quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)  # of what the sanitizers put in
-cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
+cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
 # GCC says by these names what clang says by __has_feature.
 cppflags += $(if $(clang),$(foreach s,address thread,$(if $(findstring $(s),$(SANITIZE)),-D__SANITIZE_$(shell echo $(s) | tr a-z A-Z)__)))
 # What runs under a sanitizer takes longer to compile than it will ever run.
@@ -39,10 +39,17 @@ defs := $(if $(and $(SANITIZE),$(clang)),,-Wl$(comma)-z$(comma)defs)
 # What the command line or the environment names comes last: it adds to the project's own flags, and wins.
 compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
-host_libraries := -lspdlog -lfmt -lzstd -llz4 -lsystemd -lseccomp -ldl
+host_libraries := -lzstd -llz4 -lsystemd -lseccomp -ldl
+# GCC's own are a part of each library: what programs bring is another's.
+gcc_inside := $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
+hidden_gcc := $(gcc_inside) -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+# What guests carry runs with every glibc from this one on (RHEL 8 has it), and needs no library but glibc's.
+glibc := 2.28
+carried_libraries := -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
+old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module uninstall dist deb clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module uninstall dist deb rpm clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -54,16 +61,22 @@ sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocato
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
 sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
+sources_guest-glibc     := $(wildcard guest-allocator/glibc/*.cc)
+sources_guest-pmem      := $(wildcard guest-allocator/pmem/*.cc)
 sources_host-common     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
 sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
 sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
 sources_host-worker     := $(wildcard host-bridge/worker/*.cc)
 sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
+sources_host-watch      := $(wildcard host-bridge/watch/*.cc)
 sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc) host-bridge/fatbin.cc
+sources_soft-compiler   := $(wildcard host-bridge/soft-gpu/compiler/*.cc) host-bridge/soft-gpu/ptx/types.cc
 sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
 sources_soft-blas       := $(wildcard host-bridge/soft-gpu/blas/*.cc)
 sources_soft-random     := $(wildcard host-bridge/soft-gpu/random/*.cc)
 sources_soft-nvml       := $(wildcard host-bridge/soft-gpu/nvml/*.cc)
+# Without LLVM's headers the software GPU interprets all kernels.
+LLVM_CONFIG ?= $(firstword $(wildcard $(patsubst %,/usr/bin/llvm-config-%,19 18 17 16 15 14) /usr/bin/llvm-config))
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 # Without a CUDA toolkit: what needs none, for `make check-unit`.
 without_toolkit := $(if $(toolkit),,$(shell tests/without_toolkit $(foreach a,$(archives),$(sources_$(a))) tests/unit/*_test.cc))
@@ -82,9 +95,11 @@ host := host-bridge host-worker host-monitor host-cage host-common
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
-$(B)/guest-allocator/runtime/static_runtime.o: cxxflags += -fno-plt
+$(B)/guest-allocator/runtime/static_runtime.o $(B)/guest-allocator/glibc/%.o: cxxflags += -fno-plt
 $(B)/host-bridge/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
 $(B)/host-bridge/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
+$(B)/host-bridge/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
+$(B)/host-bridge/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # So do tests always. But those of the queue and of the heap run long.
 $(B)/tests/unit/%.o: optimize := -O0
 $(B)/tests/unit/virtqueue_%.o $(B)/tests/unit/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
@@ -128,6 +143,11 @@ $(B)/soft_functions.h: $(soft_functions)
 $(B)/host-bridge/soft-gpu/driver/entry_points.o: $(B)/soft_functions.h
 $(B)/host-bridge/soft-gpu/driver/entry_points.o: cppflags += -I$(B)
 
+# This machine's glibc as the linker sees it, without what is newer than $(glibc).
+$(B)/glibc-$(glibc)/libc.so: guest-allocator/glibc/stubs.py $(B)/guest-glibc.a
+	@echo "  GEN  $(@D)"
+	@CC='$(CC)' python3 $< $(glibc) $(@D) $(B)/guest-glibc.a
+
 # What the fuzzers are made of counts which of its edges were taken. The rest need not: it compiles a quarter faster.
 fuzzed := $(wildcard tests/fuzz/*.cc) $(foreach a,host-common host-worker soft-engine shm-device,$(sources_$(a)))
 $(if $(and $(clang),$(findstring address,$(SANITIZE))),$(patsubst %.cc,$(B)/%.o,$(fuzzed)): sanitize += -fsanitize=fuzzer-no-link)
@@ -140,16 +160,17 @@ absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 li
 names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
              libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
-products := $(bin)/barcuda-bridge $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names) \
-            $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1)
-all: toolkit $(products)
+products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names) \
+            $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
+all: headers $(products)
+$(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)
 
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map $(defs) -Wl,-Bsymbolic \
 	    -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
-	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a -ldl
+	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(old_glibc) $(link) $(hidden_gcc) -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
@@ -167,7 +188,7 @@ $(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a \
-	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+	    $(old_glibc) $(link) $(hidden_gcc)
 
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
 $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
@@ -181,13 +202,19 @@ $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) 
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 $(defs) -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
-	    $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -lzstd -llz4
+	    $(link) $(gcc_inside) -lzstd -llz4
+
+# What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it.
+$(lib)/barcuda-soft/libbarcuda-ptx.so: $(B)/soft-compiler.a
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive $(link) $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared)
 
 # The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
 $(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
-	    -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+	    -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(link) $(hidden_gcc)
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
 # driver that they need is there before they are opened.
@@ -198,17 +225,22 @@ $(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
-	    $(with) $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
+	    $(with) $(link) $(hidden_gcc)
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(host_libraries)
 
-$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,host-cage host-common shm-device)
+$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-pmem host-watch host-cage host-common shm-device)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(link) $(host_libraries)
+	@$(CXX) -o $@ $(filter %.o %.a,$^) $(link) $(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl
+
+$(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-common shm-device)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(link) $(host_libraries) -lmicrohttpd
 
 # ---- programs: what users write, built as users build them -----------------------------------------------------------
 programs := $(patsubst tests/programs/%.cu,$(B)/programs/%,$(wildcard tests/programs/*.cu))
@@ -225,6 +257,16 @@ $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(libraries)
+
+# Programs that were built on an old system, for tests/e2e/any_guest_test.sh.
+any_glibc := $(patsubst %,$(B)/any-glibc/%,vector_add static_runtime)
+$(any_glibc): cudart := shared
+$(B)/any-glibc/static_runtime: cudart := static
+$(any_glibc): $(B)/any-glibc/%: tests/programs/%.cu $(wildcard tests/programs/*.h) $(B)/glibc-$(glibc)/libc.so
+	@mkdir -p $(@D)
+	@echo "  NVCC $< (any glibc)"
+	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $< \
+	    -L$(B)/glibc-$(glibc) -Xcompiler -static-libstdc++,-static-libgcc
 
 e2e_programs := $(patsubst tests/e2e/%.cu,$(B)/e2e/%,$(wildcard tests/e2e/*.cu))
 $(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
@@ -290,16 +332,19 @@ $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgmock -lgtest -lgtest_main $(host_libraries)
 
+# They run kernels compiled, too.
+$(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
+
 # The guest's layers over a worker that opens the software GPU.
 $(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
-$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/%.o,bridge/doorbell log message)
+$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/%.o,bridge/doorbell fmt log message)
 $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(link) -lgtest -lgtest_main -lspdlog -lfmt
+	@$(CXX) -o $@ $^ $(link) -lgtest -lgtest_main
 
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
 $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a
@@ -317,16 +362,16 @@ $(B)/heap/stress $(B)/heap/model:
 $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(link) $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
+	@$(CXX) -o $@ $^ $(link) $(gcc_inside)
 
-tests: all $(unit_tests) $(programs) $(e2e_programs) $(hostile) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
+tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests
 
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
 clang_packages := clang libclang-rt-14-dev
 unit_packages := $(if $(clang),$(clang_packages)) g++ make libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
-packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libblas-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux
+packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev llvm-14-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
@@ -335,12 +380,16 @@ ci-deps: packages += $(clang_packages) clang-format clang-tidy cppcheck
 ci-deps: deps
 installed:
 	@if [ -n "$(missing)" ]; then echo "  APT  $(missing)"; \
-	    $(sudo)apt-get update -q > /dev/null && \
-	    $(sudo)env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(missing) > /tmp/barcuda-apt.log 2>&1 \
-	    || { tail -20 /tmp/barcuda-apt.log; exit 1; }; fi
-toolkit:
-	@[ -n "$(toolkit)" ] && [ -n "$$(command -v $(NVCC))" ] || { echo "nvcc and cuda.h are missing in $(CUDA_HOME): install the CUDA toolkit" \
-	    "(13.0 or newer) in /usr/local/cuda, or say CUDA_HOME=... (only \`make check-unit\` needs none)"; exit 1; }
+	    said=$$(mktemp) && $(sudo)apt-get update -q > /dev/null && \
+	    $(sudo)env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(missing) > $$said 2>&1 \
+	    || { tail -20 $$said; rm -f $$said; exit 1; }; rm -f $$said; fi
+# What is installed needs the toolkit's headers alone; programs, and so tests, nvcc as well.
+headers:
+	@has=$$(sed -n 's/^#define CUDA_VERSION //p' $(CUDA_HOME)/include/cuda.h 2> /dev/null); [ "$${has:-0}" -ge 13000 ] || \
+	    { echo "$(CUDA_HOME)/include has $${has:+the headers of CUDA $$((has / 1000)).$$((has % 1000 / 10)), and }no cuda.h of CUDA 13.0 or newer:" \
+	    "install that toolkit in /usr/local/cuda, or say CUDA_HOME=... (only \`make check-unit\` needs none)"; exit 1; }
+toolkit: headers
+	@[ -n "$$(command -v $(NVCC))" ] || { echo "nvcc is missing in $(CUDA_HOME)/bin: programs and tests need it"; exit 1; }
 
 jobs := $(shell nproc)
 demo: deps
@@ -382,16 +431,19 @@ $(B)/bench/malloc_bench $(B)/bench/queue_bench:
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
 	@$(CXX) $(compile) -o $@ $<
-# Hours of tests/hostile: liars, then liars before a bridge and a software GPU under sanitizers, then random kills; SOAK seconds in all.
+# Hours of tests/hostile: liars, then liars before a bridge and a software GPU under sanitizers, then random kills, then the guest's module under
+# random system calls and liars in a guest; SOAK seconds in all.
 SOAK ?= 3600
-soak_lies = $(foreach mode,structured flip ring eat,--$(mode) 1000000000000) --seconds $$(($(SOAK) / 12)) --build $(B)
+soak_lies = $(foreach mode,structured flip ring eat,--$(mode) 1000000000000) --seconds $$(($(SOAK) / 16)) --build $(B)
 sanitized := build-address-undefined
 soak: deps
-	@$(MAKE) --no-print-directory -j$(jobs) all $(programs) $(e2e_programs) $(hostile)
+	@$(MAKE) --no-print-directory -j$(jobs) all $(programs) $(e2e_programs) $(hostile) $(vm_tests)
 	@$(MAKE) --no-print-directory -j$(jobs) SANITIZE=address,undefined CXX=g++ all
 	@tests/hostile/campaign $(soak_lies) -- --client-device-memory 1G
 	@tests/hostile/campaign $(soak_lies) --bridge $(sanitized) --patience 20 -- --client-device-memory 1G
-	@tests/hostile/chaos --build $(B) --kills 1000000000000 --seconds $$(($(SOAK) / 3))
+	@tests/hostile/chaos --build $(B) --kills 1000000000000 --seconds $$(($(SOAK) / 4))
+	@BARCUDA_BUILD=$(B) FUZZ_SECONDS=$$(($(SOAK) / 8)) SEED=$$(date +%s) tests/vm/check fuzz
+	@BARCUDA_BUILD=$(B) tests/vm/hostile --seconds $$(($(SOAK) / 8))
 .PHONY: soak
 # Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
 bench: deps
@@ -446,15 +498,16 @@ $(B)/fuzz/%_fuzz.run: $(B)/fuzz/%_fuzz
 module_source := $(PREFIX)/src/barcuda-$(VERSION)
 share := $(PREFIX)/share
 into = $(foreach f,$(2),$(f):$(1)/$(notdir $(f)))
+commands := $(notdir $(filter $(bin)/%,$(products)))
 placed_module := $(call into,$(module_source),$(filter-out %/dkms.conf.in %.rules,$(wildcard guest-uio/*)) shm-device/layout.h) \
     guest-uio/dkms.conf.in:$(module_source)/dkms.conf $(call into,$(PREFIX)/lib/udev/rules.d,guest-uio/70-barcuda.rules)
 placed := $(placed_module) $(call into,$(PREFIX)/bin,$(filter $(bin)/%,$(products))) \
     $(foreach f,$(filter $(lib)/%,$(products)),$(f):$(LIBDIR)/barcuda/$(patsubst $(lib)/%,%,$(f))) \
-    system/barcuda-bridge@.service.in:$(PREFIX)/lib/systemd/system/barcuda-bridge@.service \
+    $(foreach u,barcuda-bridge@ barcuda-exporter barcuda-guest,system/$(u).service.in:$(PREFIX)/lib/systemd/system/$(u).service) \
     $(foreach kind,sysusers tmpfiles,$(foreach f,$(wildcard system/*.$(kind).conf),$(f):$(PREFIX)/lib/$(kind).d/$(notdir $(f:.$(kind).conf=.conf)))) \
-    $(foreach c,barcuda barcuda-bridge,system/completion.bash:$(share)/bash-completion/completions/$(c)) \
+    $(foreach c,$(commands),system/completion.bash:$(share)/bash-completion/completions/$(c)) \
     system/completion.zsh:$(share)/zsh/site-functions/_barcuda \
-    $(call into,$(share)/man/man1,$(B)/share/barcuda.1 $(B)/share/barcuda-bridge.1) \
+    $(call into,$(share)/man/man1,$(commands:%=$(B)/share/%.1)) \
     $(B)/share/bridge.conf:$(share)/doc/barcuda/examples/bridge.conf
 
 $(B)/share/%.1: $(bin)/%
@@ -500,18 +553,30 @@ export changelog
 debian/changelog: VERSION debian/control
 	@printf '%s\n' "$$changelog" > $@
 
+# So are the recipes of other distributions.
+recipes := $(patsubst packaging/%.in,$(packages_folder)/%,$(wildcard packaging/*.in))
+$(recipes): $(packages_folder)/%: packaging/%.in VERSION
+	@mkdir -p $(@D) && sed 's|@VERSION@|$(VERSION)|' $< > $@
+
 # The tree without what is built, as a folder to build in, or as a tarball. Without git it is one already.
-dist: debian/changelog
-	@mkdir -p $(packages_folder)
+fresh_tree = rm -rf $(tree) && mkdir -p $(tree) && tar -c --exclude=./.git --exclude='./build*' . | tar -x -C $(tree)
+dist: debian/changelog $(recipes)
 	@git archive --format=tar.gz --prefix=barcuda-$(VERSION)/debian/ --add-file=debian/changelog --prefix=barcuda-$(VERSION)/ \
-	    -o $(packages_folder)/barcuda-$(VERSION).tar.gz HEAD && echo $(packages_folder)/barcuda-$(VERSION).tar.gz
+	    $(recipes:%=--add-file=%) -o $(packages_folder)/barcuda-$(VERSION).tar.gz HEAD && echo $(packages_folder)/barcuda-$(VERSION).tar.gz
 
 # Of what has been built: debian/rules compiles only where there is no BUILD.
 deb: all debian/changelog
-	@rm -rf $(packages_folder) && mkdir -p $(tree)
-	@tar -c --exclude=./.git --exclude='./build*' . | tar -x -C $(tree)
+	@$(fresh_tree) && rm -f $(packages_folder)/*.deb
 	@cd $(tree) && BUILD=$(abspath $(B)) dpkg-buildpackage -b -us -uc -d > ../log 2>&1 || { tail -n 40 ../log; exit 1; }
 	@rm -r $(tree) && ls $(packages_folder)/*.deb
+
+# RPMFLAGS=... are more words for rpmbuild.
+rpm: all $(packages_folder)/barcuda.spec
+	@$(fresh_tree) && rm -f $(packages_folder)/*.rpm
+	@cd $(tree) && rpmbuild -bb --build-in-place --nodeps --define '_topdir $(abspath $(packages_folder))/rpmbuild' $(RPMFLAGS) \
+	    --define '_rpmdir $(abspath $(packages_folder))' --define '_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm' \
+	    --define 'built $(abspath $(B))' ../barcuda.spec > ../log 2>&1 || { tail -n 40 ../log; exit 1; }
+	@rm -r $(tree) $(packages_folder)/rpmbuild && ls $(packages_folder)/*.rpm
 
 clean:
 	rm -rf $(B)
@@ -554,6 +619,6 @@ help:
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
 	@echo "                 install-module: the guest's module alone, for dkms"
-	@echo "make deb         Debian packages, in build/packages; dist: a source tarball, there too"
+	@echo "make deb         Debian packages, in build/packages; rpm: rpm packages, dist: a source tarball, there too"
 
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

@@ -7,6 +7,7 @@
  *   clients.c   its slots and grants: who holds which channel and what
  *   maps.c      what a process may map, and the owner's page faults
  *   snapshot.c  what a forked child sees of its parent's extents
+ *   compat.h    what differs between kernels
  *
  * Lock order: mmap_lock, region->lock, client->lock; a page lock comes before
  * client->lock. Faults hold region_faults (SRCU) so that a device can go away.
@@ -18,12 +19,14 @@
 #include <linux/list.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/srcu.h>
 #include <linux/uio_driver.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
+#include "compat.h"
 #include "layout.h"
 
 /* The UIO map that mmap()'s offset names, in pages. */
@@ -77,7 +80,7 @@ struct region {
 struct client {
 	struct region *region;
 	struct kref ref;	/* its mappings and its snapshots */
-	struct file *file;	/* who it is to mmap; only while mappings > 0 */
+	const struct file *file; /* who it is to mmap; only while mappings > 0 */
 	struct mm_struct *mm;	/* likewise */
 	u32 slot;
 	u32 mappings;		/* VMAs of channel and extents; region->lock */
@@ -104,26 +107,26 @@ void region_get(struct region *r);
 void region_put(struct region *r);
 unsigned long region_pfn(struct region *r, pgoff_t pgoff);
 struct page *region_page(struct region *r, pgoff_t pgoff);
-int region_map(struct region *r, struct vm_area_struct *vma);
+int region_map(struct region *r, const struct file *file);
 void region_map_again(struct region *r, struct vm_area_struct *vma);
-void region_unmap_locked(struct region *r, struct vm_area_struct *vma);
+void region_unmap_locked(struct region *r, const struct file *file);
 void region_unmap(struct region *r, struct vm_area_struct *vma);
 
 /* clients.c */
-struct client *client_open(struct region *r, struct file *file);
-struct client *client_of(struct region *r, struct file *file);
+struct client *client_open(struct region *r, const struct file *file);
+struct client *client_of(struct region *r, const struct file *file);
 void client_close(struct client *c);
 void client_map(struct client *c);
 void client_unmap(struct client *c);
 void client_put(struct client *c);
 bool grants_hold(struct client *c, u64 offset, u64 bytes);
-void grants_count(struct region *r, struct vm_area_struct *vma,
-		  bool up);
+void grants_count(struct region *r, u64 at, u64 bytes, bool up);
+void grants_count_vma(struct region *r, struct vm_area_struct *vma, bool up);
 void grants_count_moved(struct region *r, struct vm_area_struct *vma);
 void grants_look_again(struct work_struct *work);
 
 /* maps.c */
-int barcuda_mmap(struct uio_info *info, struct vm_area_struct *vma);
+int barcuda_mmap(struct uio_info *info, compat_asked *asked);
 
 /* snapshot.c */
 void snapshot_fork(struct client *c, struct vm_area_struct *vma);

@@ -42,7 +42,7 @@ static int find_slot(struct region *r, u32 *slot)
 	return err;
 }
 
-struct client *client_of(struct region *r, struct file *file)
+struct client *client_of(struct region *r, const struct file *file)
 {
 	u32 i;
 
@@ -54,7 +54,7 @@ struct client *client_of(struct region *r, struct file *file)
 }
 
 /* A new client with one mapping: its channel, which the host left clean. */
-struct client *client_open(struct region *r, struct file *file)
+struct client *client_open(struct region *r, const struct file *file)
 {
 	struct client *c;
 	struct barcuda_slot *s;
@@ -219,12 +219,10 @@ void grants_look_again(struct work_struct *work)
 }
 
 /* Counts pages, not mappings: then a split changes nothing. */
-void grants_count(struct region *r, struct vm_area_struct *vma,
-		  bool up)
+void grants_count(struct region *r, u64 at, u64 bytes, bool up)
 {
 	struct barcuda_header *h = &r->header;
-	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT;
-	u64 end = at + (vma->vm_end - vma->vm_start);
+	u64 end = at + bytes;
 
 	lockdep_assert_held(&r->lock);
 	while (at < end) {
@@ -243,6 +241,14 @@ void grants_count(struct region *r, struct vm_area_struct *vma,
 	}
 }
 
+void grants_count_vma(struct region *r, struct vm_area_struct *vma, bool up)
+{
+	mutex_lock(&r->lock);
+	grants_count(r, (u64)vma->vm_pgoff << PAGE_SHIFT,
+		     vma->vm_end - vma->vm_start, up);
+	mutex_unlock(&r->lock);
+}
+
 /*
  * For vm_ops->open(): a new VMA in the midst of what is mapped is half of a
  * split. One that stands alone is mremap()'s new place. Its old one is closed
@@ -252,7 +258,5 @@ void grants_count_moved(struct region *r, struct vm_area_struct *vma)
 {
 	if (find_vma_intersection(vma->vm_mm, vma->vm_start, vma->vm_end))
 		return;
-	mutex_lock(&r->lock);
-	grants_count(r, vma, true);
-	mutex_unlock(&r->lock);
+	grants_count_vma(r, vma, true);
 }

@@ -35,7 +35,6 @@
  */
 #include <linux/interrupt.h>
 #include <linux/log2.h>
-#include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 
@@ -54,7 +53,7 @@ static void describe(struct region *r)
 	r->uio.name = "barcuda"; /* what libbarcuda.so looks for */
 	r->uio.version = "1";
 	r->uio.irq = UIO_IRQ_NONE;
-	r->uio.mmap = barcuda_mmap;
+	r->uio.COMPAT_UIO_MMAP = barcuda_mmap;
 	r->uio.mem[MAP_HEADER].name = "header";
 	r->uio.mem[MAP_HEADER].size = BARCUDA_CHANNELS_OFFSET;
 	r->uio.mem[MAP_CHANNEL].name = "channel";
@@ -235,7 +234,7 @@ static int __init barcuda_init(void)
 {
 	int err;
 
-	barcuda_workqueue = alloc_workqueue("barcuda", 0, 0);
+	barcuda_workqueue = alloc_workqueue("barcuda", WQ_UNBOUND, 0);
 	if (!barcuda_workqueue)
 		return -ENOMEM;
 	err = pci_register_driver(&barcuda_driver);

@@ -3,45 +3,42 @@
  * maps.c: what a process may map, and the page faults of the mappings that
  * it made itself (a forked child's are in snapshot.c).
  *
- * mmap()'s offset names the map, but a mapping remembers where in the region
- * it begins: vm_pgoff becomes the region's page number, which the kernel
- * keeps right through splits, and by which all mappings of a page are found.
+ * mmap()'s offset names the map, but a mapping of extents remembers where in
+ * the region it begins: vm_pgoff becomes the region's page number, which the
+ * kernel keeps right through splits, and by which all mappings of a page are
+ * found. Others begin at 0: a channel's is known to its client.
  */
 #include <linux/capability.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/pfn_t.h>
 
 #include "barcuda.h"
 
-static u64 vma_bytes(struct vm_area_struct *vma)
+static u64 bytes_of(const struct request *q)
 {
-	return vma->vm_end - vma->vm_start;
+	return q->end - q->start;
 }
 
 /* ---- faults ---- */
 
 /* Maps one page unless it is mapped; a mapped one can only gain the right to write. */
-static vm_fault_t insert(struct region *r, struct vm_area_struct *vma,
-			 unsigned long address, bool writable)
+static vm_fault_t insert(struct region *r, struct vm_fault *vmf,
+			 unsigned long address, pgoff_t first, bool writable)
 {
-	pgoff_t pgoff = linear_page_index(vma, address);
-	unsigned long pfn = region_pfn(r, pgoff);
-	pfn_t devmap;
+	struct vm_area_struct *vma = vmf->vma;
+	pgoff_t pgoff = first + linear_page_index(vma, address);
 
-	if (!(vma->vm_flags & VM_MIXEDMAP))
-		return vmf_insert_pfn_prot(vma, address, pfn,
-					   writable ? vm_get_page_prot(vma->vm_flags) :
-						      vma->vm_page_prot);
-	region_page(r, pgoff);
-	devmap = phys_to_pfn_t(PFN_PHYS(pfn), PFN_DEV | PFN_MAP);
-	return writable ? vmf_insert_mixed_mkwrite(vma, address, devmap) :
-			  vmf_insert_mixed(vma, address, devmap);
+	if (vma->vm_flags & VM_MIXEDMAP)
+		return compat_insert(vmf, address, region_page(r, pgoff),
+				     writable);
+	return vmf_insert_pfn_prot(vma, address, region_pfn(r, pgoff),
+				   writable ? vm_get_page_prot(vma->vm_flags) :
+					      vma->vm_page_prot);
 }
 
 /* A fault costs more than the 512 entries of a page table: fill them all. */
 static vm_fault_t insert_around(struct region *r, struct vm_fault *vmf,
-				bool writable)
+				pgoff_t first, bool writable)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	unsigned long at = max(vmf->address & PMD_MASK, vma->vm_start);
@@ -49,29 +46,43 @@ static vm_fault_t insert_around(struct region *r, struct vm_fault *vmf,
 				vma->vm_end);
 	vm_fault_t ret;
 
-	ret = insert(r, vma, vmf->address & PAGE_MASK, writable);
+	ret = insert(r, vmf, vmf->address & PAGE_MASK, first, writable);
 	for (; ret == VM_FAULT_NOPAGE && at < end; at += PAGE_SIZE)
-		insert(r, vma, at, writable);
+		insert(r, vmf, at, first, writable);
 	return ret;
 }
 
-static vm_fault_t window_fault(struct vm_fault *vmf, struct region *r)
+/* Where what is mapped read-only would stay so, it is removed first. */
+static vm_fault_t insert_writable(struct region *r, struct vm_fault *vmf)
+{
+	loff_t table = ((loff_t)vmf->pgoff << PAGE_SHIFT) & PMD_MASK;
+
+	if (!COMPAT_GAINS_WRITING)
+		unmap_mapping_range(vmf->vma->vm_file->f_mapping, table,
+				    PMD_SIZE, 0);
+	return insert_around(r, vmf, 0, true);
+}
+
+static vm_fault_t window_fault(struct vm_fault *vmf, struct region *r,
+			       pgoff_t first)
 {
 	int idx = srcu_read_lock(&region_faults);
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 
 	if (!READ_ONCE(r->gone))
-		ret = insert_around(r, vmf, vmf->vma->vm_flags & VM_WRITE);
+		ret = insert_around(r, vmf, first,
+				    vmf->vma->vm_flags & VM_WRITE);
 	srcu_read_unlock(&region_faults, idx);
 	return ret;
 }
 
 /* Mappings without struct page have no other way in for a debugger. */
-static int access_region(struct region *r, struct vm_area_struct *vma,
-			 unsigned long address, void *buffer, int bytes,
-			 int write)
+static int access_region(struct region *r, pgoff_t first,
+			 struct vm_area_struct *vma, unsigned long address,
+			 void *buffer, int bytes, int write)
 {
-	u64 at = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (address - vma->vm_start);
+	u64 at = ((u64)(first + vma->vm_pgoff) << PAGE_SHIFT) +
+		 (address - vma->vm_start);
 	int idx = srcu_read_lock(&region_faults);
 
 	bytes = min_t(u64, bytes, vma->vm_end - address);
@@ -92,24 +103,30 @@ static int access_region(struct region *r, struct vm_area_struct *vma,
  * Only extents' pages may be used by the kernel beyond their mapping (clients.c
  * waits for the end of that); a channel is its next client's at once.
  */
-static void set_flags(struct vm_area_struct *vma, bool paged)
+static void set_flags(struct request *q, bool paged)
 {
-	vma->vm_flags |= VM_DONTEXPAND;
-	vma->vm_flags |= paged ? VM_MIXEDMAP : VM_PFNMAP | VM_IO;
+	q->flags |= VM_DONTEXPAND;
+	q->flags |= paged ? VM_MIXEDMAP : VM_PFNMAP | VM_IO;
 }
+
+/*
+ * What is asked for is mapped in two steps. map_...() looks at the request
+ * alone. ..._mapped() keeps the books, once nothing else can fail; at `data`
+ * is the region, or what the mapping shall know itself by.
+ */
 
 /* ---- map 0: the header (and map 3: the region) ---- */
 
 static vm_fault_t header_fault(struct vm_fault *vmf)
 {
-	return window_fault(vmf, vmf->vma->vm_private_data);
+	return window_fault(vmf, vmf->vma->vm_private_data, 0);
 }
 
 static int header_access(struct vm_area_struct *vma, unsigned long address,
 			 void *buffer, int bytes, int write)
 {
-	return access_region(vma->vm_private_data, vma, address, buffer, bytes,
-			     write);
+	return access_region(vma->vm_private_data, 0, vma, address, buffer,
+			     bytes, write);
 }
 
 static void header_open(struct vm_area_struct *vma)
@@ -122,40 +139,52 @@ static void header_close(struct vm_area_struct *vma)
 	region_unmap(vma->vm_private_data, vma);
 }
 
+static int header_mapped(unsigned long start, unsigned long end, pgoff_t pgoff,
+			 const struct file *file, void **data)
+{
+	struct region *r = *data;
+	int err;
+
+	mutex_lock(&r->lock);
+	err = region_map(r, file);
+	mutex_unlock(&r->lock);
+	return err;
+}
+
 static const struct vm_operations_struct header_ops = {
+	COMPAT_MAPPED(header_mapped)
 	.open = header_open,
 	.close = header_close,
 	.fault = header_fault,
 	.access = header_access,
 };
 
-static int map_window(struct region *r, struct vm_area_struct *vma)
+static int map_window(struct request *q)
 {
-	vma->vm_pgoff = 0;
-	set_flags(vma, false);
-	vma->vm_private_data = r;
-	vma->vm_ops = &header_ops;
+	q->pgoff = 0;
+	set_flags(q, false);
+	q->ops = &header_ops;
+	q->mapped = header_mapped;
 	return 0;
 }
 
-static int map_header(struct region *r, struct vm_area_struct *vma)
+static int map_header(struct request *q)
 {
-	if (vma_bytes(vma) > BARCUDA_CHANNELS_OFFSET)
+	if (bytes_of(q) > BARCUDA_CHANNELS_OFFSET)
 		return -EINVAL;
-	if (vma->vm_flags & VM_WRITE)
+	if (q->flags & VM_WRITE)
 		return -EACCES;
-	vma->vm_flags &= ~VM_MAYWRITE; /* nor later, nor through a debugger */
-	return map_window(r, vma);
+	q->flags &= ~VM_MAYWRITE; /* nor later, nor through a debugger */
+	return map_window(q);
 }
 
-static int map_region(struct region *r, struct vm_area_struct *vma)
+static int map_region(struct region *r, struct request *q)
 {
-	if (r->hardware || vma_bytes(vma) > r->bytes ||
-	    !(vma->vm_flags & VM_SHARED))
+	if (r->hardware || bytes_of(q) > r->bytes || !(q->flags & VM_SHARED))
 		return -EINVAL;
 	if (!capable(CAP_SYS_RAWIO))
 		return -EPERM;
-	return map_window(r, vma);
+	return map_window(q);
 }
 
 /* ---- map 1: a fresh channel ---- */
@@ -165,15 +194,25 @@ static struct client *client_in(struct vm_area_struct *vma)
 	return vma->vm_private_data;
 }
 
+static pgoff_t first_page(struct client *c)
+{
+	return PHYS_PFN(BARCUDA_CHANNELS_OFFSET +
+			(u64)c->slot * BARCUDA_CHANNEL_SIZE);
+}
+
 static vm_fault_t channel_fault(struct vm_fault *vmf)
 {
-	return window_fault(vmf, client_in(vmf->vma)->region);
+	struct client *c = client_in(vmf->vma);
+
+	return window_fault(vmf, c->region, first_page(c));
 }
 
 static int channel_access(struct vm_area_struct *vma, unsigned long address,
 			  void *buffer, int bytes, int write)
 {
-	return access_region(client_in(vma)->region, vma, address, buffer,
+	struct client *c = client_in(vma);
+
+	return access_region(c->region, first_page(c), vma, address, buffer,
 			     bytes, write);
 }
 
@@ -194,30 +233,46 @@ static void channel_close(struct vm_area_struct *vma)
 	region_unmap(r, vma);
 }
 
+static int channel_mapped(unsigned long start, unsigned long end,
+			  pgoff_t pgoff, const struct file *file, void **data)
+{
+	struct region *r = *data;
+	struct client *c;
+	int err;
+
+	mutex_lock(&r->lock);
+	err = region_map(r, file);
+	if (!err) {
+		c = client_open(r, file);
+		err = PTR_ERR_OR_ZERO(c);
+		if (err)
+			region_unmap_locked(r, file);
+		else
+			*data = c;
+	}
+	mutex_unlock(&r->lock);
+	return err;
+}
+
 static const struct vm_operations_struct channel_ops = {
+	COMPAT_MAPPED(channel_mapped)
 	.open = channel_open,
 	.close = channel_close,
 	.fault = channel_fault,
 	.access = channel_access,
 };
 
-static int map_channel(struct region *r, struct vm_area_struct *vma)
+static int map_channel(struct request *q)
 {
-	struct client *c;
-
-	if (vma_bytes(vma) != BARCUDA_CHANNEL_SIZE)
+	if (bytes_of(q) != BARCUDA_CHANNEL_SIZE)
 		return -EINVAL;
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(q->flags & VM_SHARED))
 		return -EACCES; /* MAP_PRIVATE, or opened read-only */
-	c = client_open(r, vma->vm_file);
-	if (IS_ERR(c))
-		return PTR_ERR(c);
-	vma->vm_pgoff = PHYS_PFN(BARCUDA_CHANNELS_OFFSET +
-				 (u64)c->slot * BARCUDA_CHANNEL_SIZE);
-	set_flags(vma, false);
-	vma->vm_flags |= VM_DONTCOPY; /* a forked child is no client */
-	vma->vm_private_data = c;
-	vma->vm_ops = &channel_ops;
+	q->pgoff = 0;
+	set_flags(q, false);
+	q->flags |= VM_DONTCOPY; /* a forked child is no client */
+	q->ops = &channel_ops;
+	q->mapped = channel_mapped;
 	return 0;
 }
 
@@ -233,19 +288,21 @@ static vm_fault_t extents_fault(struct vm_fault *vmf)
 	if (READ_ONCE(c->region->gone))
 		ret = VM_FAULT_SIGBUS;
 	else if (!client_has_snapshots(c))
-		ret = insert_around(c->region, vmf, true);
+		ret = insert_around(c->region, vmf, 0, true);
 	else if (!write)
-		ret = insert_around(c->region, vmf, false);
+		ret = insert_around(c->region, vmf, 0, false);
 	else if (snapshot_keep(c, vmf->vma, vmf->pgoff))
 		ret = VM_FAULT_OOM;
 	else
-		ret = insert(c->region, vmf->vma, vmf->address & PAGE_MASK,
-			     true);
+		ret = insert(c->region, vmf, vmf->address & PAGE_MASK, 0, true);
 	srcu_read_unlock(&region_faults, idx);
 	return ret;
 }
 
-/* The first write to a page that a fork, or mprotect(), left read-only. */
+/*
+ * The first write to a page that a fork, or mprotect(), left read-only. Its
+ * neighbours are like it: they are mapped anew, with the right to write.
+ */
 static vm_fault_t extents_mkwrite(struct vm_fault *vmf)
 {
 	struct client *c = client_in(vmf->vma);
@@ -257,7 +314,7 @@ static vm_fault_t extents_mkwrite(struct vm_fault *vmf)
 	else if (client_has_snapshots(c))
 		ret = snapshot_keep(c, vmf->vma, vmf->pgoff) ? VM_FAULT_OOM : 0;
 	else if (c->region->paged)
-		ret = insert_around(c->region, vmf, true);
+		ret = insert_writable(c->region, vmf);
 	srcu_read_unlock(&region_faults, idx);
 	return ret;
 }
@@ -271,7 +328,7 @@ static int extents_access(struct vm_area_struct *vma, unsigned long address,
 	for (; write && at < min(address + bytes, vma->vm_end); at += PAGE_SIZE)
 		if (snapshot_keep(c, vma, linear_page_index(vma, at)))
 			return -ENOMEM;
-	return access_region(c->region, vma, address, buffer, bytes, write);
+	return access_region(c->region, 0, vma, address, buffer, bytes, write);
 }
 
 /* A second VMA: half of a split, a forked child's, or mremap()'s new place. */
@@ -293,11 +350,37 @@ static void extents_close(struct vm_area_struct *vma)
 	struct client *c = client_in(vma);
 	struct region *r = c->region;
 
-	mutex_lock(&r->lock);
-	grants_count(r, vma, false);
-	mutex_unlock(&r->lock);
+	grants_count_vma(r, vma, false);
 	client_unmap(c);
 	region_unmap(r, vma);
+}
+
+static int extents_mapped(unsigned long start, unsigned long end, pgoff_t pgoff,
+			  const struct file *file, void **data)
+{
+	u64 offset = (u64)pgoff << PAGE_SHIFT, bytes = end - start;
+	struct region *r = *data;
+	struct client *c;
+	int err;
+
+	mutex_lock(&r->lock);
+	c = client_of(r, file);
+	err = c && c->mm == current->mm ? region_map(r, file) : -EPERM;
+	if (!err) {
+		grants_count(r, offset, bytes, true);
+		if (!grants_hold(c, offset, bytes)) {
+			grants_count(r, offset, bytes, false);
+			region_unmap_locked(r, file);
+			err = -EPERM;
+		}
+	}
+	if (!err) {
+		c->mappings++;
+		kref_get(&c->ref);
+		*data = c;
+	}
+	mutex_unlock(&r->lock);
+	return err;
 }
 
 /*
@@ -307,76 +390,61 @@ static void extents_close(struct vm_area_struct *vma)
  * anew.
  */
 static const struct vm_operations_struct extents_ops = {
+	COMPAT_MAPPED(extents_mapped)
 	.open = extents_open,
 	.close = extents_close,
 	.fault = extents_fault,
+	.page_mkwrite = extents_mkwrite,
 	.pfn_mkwrite = extents_mkwrite,
 	.access = extents_access,
 };
 
-static int map_extents(struct region *r, struct vm_area_struct *vma)
+static int map_extents(struct region *r, struct request *q)
 {
 	struct barcuda_header *h = &r->header;
 	u64 heap = (u64)h->granule_count * BARCUDA_GRANULE;
-	u64 bytes = vma_bytes(vma);
-	u64 offset = vma->vm_start - h->base; /* below base: out of range */
-	struct client *c = client_of(r, vma->vm_file);
+	u64 offset = q->start - h->base; /* below base: out of range */
 
-	if (!c || c->mm != current->mm)
-		return -EPERM;
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(q->flags & VM_SHARED))
 		return -EACCES;
 	if (offset < h->extents_offset || offset - h->extents_offset >= heap ||
-	    bytes > heap - (offset - h->extents_offset))
+	    bytes_of(q) > heap - (offset - h->extents_offset))
 		return -EINVAL;
-	vma->vm_pgoff = PHYS_PFN(offset);
-	grants_count(r, vma, true);
-	if (!grants_hold(c, offset, bytes)) {
-		grants_count(r, vma, false);
-		return -EPERM;
-	}
-	set_flags(vma, r->paged);
-	c->mappings++;
-	kref_get(&c->ref);
-	vma->vm_private_data = c;
-	vma->vm_ops = &extents_ops;
+	q->pgoff = PHYS_PFN(offset);
+	set_flags(q, r->paged);
+	q->ops = &extents_ops;
+	q->mapped = extents_mapped;
 	return 0;
 }
 
 /* ---- UIO's mmap ---- */
 
-static int map(struct region *r, struct vm_area_struct *vma)
+static int map(struct region *r, struct request *q)
 {
-	switch (vma->vm_pgoff) {
+	int err;
+
+	/* The one map that needs no header: through it, one is written. */
+	if (q->pgoff == MAP_REGION)
+		return map_region(r, q);
+	err = region_check(r);
+	if (err)
+		return err;
+	switch (q->pgoff) {
 	case MAP_HEADER:
-		return map_header(r, vma);
+		return map_header(q);
 	case MAP_CHANNEL:
-		return map_channel(r, vma);
+		return map_channel(q);
 	case MAP_EXTENTS:
-		return map_extents(r, vma);
+		return map_extents(r, q);
 	}
 	return -EINVAL;
 }
 
-int barcuda_mmap(struct uio_info *info, struct vm_area_struct *vma)
+int barcuda_mmap(struct uio_info *info, compat_asked *asked)
 {
-	struct region *r =
-		container_of(info, struct region, uio);
-	int err = 0;
+	struct region *r = container_of(info, struct region, uio);
+	struct request q = compat_request(asked);
+	int err = map(r, &q);
 
-	/* The one map that needs no header: through it, one is written. */
-	if (vma->vm_pgoff != MAP_REGION)
-		err = region_check(r);
-	if (err)
-		return err;
-	mutex_lock(&r->lock);
-	err = r->gone ? -ENODEV : region_map(r, vma);
-	if (!err) {
-		err = vma->vm_pgoff == MAP_REGION ? map_region(r, vma) :
-						    map(r, vma);
-		if (err)
-			region_unmap_locked(r, vma);
-	}
-	mutex_unlock(&r->lock);
-	return err;
+	return err ? err : compat_grant(asked, &q, r);
 }

@@ -213,10 +213,7 @@ struct page *region_page(struct region *r, pgoff_t pgoff)
 {
 	struct page *page = pfn_to_page(r->pfn + pgoff);
 
-	if (!page->mapping) {
-		page->index = page_to_pfn(page); /* no two devices share it */
-		WRITE_ONCE(page->mapping, r->pages_mapping);
-	}
+	compat_name_page(page, r->pages_mapping); /* no two devices share it */
 	return page;
 }
 
@@ -304,9 +301,9 @@ int region_check(struct region *r)
  * keeps its inode; we must not, longer than that: the file system that the
  * node is on, say a container's /dev, could not be unmounted any more.
  */
-static struct node *node_of(struct region *r, struct vm_area_struct *vma)
+static struct node *node_of(struct region *r, const struct file *file)
 {
-	struct inode *inode = vma->vm_file->f_mapping->host;
+	struct inode *inode = file->f_mapping->host;
 	struct node *n;
 
 	lockdep_assert_held(&r->lock);
@@ -317,15 +314,17 @@ static struct node *node_of(struct region *r, struct vm_area_struct *vma)
 }
 
 /* A new mapping, which holds the region until region_unmap(). */
-int region_map(struct region *r, struct vm_area_struct *vma)
+int region_map(struct region *r, const struct file *file)
 {
-	struct node *n = node_of(r, vma);
+	struct node *n = node_of(r, file);
 
+	if (r->gone)
+		return -ENODEV;
 	if (!n) {
 		n = kzalloc(sizeof(*n), GFP_KERNEL);
 		if (!n)
 			return -ENOMEM;
-		n->inode = vma->vm_file->f_mapping->host;
+		n->inode = file->f_mapping->host;
 		list_add(&n->list, &r->nodes);
 	}
 	n->mappings++;
@@ -337,15 +336,15 @@ int region_map(struct region *r, struct vm_area_struct *vma)
 void region_map_again(struct region *r, struct vm_area_struct *vma)
 {
 	mutex_lock(&r->lock);
-	node_of(r, vma)->mappings++;
+	node_of(r, vma->vm_file)->mappings++;
 	mutex_unlock(&r->lock);
 	region_get(r);
 }
 
 /* The caller has a reference of its own. */
-void region_unmap_locked(struct region *r, struct vm_area_struct *vma)
+void region_unmap_locked(struct region *r, const struct file *file)
 {
-	struct node *n = node_of(r, vma);
+	struct node *n = node_of(r, file);
 
 	if (!--n->mappings) {
 		list_del(&n->list);
@@ -358,7 +357,7 @@ void region_unmap(struct region *r, struct vm_area_struct *vma)
 {
 	region_get(r);
 	mutex_lock(&r->lock);
-	region_unmap_locked(r, vma);
+	region_unmap_locked(r, vma->vm_file);
 	mutex_unlock(&r->lock);
 	region_put(r);
 }

@@ -102,10 +102,11 @@ int snapshot_keep(struct client *c, struct vm_area_struct *vma,
 	err = keep_locked(c, pgoff);
 	mutex_unlock(&c->lock);
 	if (page) {
-		/* The owner's entries have no map count: these are children's. */
-		if (!err && page_mapcount(page))
-			unmap_mapping_pages(vma->vm_file->f_mapping, pgoff, 1,
-					    false);
+		/* Children's entries; the owner's, where they count, as well. */
+		if (!err && compat_mapcount(page))
+			unmap_mapping_range(vma->vm_file->f_mapping,
+					    (loff_t)pgoff << PAGE_SHIFT,
+					    PAGE_SIZE, 0);
 		unlock_page(page);
 	}
 	return err;
@@ -140,7 +141,7 @@ static vm_fault_t give_paged(struct snapshot *s, struct vm_fault *vmf)
 	return VM_FAULT_LOCKED;
 }
 
-/* Without struct pages the region's own cannot be given: always a copy. */
+/* Where the region's own page cannot be given: always a copy. */
 static vm_fault_t give_copy(struct snapshot *s, struct vm_fault *vmf)
 {
 	int err;
@@ -162,19 +163,11 @@ static vm_fault_t snapshot_fault(struct vm_fault *vmf)
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 
 	if (!READ_ONCE(s->client->region->gone))
-		ret = s->client->region->paged ? give_paged(s, vmf) :
-						 give_copy(s, vmf);
+		ret = COMPAT_CHILDREN_MAP_PAGES && s->client->region->paged ?
+			      give_paged(s, vmf) :
+			      give_copy(s, vmf);
 	srcu_read_unlock(&region_faults, idx);
 	return ret;
-}
-
-static void count(struct snapshot *s, struct vm_area_struct *vma, bool up)
-{
-	struct region *r = s->client->region;
-
-	mutex_lock(&r->lock);
-	grants_count(r, vma, up);
-	mutex_unlock(&r->lock);
 }
 
 /* A split (same pages), or a fork of the child: the kernel copies its pages. */
@@ -185,7 +178,7 @@ static void snapshot_open(struct vm_area_struct *vma)
 	region_map_again(s->client->region, vma);
 	kref_get(&s->ref);
 	if (vma->vm_mm != current->mm)
-		count(s, vma, true);
+		grants_count_vma(s->client->region, vma, true);
 	else
 		grants_count_moved(s->client->region, vma);
 }
@@ -195,7 +188,7 @@ static void snapshot_close(struct vm_area_struct *vma)
 	struct snapshot *s = vma->vm_private_data;
 	struct region *r = s->client->region;
 
-	count(s, vma, false);
+	grants_count_vma(r, vma, false);
 	kref_put(&s->ref, snapshot_free);
 	region_unmap(r, vma);
 }
@@ -247,8 +240,8 @@ static struct snapshot *snapshot_of(struct client *c,
  */
 static void make_private(struct vm_area_struct *vma)
 {
-	vma->vm_flags &= ~(VM_SHARED | VM_MAYSHARE | VM_MIXEDMAP | VM_PFNMAP |
-			   VM_IO);
+	compat_flags(vma, 0, VM_SHARED | VM_MAYSHARE | VM_MIXEDMAP | VM_PFNMAP |
+				     VM_IO);
 	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
 	if (vma->vm_flags & VM_WRITE)
 		vma->vm_mm->data_vm += vma_pages(vma);
@@ -268,7 +261,8 @@ void snapshot_fork(struct client *c, struct vm_area_struct *vma)
 	make_private(vma);
 	vma->vm_private_data = s;
 	vma->vm_ops = &snapshot_ops;
-	count(s, vma, true);
-	unmap_mapping_pages(vma->vm_file->f_mapping, vma->vm_pgoff,
-			    vma_pages(vma), false);
+	grants_count_vma(c->region, vma, true);
+	unmap_mapping_range(vma->vm_file->f_mapping,
+			    (loff_t)vma->vm_pgoff << PAGE_SHIFT,
+			    vma->vm_end - vma->vm_start, 0);
 }

@@ -15,6 +15,8 @@ struct Driver {
     std::string library;  // where it was found; empty: it has not been opened
     // The software GPU's handles alone (soft-gpu/driver/ipc_calls.cc); null: a driver finds what a handle means by itself.
     int (*handle_file)(void* handle, int given) = nullptr;
+    // The software GPU's too (soft-gpu/driver/code.cc): where it will put compiled kernels.
+    std::size_t (*code)(std::uintptr_t* base) = nullptr;
 
     // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty: all
     // is well.

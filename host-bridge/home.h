@@ -12,7 +12,8 @@ namespace barcuda {
 inline std::string installed(const char* file) {
     std::error_code ec;
     const auto prefix = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path().parent_path();
-    for (const char* folder : {"lib", "lib/barcuda", "lib64/barcuda", "lib/x86_64-linux-gnu/barcuda"})
+    // Ours first: `lib` has a `barcuda`, too, which is one of these folders and not the one in it.
+    for (const char* folder : {"lib/barcuda", "lib64/barcuda", "lib/x86_64-linux-gnu/barcuda", "lib"})
         if (const auto path = prefix / folder / file; std::filesystem::exists(path, ec)) return path;
     return prefix / "lib" / file;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits_link.h: what `barcuda limit` and a running bridge say to each other: one message there, one back, over a socket of the
-// kernel's own name space (no file, so nothing is left behind, and a region may be anything). Its name is the region's device
-// and inode. Root and the bridge's user are answered; who is not, is told so. (The bridge's end: bridge/control.h; the command's:
-// cli/limit.cc.)
+// limits_link.h: what `barcuda limit` and a running bridge say to each other: one message there, one back, over a socket that root and
+// the bridge's user alone may connect to. It lies in a folder that everybody may write to, so what counts is whose it is: its name
+// is the region's device and inode, and a number, lest somebody have taken it. (The bridge's end: bridge/control.h; the
+// command's: cli/limit.cc.)
 #pragma once
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "host-bridge/limits.h"
+#include "host-bridge/turns.h"
 
 namespace barcuda {
 
@@ -29,6 +30,8 @@ struct LimitRequest {
     std::uint32_t client = 0;
     bool given[limit_count] = {};
     std::uint64_t values[limit_count] = {};  // of those that are given; 0: no limit
+    bool weight_given = false, priority_given = false;
+    turns::Share share;  // the guest's
 };
 
 struct LimitRow {  // a client
@@ -43,19 +46,24 @@ struct LimitReply {
     std::uint32_t version = LimitRequest::form;
     char error[256] = {};  // not empty: nothing was changed, and why
     std::uint64_t client[limit_count] = {}, guest[limit_count] = {}, use[limit_count] = {};  // use: the guest's
+    turns::Share share;                                                                      // the guest's
     std::uint32_t count = 0;
     LimitRow rows[BARCUDA_MAX_CHANNELS] = {};  // of which only `count` are sent
     std::size_t bytes() const { return offsetof(LimitReply, rows) + count * sizeof(LimitRow); }
 };
 
-// The address's length, or 0.
-inline socklen_t limits_address(const struct stat& region, sockaddr_un& address) {
-    const std::string name = "barcuda-limits/" + std::to_string(region.st_dev) + "/" + std::to_string(region.st_ino);
-    address = {};
+constexpr auto limits_folder = "/dev/shm", limits_name = "barcuda-limits-";
+
+// What the names of a region's sockets begin with.
+inline std::string limits_name_of(const struct stat& region) {
+    return limits_name + std::to_string(region.st_dev) + "-" + std::to_string(region.st_ino) + "-";
+}
+
+inline sockaddr_un limits_address(const std::string& path) {
+    sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (name.size() + 1 > sizeof address.sun_path) return 0;
-    name.copy(address.sun_path + 1, name.size());  // behind a 0: no file
-    return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    return address;
 }
 
 }  // namespace barcuda

@@ -2,7 +2,10 @@
 // link.h: what bridge and worker say to each other, over a SOCK_SEQPACKET pair. Both are the host's own; the worker is
 // still trusted with less: it asks, the bridge decides.
 #pragma once
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/cage/cage.h"
@@ -33,16 +36,35 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
 };
 
 struct BridgeRequest {  // worker -> bridge
-    enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay } what;
+    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): once, before anything of its
+    // client's is read, and without a reply.
+    enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay, mapper } what;
     std::uint64_t offset, bytes;  // borrow, repay: of the device with this number in the worker
     Shared::Kind kind{};          // share, find
     Shared::Handle handle{};  // share: the driver's, or its descriptor comes with the message; find, withdraw: a token
 };
-struct BridgeReply {              // bridge -> worker, for each request
+struct BridgeReply {              // bridge -> worker, for each request else
     std::uint64_t offset, bytes;  // borrow: what the client could borrow still
     std::int64_t error;           // CUresult
     Shared::Handle handle{};      // share: the token; find: the driver's, or its descriptor comes with the message
 };
+
+// What a worker's client has done since it came, counted by the worker alone where it is done.
+struct Counts {
+    enum Way : unsigned { to_device, to_host, on_device, ways };  // of a copy; between two devices is on_device, too
+    std::uint64_t commands, launches, graph_launches, waits, copies[ways], copied[ways];  // copied: bytes
+};
+// It has one writer, so a store does. Who reads sees each number as it was a moment ago.
+inline void add(std::uint64_t& counter, std::uint64_t more) {
+    std::atomic_ref(counter).store(counter + more, std::memory_order_relaxed);
+}
+inline Counts read_counts(Counts& from) {
+    Counts counts;
+    const auto words = std::span(reinterpret_cast<std::uint64_t*>(&from), sizeof from / sizeof(std::uint64_t));
+    std::ranges::transform(words, reinterpret_cast<std::uint64_t*>(&counts),
+                           [](std::uint64_t& word) { return std::atomic_ref(word).load(std::memory_order_relaxed); });
+    return counts;
+}
 
 // In a file in memory that both map, of a length that nobody can change: how a worker died, however it died; what its client has
 // and may have. The bridge believes none of a worker's numbers but to show them, and against its own guest.
@@ -54,6 +76,8 @@ struct Sheet {
     std::uint64_t use[limit_count] = {};
     std::uint64_t device_memory[BARCUDA_MAX_DEVICES] =
         {};  // bytes its client has, of each GPU as the worker counts them
+    std::uint64_t device_memory_most[BARCUDA_MAX_DEVICES] = {};  // the most that it has had
+    Counts counts = {};
     // ---- the bridge's
     std::uint64_t limits[limit_count] = {};  // 0: none
     static constexpr std::uint32_t nothing = ~0u;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+// log.cc: spdlog, of which this alone includes anything: all of it is in its headers (fmt.cc).
 #include "host-bridge/log.h"
 
 #include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -19,10 +25,36 @@ using Clock = std::chrono::steady_clock;
 static_assert(static_cast<int>(Level::debug) == SPDLOG_LEVEL_DEBUG);
 static_assert(static_cast<int>(Level::critical) == SPDLOG_LEVEL_CRITICAL);
 
-void start(std::FILE* to, const std::string& name, const std::string& least) {
+namespace {
+
+// How urgent, as sd-daemon(3) has it: journald takes it from the beginning of a line.
+class Priority : public spdlog::custom_flag_formatter {
+  public:
+    void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& line) override {
+        constexpr char digits[] = {'7', '7', '6', '4', '3', '2', '5'};  // by spdlog's levels: trace, debug, ...
+        line.push_back(digits[std::min<std::size_t>(message.level, std::size(digits) - 1)]);
+    }
+    std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Priority>(); }
+};
+
+// systemd says which file its journal's stream is: that a variable is set does not mean that this one is it.
+bool is_journal(std::FILE* to) {
+    const char* const stream = std::getenv("JOURNAL_STREAM");
+    struct stat st {};
+    return stream && fstat(fileno(to), &st) == 0 && fmt::format("{}:{}", st.st_dev, st.st_ino) == stream;
+}
+
+}  // namespace
+
+void start(std::FILE* to, const std::string& name, const std::string& least, const std::string& vm) {
+    tzset();  // reads the time zone's file, which a worker in its cage cannot
     using Sink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
     spdlog::set_default_logger(std::make_shared<spdlog::logger>("barcuda", std::make_shared<Sink>(to)));
-    spdlog::set_pattern(name + ": %v");
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<Priority>('P');
+    const std::string who = vm.empty() ? name : name + " " + vm;
+    formatter->set_pattern((is_journal(to) ? "<%P>" : "%Y-%m-%d %H:%M:%S.%e %l ") + who + ": %v");
+    spdlog::set_formatter(std::move(formatter));
     spdlog::set_level(spdlog::level::from_str(least));
 }
 

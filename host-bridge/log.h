@@ -17,9 +17,9 @@ enum class Level { debug = 1, info, warn, error, critical };  // spdlog's number
 // line that looks like ours, stands there as \x1b. `lines`: it may have several of its own.
 std::string escaped(std::string_view text, bool lines = false);
 
-// From now on lines go there, and begin with `name`. `least` is the name of a level of spdlog's: what is below is not
-// said.
-void start(std::FILE* to, const std::string& name, const std::string& least);
+// From now on lines go there: "2026-11-22 12:00:01.123 info NAME VM: ...". In journald's stream, which has the time and shows the level
+// itself, "<6>NAME VM: ...". `least` is the name of a level of spdlog's: what is below is not said.
+void start(std::FILE* to, const std::string& name, const std::string& least, const std::string& vm = {});
 
 // From now on no more than so many bytes a second (0: any number), which is looked up at each line: that word may change. Ten
 // seconds' worth may come at once. What was left out is said as soon as there is room again.

@@ -3,12 +3,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
 
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/config.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "host-bridge/monitor/monitor.h"
+#include "host-bridge/usage.h"
 #include "host-bridge/worker/worker.h"
 
 namespace {
@@ -16,6 +20,24 @@ namespace {
 std::string not_negative(const std::string& text) {
     return text.starts_with('-') ? throw CLI::ValidationError(text, "it cannot be negative") : text;
 }
+
+// It stands in lines of the log and in labels of metrics.
+constexpr std::string_view in_names = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.-";
+constexpr std::size_t longest_name = 63;
+std::string check_name(const std::string& name) {
+    return name.empty() || name.size() > longest_name || name.find_first_not_of(in_names) != name.npos
+               ? "a name has 1 to 63 letters, digits, '.', '-' and '_'"
+               : "";
+}
+// Of a bridge that was not given one: vm1, of /etc/barcuda/vm1.conf or /dev/shm/barcuda-vm1.
+std::string name_of(const std::string& config, const std::string& region) {
+    std::string name = config.empty() ? std::filesystem::path(region).filename() : std::filesystem::path(config).stem();
+    if (constexpr std::string_view ours = "barcuda-"; name.starts_with(ours)) name.erase(0, ours.size());
+    for (char& c : name)
+        if (in_names.find(c) == in_names.npos) c = '_';
+    return name.empty() ? "_" : name.substr(0, longest_name);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -25,8 +47,13 @@ int main(int argc, char** argv) {
         "                                     -device ivshmem-plain,memdev=r",
         "barcuda-bridge"};
     barcuda::BridgeOptions options;
-    std::string worker, monitor, level = "warn";
+    std::string worker, monitor, priority, level = "warn";
     app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
+    app.add_option("--name", options.name,
+                   "what the VM is called in the log, by `barcuda ps` and in metrics (default: the name of the file of "
+                   "--config, or the region's)")
+        ->envname("BARCUDA_NAME")
+        ->check(check_name);
     app.add_option("--size", options.size,
                    "bytes, a power of two; K, M, G are understood; of a new region, an old one has its own")
         ->transform(CLI::AsSizeValue(false))
@@ -73,19 +100,32 @@ int main(int argc, char** argv) {
                  "tell in the log which system calls the driver makes once it is open, those that the software GPU "
                  "makes left out");
     app.add_option(
-           "--weight", options.weight,
+           "--weight", options.share.weight,
            "this VM's part of the GPUs' time, beside those of other bridges with a weight, where all have work for "
            "them (default: none: the GPU divides its time as it does)")
         ->check(CLI::Range(1u, barcuda::turns::most_weight));
     app.add_option(
-           "--turns", options.turns,
-           "the file by which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
-           "users need one of root's, which their group may write to)")
-        ->needs("--weight");
+           "--priority", priority,
+           "of this VM beside those other bridges: low, normal or high. A higher one has the next turn whatever the "
+           "weights, which hold among equals; a lower one gets a sixteenth of the time all the same (default: normal, "
+           "with a weight of 100 where none is given)")
+        ->check(CLI::IsMember(
+            std::vector<std::string>(std::begin(barcuda::turns::priorities), std::end(barcuda::turns::priorities))));
+    app.add_option(
+        "--turns", options.turns,
+        "the file by which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
+        "users need one of root's, which their group may write to). Without --weight: a weight may come later, by "
+        "`barcuda limit`");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: a socket where QEMU asks for them\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")
         ->envname("BARCUDA_DOORBELL");
+    app.add_option(
+        "--metrics", options.metrics.address,
+        "metrics for Prometheus by HTTP, there: HOST:PORT in numbers (127.0.0.1:9788), or the path of a socket");
+    app.add_flag("--metrics-clients", options.metrics.clients, "... with series of each client");
+    app.add_flag("--metrics-gpus", options.metrics.gpus,
+                 "... and how busy the GPUs are, for which NVML is asked for some seconds each time");
     app.add_flag("--no-vm", options.no_vm,
                  "no VM will come: programs of this machine wake the bridge, it need not look for them");
     app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come")
@@ -98,15 +138,27 @@ int main(int argc, char** argv) {
     app.add_option("--monitor", monitor)->group("");  // and its monitor
     app.set_version_flag("--version", BARCUDA_VERSION);
     barcuda::add_config(app);
-    CLI11_PARSE(app, argc, argv);
+    int status = 0;
+    if (!barcuda::understood(app, argc, argv, status)) return status;
+    if (options.metrics.address.empty() && (options.metrics.clients || options.metrics.gpus))
+        return fmt::print(stderr,
+                          "barcuda-bridge: --metrics-clients and --metrics-gpus say more of --metrics ADDRESS, which "
+                          "is missing\n"),
+               barcuda::wrong_usage;
 
-    if (!worker.empty()) {  // its standard error is the driver's (link.h)
+    if (!priority.empty()) {
+        options.share.priority = *barcuda::turns::priority_named(priority);
+        if (options.share.weight == 0) options.share.weight = barcuda::turns::usual_weight;
+    }
+    if (options.name.empty()) options.name = name_of(app.get_config_ptr()->as<std::string>(), options.region);
+    setenv("BARCUDA_NAME", options.name.c_str(), 1);  // workers and monitor are called so, too
+    if (!worker.empty()) {                            // its standard error is the driver's (link.h)
         dup2(STDERR_FILENO, barcuda::log_fd);
         dup2(barcuda::into_errors_fd, STDERR_FILENO);
         close(barcuda::into_errors_fd);
     }
-    if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level);
-    else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level);
+    if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level, options.name);
+    else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level, options.name);
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
     return barcuda::Bridge(options).run();

@@ -17,6 +17,7 @@ class File {
     File& operator=(File&& other) noexcept { return std::swap(fd_, other.fd_), *this; }
     ~File();
     int fd() const { return fd_; }
+    int release() { return std::exchange(fd_, -1); }
     explicit operator bool() const { return fd_ >= 0; }
 
   private:

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -22,13 +23,19 @@
 namespace barcuda::turns {
 namespace {
 
-constexpr std::uint32_t right_version = 1;
+constexpr std::uint32_t right_version = 2;
 // Who has the turn for so long is not waited for any more: its work does not end, or it has forgotten the turn.
 constexpr std::uint64_t overstayed = 500'000'000, lately = 200'000'000;
+// After each turn a priority leaves higher ones so much in any case: going over to another process has its price.
+constexpr std::uint64_t shortest_pause = 15'000'000;
 
 bool dead(std::uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
 std::uint32_t load(const std::uint32_t& word) { return observe(word); }
+
+std::uint32_t priority_of(const Group& group) {
+    return std::min(load(group.priority), static_cast<std::uint32_t>(std::size(priorities) - 1));
+}
 
 // False: somebody holds it for good. Then nothing is changed.
 bool take(std::uint32_t& lock, std::uint32_t pid) {
@@ -65,17 +72,24 @@ Book* map(int fd) {
 
 // ---- a bridge
 
-// As regions are: a file of this user's or of root's, which not everybody may write to.
-std::string Member::join(const std::string& path, std::uint32_t weight) {
+// So long does a bridge wait for others that make the file, or that hold it up.
+constexpr int looks = 200, between_looks_ms = 10;
+
+// As regions are: a file of this user's or of root's, of one name, which not everybody may write to.
+std::string Member::join(const std::string& path, const Share& share) {
     const auto failed = [&](const std::string& why) { return fmt::format("{}: {}", path, why); };
-    File file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660));
+    File file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
+    if (!file && errno == EEXIST) file = File(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat st;
     if (!file || fstat(file.fd(), &st) != 0) return failed(strerror(errno));
     if (!S_ISREG(st.st_mode)) return failed("it is no file");
     if (st.st_uid != geteuid() && st.st_uid != 0)
-        return failed(fmt::format("it belongs to user {}, not to this one or to root", st.st_uid));
+        return failed(fmt::format(
+            "it belongs to user {}, not to this one or to root: remove it, or name another (--turns)", st.st_uid));
+    if (st.st_nlink != 1) return failed("it has a second name: remove both, or name another (--turns)");
     if (st.st_mode & S_IWOTH) return failed("everybody may write to it (chmod o-w)");
-    flock(file.fd(), LOCK_EX);  // while it is made; released with `making`
+    for (int i = 0; flock(file.fd(), LOCK_EX | LOCK_NB) != 0; poll(nullptr, 0, between_looks_ms))
+        if (++i == looks) return failed("somebody holds its lock: end that program, or name another (--turns)");
     if (fstat(file.fd(), &st) == 0 && st.st_size == 0) {
         if (const int r = posix_fallocate(file.fd(), 0, sizeof(Book)); r != 0) return failed(strerror(r));
         const std::uint64_t magic = Book::right_magic;
@@ -87,7 +101,7 @@ std::string Member::join(const std::string& path, std::uint32_t weight) {
     const auto pid = static_cast<std::uint32_t>(getpid());
     Group* const group = book ? vacant(book->groups) : nullptr;
     if (group) {
-        *group = {pid, weight};
+        *group = {pid, share.weight, static_cast<std::uint32_t>(share.priority)};
         group_ = static_cast<std::uint32_t>(group - book->groups);
         for (Gpu& gpu : book->gpus) gpu.spent[group_] = 0;
     }
@@ -98,8 +112,14 @@ std::string Member::join(const std::string& path, std::uint32_t weight) {
     return {};
 }
 
-void Member::weigh(std::uint32_t weight) {
-    if (book_) publish(book_->groups[group_].weight, weight);
+// Without the locks, which a worker may hold for good: at worst one turn is not paid for.
+void Member::change(const Share& share) {
+    Group& group = book_->groups[group_];
+    const auto priority = static_cast<std::uint32_t>(share.priority);
+    if (load(group.priority) != priority)  // what it has spent is a number among others of its priority
+        for (Gpu& gpu : book_->gpus) publish(gpu.spent[group_], observe(gpu.clock[priority]));
+    publish(group.priority, priority);
+    publish(group.weight, share.weight);
 }
 
 Member::~Member() {
@@ -145,6 +165,7 @@ Place::~Place() {
     publish(seat_->pid, 0u);
 }
 
+bool Place::takes_turns() const { return load(book_.groups[seat_->group % most_groups].weight) != 0; }
 bool Place::has_turn() const { return load(gpu_->turn) == number_; }
 bool Place::wanted() const { return load(gpu_->waiters) != 0; }
 bool Place::contended(std::uint64_t now) const { return now < observe(gpu_->contended) + lately; }
@@ -156,6 +177,16 @@ std::uint32_t Place::weight_of(std::uint32_t group) const {
     return std::clamp(load(book_.groups[group % most_groups].weight), 1u, most_weight);
 }
 
+std::size_t Place::priority_of(std::uint32_t group) const {
+    return turns::priority_of(book_.groups[group % most_groups]);
+}
+
+bool Place::outranked() const {
+    return std::ranges::any_of(book_.groups, [own = priority_of(seat_->group)](const Group& g) {
+        return load(g.pid) != 0 && turns::priority_of(g) > own;
+    });
+}
+
 // The time since the turn began: which may be a little later.
 std::uint64_t Place::had(std::uint64_t now) const {
     const std::uint64_t since = observe(gpu_->since);
@@ -165,6 +196,7 @@ std::uint64_t Place::had(std::uint64_t now) const {
 void Place::charge(const Seat& seat, std::uint64_t now) {
     const std::uint64_t used = std::min(had(now), overstayed);
     gpu_->spent[seat.group % most_groups] += used * usual_weight / weight_of(seat.group);
+    gpu_->due[priority_of(seat.group)] = now + std::max(shortest_pause, (floor_parts - 1) * used);
 }
 
 // Of the turn that somebody has.
@@ -174,19 +206,28 @@ bool Place::abandoned(std::uint64_t now) const {
     return had(now) > overstayed || dead(gpu_->seats[turn - 1].pid);
 }
 
-// To the group that has spent least, and there to the seat that has had no turn for longest. Under the lock.
+// To the highest priority, or a lower one that is due; there to the group that has spent least, and there to the seat that has had
+// no turn for longest. Under the lock.
 void Place::hand_on(std::uint64_t now) {
-    Seat* next = nullptr;
+    Seat* first[std::size(priorities)] = {};
     std::uint32_t count = 0;
     const auto spent = [&](const Seat& s) { return gpu_->spent[s.group % most_groups]; };
     for (Seat& s : gpu_->seats) {
         if (load(s.call) != waiting || s.pid == 0) continue;
         ++count;
+        Seat*& next = first[priority_of(s.group)];
         if (!next || spent(s) < spent(*next) || (spent(s) == spent(*next) && s.last < next->last)) next = &s;
+    }
+    Seat* next = nullptr;
+    for (std::size_t p = 0; p < std::size(first); ++p) {
+        if (!first[p]) continue;
+        next = first[p];
+        const bool outranked = std::any_of(first + p + 1, std::end(first), [](const Seat* s) { return s; });
+        if (outranked && gpu_->due[p] <= now) break;
     }
     publish(gpu_->waiters, next ? count - 1 : 0);
     if (!next) return publish(gpu_->turn, 0u);
-    gpu_->clock = spent(*next);
+    gpu_->clock[priority_of(next->group)] = spent(*next);
     gpu_->since = next->last = now;
     publish(gpu_->turn, static_cast<std::uint32_t>(next - gpu_->seats) + 1);
     publish(next->call, static_cast<std::uint32_t>(called));
@@ -199,7 +240,7 @@ bool Place::ask(std::uint64_t now) {
     if (!locked) return false;
     if (has_turn()) return true;
     std::uint64_t& spent = gpu_->spent[seat_->group % most_groups];
-    spent = std::max(spent, gpu_->clock);  // who rested has saved nothing
+    spent = std::max(spent, gpu_->clock[priority_of(seat_->group)]);  // who rested has saved nothing
     publish(seat_->call, static_cast<std::uint32_t>(waiting));
     if (abandoned(now)) {
         if (const std::uint32_t turn = gpu_->turn; turn > 0 && turn <= most_seats) charge(gpu_->seats[turn - 1], now);

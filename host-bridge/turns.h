@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // turns.h: whose work a GPU does now, where VMs share it by weights. A GPU divides its time evenly among the processes that have work
 // for it, and a process that has queued much keeps all others waiting. So workers take turns (--weight): the worker whose turn it is
-// queues little at a time, lets the GPU finish it, and hands the turn to the VM that has had least for its weight, and there to the
-// client that has waited longest.
+// queues little at a time, lets the GPU finish it, and hands the turn to the VM of the highest priority, of these to the one that has had
+// least for its weight, and there to the client that has waited longest. A lower priority gets a small part all the same.
 //
 // The book is a file that the bridges map which share GPUs, and their workers (--turns). It is advice: a worker that has waited
 // for too long works without the turn, and no number in the book leads beyond it, since a worker that somebody has taken over
@@ -11,7 +11,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "host-bridge/message.h"
 
@@ -21,8 +24,23 @@ constexpr std::size_t most_groups = 64, most_seats = 256, most_gpus = 16;
 constexpr std::uint32_t usual_weight = 100, most_weight = 10'000;
 using Uuid = std::array<unsigned char, 16>;
 
+enum class Priority : std::uint32_t { low, normal, high };
+constexpr std::string_view priorities[] = {"low", "normal", "high"};
+constexpr std::optional<Priority> priority_named(std::string_view name) {
+    for (std::uint32_t p = 0; p < std::size(priorities); ++p)
+        if (priorities[p] == name) return static_cast<Priority>(p);
+    return {};
+}
+// A priority that has work gets one part of so many of the time, whatever higher ones want.
+constexpr std::uint64_t floor_parts = 16;
+
+struct Share {                 // of a VM
+    std::uint32_t weight = 0;  // 0: it takes no turns
+    Priority priority = Priority::normal;
+};
+
 struct Group {  // a bridge, with all of its clients. pid 0: free
-    std::uint32_t pid, weight;
+    std::uint32_t pid, weight, priority;
 };
 enum Call : std::uint32_t { resting, waiting, called };
 struct Seat {                        // a worker's, at one GPU. pid 0: free
@@ -32,14 +50,15 @@ struct Seat {                        // a worker's, at one GPU. pid 0: free
 };
 struct Gpu {
     Uuid uuid;
-    std::uint32_t known;               // 1: there is such a GPU
-    std::uint32_t lock;                // the pid of the process that changes something
-    std::uint32_t turn;                // the number of a seat, plus 1; 0: nobody's
-    std::uint32_t waiters;             // how many seats wait
-    std::uint64_t since;               // when the turn was given
-    std::uint64_t contended;           // when a seat last had to wait
-    std::uint64_t clock;               // what the group had spent that got the turn last
-    std::uint64_t spent[most_groups];  // nanoseconds, times usual_weight, by weight
+    std::uint32_t known;                         // 1: there is such a GPU
+    std::uint32_t lock;                          // the pid of the process that changes something
+    std::uint32_t turn;                          // the number of a seat, plus 1; 0: nobody's
+    std::uint32_t waiters;                       // how many seats wait
+    std::uint64_t since;                         // when the turn was given
+    std::uint64_t contended;                     // when a seat last had to wait
+    std::uint64_t clock[std::size(priorities)];  // what the group had spent that got the turn last
+    std::uint64_t due[std::size(priorities)];    // from then on the priority may go before higher ones, once
+    std::uint64_t spent[most_groups];            // nanoseconds, times usual_weight, by weight
     Seat seats[most_seats];
 };
 struct Book {
@@ -56,8 +75,8 @@ class Member {
     Member() = default;
     Member(const Member&) = delete;
     ~Member();
-    std::string join(const std::string& path, std::uint32_t weight);
-    void weigh(std::uint32_t weight);
+    std::string join(const std::string& path, const Share& share);
+    void change(const Share& share);  // of one that has joined
     int fd() const { return file_.fd(); }
     std::uint32_t group() const { return group_; }
 
@@ -74,6 +93,7 @@ class Place {
     ~Place();
     Place(const Place&) = delete;
     explicit operator bool() const { return seat_; }  // false: the book is full
+    bool takes_turns() const;                         // its VM has a weight
     bool has_turn() const;
     // True: it is this seat's turn. Else the seat is called when it will be.
     bool ask(std::uint64_t now);
@@ -85,12 +105,14 @@ class Place {
     void renew(std::uint64_t when);
     bool wanted() const;
     bool contended(std::uint64_t now) const;  // of late
+    bool outranked() const;                   // there are VMs of a higher priority
 
   private:
     class Locked;
     void hand_on(std::uint64_t now);
     bool abandoned(std::uint64_t now) const;
     std::uint32_t weight_of(std::uint32_t group) const;
+    std::size_t priority_of(std::uint32_t group) const;
     std::uint64_t had(std::uint64_t now) const;
     void charge(const Seat& seat, std::uint64_t now);
 

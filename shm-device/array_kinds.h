@@ -29,6 +29,7 @@ template <std::size_t N, std::size_t Whole> struct several {
                                                                                            : CUDA_SUCCESS;
             else return usable(std::get<I>(args) || std::get<N>(args) == 0);
         }
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto&) { return 8; }
         static std::size_t room_back(const auto& args) { return 8 + padded(wanted(args) * sizeof(Element)); }
         static void send(Writer& w, const auto& args, auto&) { w.put(wanted(args)); }
@@ -84,6 +85,7 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
         static CUresult valid(const auto& args, auto&) {
             return usable(Optional || std::get<I>(args) != nullptr || std::get<N>(args) == 0);
         }
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto& args) { return 8 + padded(sent(args) * sizeof(Element)); }
         static void send(Writer& w, const auto& args, auto& guest) {
             const std::uint64_t count = sent(args);
@@ -93,6 +95,10 @@ template <class Element, std::size_t N, bool Optional = false> struct list {
                 const Element e = Crossing<Element>::sent(std::get<I>(args)[i], guest);
                 std::memcpy(to + i * sizeof e, &e, sizeof e);
             }
+        }
+        static constexpr bool touches = Crossing<Element>::touches;
+        static void touched(const auto& args, auto&& touch) {
+            for (std::size_t i = 0; i < sent(args); ++i) Crossing<Element>::touched(std::get<I>(args)[i], touch);
         }
         bool read(Reader& r, auto&) {
             return r.get(count) && count <= r.left() / sizeof(Element) && (bytes = r.skip(count * sizeof(Element)));

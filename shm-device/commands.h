@@ -80,6 +80,7 @@ enum : unsigned {
     hosted = 16,     // the worker has a body of the function's name, which is called instead of the driver's
     reports = 32,    // brings the text of an error: its own failure is not looked into
     anywhere = 64,   // needs no context: it is done though the one that is current has ended
+    kernels = 128,   // runs the program's kernels, which may touch memory that no parameter names
 };
 }
 namespace trait {

@@ -187,7 +187,7 @@ Error Region::clean_channel(std::uint32_t index) {
 bool Region::served() const {
     if (observe(header().bridge_pid) == 0) return false;  // WORD
     // The creator's own description holds the lock; asking through it would find no conflict.
-    return kind_ != Kind::file || creator_ != 0 || lock_byte(F_OFD_GETLK, F_WRLCK, 0) != 0;
+    return kind_ != Kind::file || creator_ != 0 || check_fd() || lock_byte(F_OFD_GETLK, F_WRLCK, 0) != 0;
 }
 
 }  // namespace barcuda

@@ -14,7 +14,7 @@ struct Error {
         permission,     // not a member of the group
         foreign,        // another user could change it
         not_a_region,   // something else is at that path
-        not_ready,      // a region that no bridge has announced yet
+        not_ready,      // a region that no bridge has announced yet, or serves any more
         other_layout,   // layout.h has changed in between
         other_packets,  // how values lie in a command has changed in between
         other_rows,     // the bridge lacks a command without which no program could run

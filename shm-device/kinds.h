@@ -2,6 +2,7 @@
 // kinds.h: how one parameter travels. A kind tells the whole life of a parameter, in the order in which it happens:
 //
 //   guest   valid -> room, send     is the argument usable at all; how many bytes it takes; write it
+//   guest   touched                 which device memory the command may read or write: touch(address, bytes)
 //   host    read -> promise         take it from the (copied) request; note what somebody will wait for
 //   host    check -> pass           check it against the session; give it the driver
 //   host    publish                 write what the driver returned
@@ -32,11 +33,17 @@ namespace kind {
 
 constexpr CUresult usable(bool yes) { return yes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
 
+// What `send` does with the program's memory, which may be managed: it cannot be waited for then.
+enum class Pointed { not_at, read, written };
+
 struct Plain {  // the life of a parameter that does nothing special
     static CUresult valid(const auto&, auto&) { return CUDA_SUCCESS; }
     static std::size_t room(const auto&) { return 0; }
     static std::size_t room_back(const auto&) { return 0; }
     static void send(Writer&, const auto&, auto&) {}
+    static constexpr Pointed points = Pointed::not_at;
+    static constexpr bool touches = false;
+    static void touched(const auto&, auto&&) {}
     static bool read(Reader&, auto&) { return true; }
     static Verdict promise(auto&) { return fine; }
     static Verdict check(auto&, auto&) { return fine; }
@@ -89,6 +96,7 @@ using maybe = Out<true>;  // the program may pass null
 struct inout {  // *pointer, read and written by the driver
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
         static std::size_t room(const auto&) { return padded(sizeof(std::remove_pointer_t<T>)); }
+        static constexpr Pointed points = Pointed::read;
         static void send(Writer& w, const auto& args, auto&) { w.put(*std::get<I>(args)); }
         bool read(Reader& r, auto&) { return r.get(this->value); }
     };
@@ -102,6 +110,11 @@ struct desc {  // const struct*; what its memory and its handles are to either s
         static std::size_t room(const auto&) { return padded(sizeof(value)); }
         static void send(Writer& w, const auto& args, auto& guest) {
             w.put(Crossing<Struct>::sent(*std::get<I>(args), guest));
+        }
+        static constexpr Pointed points = Pointed::read;
+        static constexpr bool touches = Crossing<Struct>::touches;
+        static void touched(const auto& args, auto&& touch) {
+            if (std::get<I>(args)) Crossing<Struct>::touched(*std::get<I>(args), touch);
         }
         bool read(Reader& r, auto&) { return r.get(value); }
         Verdict check(auto&, auto& host) { return Crossing<Struct>::admit(value, host); }
@@ -137,6 +150,7 @@ struct maybe_desc {  // the same as desc, or null
         using Struct = std::remove_const_t<std::remove_pointer_t<T>>;
         Struct value{};
         std::uint64_t there = 0;
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto&) { return 8 + padded(sizeof(value)); }
         static void send(Writer& w, const auto& args, auto& guest) {
             w.put(std::uint64_t{std::get<I>(args) != nullptr});
@@ -185,6 +199,7 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
         std::uint64_t id = 0;
         Handle value{};
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static constexpr Pointed points = Pointed::written;
         static std::size_t room(const auto&) { return 8; }
         void send(Writer& w, const auto& args, auto& guest) {
             id = guest.new_id();
@@ -276,6 +291,8 @@ template <std::size_t N, std::size_t Unit = 1> struct device {  // parameter N c
         static void send(Writer& w, const auto& args, auto& guest) {
             w.put(T{guest.on_device(std::get<I>(args), std::get<N>(args) * Unit)});
         }
+        static constexpr bool touches = true;
+        static void touched(const auto& args, auto&& touch) { touch(std::get<I>(args), std::get<N>(args) * Unit); }
         Verdict check(auto& params, auto& host) {
             const std::uint64_t count = std::get<N>(params).value;
             return count > ~std::uint64_t{0} / Unit ? bad_value : host.reachable(this->value, count * Unit);
@@ -289,6 +306,8 @@ template <std::size_t Bytes> struct device_word {
         static void send(Writer& w, const auto& args, auto& guest) {
             w.put(T{guest.on_device(std::get<I>(args), Bytes)});
         }
+        static constexpr bool touches = true;
+        static void touched(const auto& args, auto&& touch) { touch(std::get<I>(args), Bytes); }
         Verdict check(auto&, auto& host) { return host.reachable(this->value, Bytes); }
     };
 };
@@ -296,11 +315,14 @@ template <std::size_t Bytes> struct device_word {
 // The same of rows: parameter Pitch bytes apart, parameter Width units long, parameter Height of them.
 template <std::size_t Pitch, std::size_t Width, std::size_t Height, std::size_t Unit = 1> struct pitched {
     template <class T, std::size_t I> struct As : in::As<T, I> {
-        static void send(Writer& w, const auto& args, auto& guest) {
-            const std::size_t bytes =
-                crossing::rows_bytes(std::get<Pitch>(args), std::get<Width>(args) * Unit, std::get<Height>(args));
-            w.put(T{guest.on_device(std::get<I>(args), bytes)});
+        static std::size_t bytes(const auto& args) {
+            return crossing::rows_bytes(std::get<Pitch>(args), std::get<Width>(args) * Unit, std::get<Height>(args));
         }
+        static void send(Writer& w, const auto& args, auto& guest) {
+            w.put(T{guest.on_device(std::get<I>(args), bytes(args))});
+        }
+        static constexpr bool touches = true;
+        static void touched(const auto& args, auto&& touch) { touch(std::get<I>(args), bytes(args)); }
         Verdict check(auto& params, auto& host) {
             const std::uint64_t width = std::get<Width>(params).value;
             if (width > ~std::uint64_t{0} / Unit) return bad_value;
@@ -365,6 +387,7 @@ struct attribute_in {  // void* to the value of the attribute that the parameter
     template <class T, std::size_t I> struct As : Plain {
         std::uint64_t value = 0;
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto&) { return 8; }
         static void send(Writer& w, const auto& args, auto&) {
             std::uint64_t word = 0;
@@ -394,6 +417,7 @@ struct text {  // const char*
         std::uint64_t length = 0;
         const char* value = nullptr;
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto& args) { return 8 + padded(std::strlen(std::get<I>(args)) + 1); }
         static void send(Writer& w, const auto& args, auto&) {
             std::uint64_t n = std::strlen(std::get<I>(args)) + 1;
@@ -415,6 +439,7 @@ template <std::size_t N> struct blob {  // bytes that travel inside the request;
         static CUresult valid(const auto& args, auto&) {
             return usable(std::get<I>(args) != nullptr || std::get<N>(args) == 0);
         }
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto& args) { return 8 + padded(std::get<N>(args)); }
         static void send(Writer& w, const auto& args, auto&) {
             w.put(std::uint64_t{std::get<N>(args)});

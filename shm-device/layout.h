@@ -213,6 +213,7 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	unsigned char devices[BARCUDA_MAX_DEVICES]; /* which of the region's devices its program sees, in its order */
 	barcuda_u32 device_count;  /* how many; stored last. 0: it has not said so, and gets no worker yet */
 	barcuda_u32 watching;      /* grows when it wants to know how the GPUs are doing: the monitor asks for some seconds from then on */
+	char user[32];             /* whose process it is, by name, or by number where that is not known: for the host to show */
 };
 
 /* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker

@@ -256,6 +256,7 @@ template <std::size_t Compute, std::size_t Type> struct Scalar {
             return type == CUDA_C_32F || type == CUDA_C_64F || type == CUDA_C_8I;
         }
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
+        static constexpr Pointed points = Pointed::read;
         static std::size_t room(const auto&) { return most; }
         static void send(Writer& w, const auto& args, auto& guest) {
             std::byte all[most] = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // region.cc: opening a region and mapping its parts; the same steps for a file, a UIO device, a BAR and a DAX device.
-// (What a header must say: validate.cc. How the host makes a region: create.cc. Who holds which slot: slots.cc.)
+// (How a guest service is asked for them: door.cc. What a header must say: validate.cc. How the host makes a region: create.cc. Who holds which slot: slots.cc.)
 #include "shm-device/region.h"
 
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -101,8 +102,8 @@ void who_is_there(std::uintptr_t from, std::uintptr_t to, char* line, std::size_
 
 }  // namespace
 
-Error find_region(char* path, std::size_t bytes, const char* sys) {
-    if (const char* named = std::getenv("BARCUDA_REGION"); named && *named) {
+Error find_region(char* path, std::size_t bytes, const char* sys, const char* door) {
+    if (const char* named = secure_getenv("BARCUDA_REGION"); named && *named) {
         if (std::strlen(named) >= bytes) return error(Error::not_found, 0, "$BARCUDA_REGION is too long a path");
         std::snprintf(path, bytes, "%s", named);
         return {};
@@ -115,10 +116,15 @@ Error find_region(char* path, std::size_t bytes, const char* sys) {
         std::snprintf(path, bytes, "/dev/uio%u", i);
         return {};
     }
-    return error(
-        Error::not_found, 0,
-        "no region found: neither $BARCUDA_REGION nor a UIO device named 'barcuda'; in a guest, load uio_barcuda; "
-        "without a VM, use 'barcuda run -- PROGRAM'");
+    if (::access(door, F_OK) == 0 && std::strlen(door) < bytes) {
+        std::snprintf(path, bytes, "%s", door);
+        return {};
+    }
+    return error(Error::not_found, 0,
+                 "no region found: neither $BARCUDA_REGION, nor a UIO device named 'barcuda', nor %s; in a guest, load "
+                 "uio_barcuda "
+                 "or, with virtio-pmem, start barcuda-guest; without a VM, use 'barcuda run -- PROGRAM'",
+                 door);
 }
 
 // Opens the file and finds out what it is: kind, size, and in which units it can be mapped.
@@ -126,11 +132,12 @@ Error Region::open_file(const char* path, int flags) {
     const std::size_t length = std::strlen(path);
     if (length >= sizeof path_) return error(Error::not_found, 0, "a region's path has at most 255 bytes");
     std::memcpy(path_, path, length + 1);
+    struct stat st;
+    if (!(flags & O_CREAT) && ::stat(path, &st) == 0 && S_ISSOCK(st.st_mode)) return open_door(path);
     if (flags & O_NOFOLLOW && names_a_descriptor(path)) flags &= ~O_NOFOLLOW;
     fd_ = ::open(path, O_RDWR | O_CLOEXEC | flags, 0660);
     if (fd_ < 0) return cannot_open(path, errno);
     fd_ = out_of_the_way(fd_);
-    struct stat st;
     struct statfs fs;
     if (::fstat(fd_, &st) != 0 || ::fstatfs(fd_, &fs) != 0)
         return error(Error::system, errno, "%s: cannot be examined", path);
@@ -224,6 +231,8 @@ Error Region::open(const char* path) {
                       path_);
         else if (p == MAP_FAILED) e = error(Error::system, errno, "%s: cannot map the header", path_);
         else header = static_cast<char*>(p);
+    } else if (!e && kind_ == Kind::door) {
+        e = map_door_header(&header);
     } else if (!e) {
         // Before anything is read: a file that ends inside a page would answer with SIGBUS.
         if (file_size_ < BARCUDA_MIN_SIZE)
@@ -253,7 +262,8 @@ void Region::close() {
             publish(host_header().bridge_pid, 0);                 // WORD
             if (!check_fd()) lock_byte(F_OFD_SETLK, F_UNLCK, 0);  // mappings that stay would keep it
         }
-        if (kind_ == Kind::uio) ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
+        if (kind_ == Kind::uio || kind_ == Kind::door)
+            ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
         else unmap_window(reinterpret_cast<char*>(const_cast<barcuda_header*>(header_)), 0, BARCUDA_CHANNELS_OFFSET);
     }
     if (fd_ >= 0 && !check_fd()) ::close(fd_);
@@ -286,12 +296,16 @@ Error Region::map_extent(std::uint64_t offset, std::uint64_t bytes, void** addre
     if (Error e = check_fd()) return e;
     void* const want = at(offset);
     const off_t file_offset = kind_ == Kind::uio ? kUioExtents : static_cast<off_t>(offset);
-    void* p = ::mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_, file_offset);
-    const int code = errno;
+    const int flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
+    int code = kind_ == Kind::door ? map_door_extent(offset, bytes) : 0;
+    void* p = kind_ != Kind::door ? ::mmap(want, bytes, PROT_READ | PROT_WRITE, flags, fd_, file_offset)
+              : code == 0         ? want
+                                  : MAP_FAILED;
     if (p == want) {
         if (address) *address = p;
         return {};
     }
+    if (code == 0) code = errno;
     if (p != MAP_FAILED) ::munmap(p, bytes);  // Linux before 4.17 takes the flag for a hint
     if (p != MAP_FAILED || code == EEXIST) {
         char there[280];
@@ -317,7 +331,7 @@ Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** addres
     if (offset % unit_ != 0 || bytes % unit_ != 0)
         return error(Error::bad_range, 0, "%s: made of pages of %llu MiB", path_, (unsigned long long)(unit_ >> 20));
     if (Error e = check_fd()) return e;
-    if (kind_ != Kind::uio) {
+    if (kind_ != Kind::uio && kind_ != Kind::door) {
         void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(offset));
         return p == MAP_FAILED ? failed(own) : (*address = p, Error{});
     }
@@ -329,6 +343,16 @@ Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** addres
     void* const room = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) return failed(own);
     Error e;
+    // A mapping of no length that is to grow is one more of the same file. Each granule is a file.
+    for (std::uint64_t at = 0, n; kind_ == Kind::door && at < bytes; at += n) {
+        n = std::min<std::uint64_t>(bytes - at, BARCUDA_GRANULE - (offset + at) % BARCUDA_GRANULE);
+        char* const to = static_cast<char*>(room) + at;
+        if (::mremap(static_cast<char*>(own) + at, 0, n, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) continue;
+        e = failed(own);
+        ::munmap(room, bytes);
+        return e;
+    }
+    if (kind_ == Kind::door) return *address = room, Error{};
     if (!renew() || ::mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room) e = failed(own);
     // The next user of this memory would fault on what is not mapped here now.
     if (!renew()) std::abort();
@@ -337,7 +361,10 @@ Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** addres
     return e;
 }
 
-void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) { ::munmap(at(offset), bytes); }
+void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) {
+    ::munmap(at(offset), bytes);
+    tell_door();
+}
 
 Error Region::map_channel(std::uint32_t index, Channel& channel) {
     if (index >= header().channel_count) return error(Error::bad_range, 0, "%s: there is no channel %u", path_, index);
@@ -363,6 +390,10 @@ Error Region::open_uio_channel(Channel& channel) {
         if (errno == ENOSPC || errno == EAGAIN) return all_in_use(errno == EAGAIN);
         return error(Error::system, errno, "%s: cannot open a channel", path_);
     }
+    return take_channel(p, channel);
+}
+
+Error Region::take_channel(void* p, Channel& channel) {
     Channel c;
     c.memory = static_cast<char*>(p);
     c.index = c.status().channel;

@@ -2,8 +2,8 @@
 // region.h: the shared region as a process sees it: opened, checked, mapped. (A worker maps no whole region, but its
 // client's parts: host-bridge/worker/extents.h.)
 //
-// A region is anything that can be mapped: a tmpfs, memfd or hugetlbfs file, a /dev/uioN of the guest module, a PCI
-// device's resource2, a /dev/dax. All look the same from here: a header to read, a channel to open, extents to map. An
+// A region is anything that can be mapped: a tmpfs, memfd or hugetlbfs file, a /dev/uioN of the guest module, the socket
+// of `barcuda guest serve`, a PCI device's resource2, a /dev/dax. All look the same from here: a header to read, a channel to open, extents to map. An
 // extent lies at header().base + offset in every process, guest and host alike, so that its pointers need no
 // translation; header and channels may lie anywhere. docs/region.md is the specification of what is in it.
 //
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 
+#include "shm-device/door.h"
 #include "shm-device/error.h"
 #include "shm-device/layout.h"
 
@@ -51,7 +52,7 @@ struct Format {
 
 class Region {
   public:
-    enum class Kind : std::uint8_t { none, file, pci, dax, uio };
+    enum class Kind : std::uint8_t { none, file, pci, dax, uio, door };
 
     Region() = default;
     ~Region() { close(); }
@@ -59,7 +60,7 @@ class Region {
     Region& operator=(const Region&) = delete;
 
     // ---- both sides
-    // Opens and validates. No path: $BARCUDA_REGION, else the first UIO device of our module.
+    // Opens and validates. No path: $BARCUDA_REGION, else the first UIO device of our module, else the guest service's socket.
     Error open(const char* path);
     // Forgets the mappings of the header (not channels, not extents). A bridge says that it is gone.
     void close();
@@ -132,6 +133,12 @@ class Region {
     Error map_window(std::uint64_t offset, std::uint64_t bytes, int protection, char** address);
     void unmap_window(char* address, std::uint64_t offset, std::uint64_t bytes);
     Error open_uio_channel(Channel& channel);
+    Error open_door(const char* path);
+    Error map_door_header(char** header);
+    Error open_door_channel(Channel& channel);
+    int map_door_extent(std::uint64_t offset, std::uint64_t bytes) const;
+    void tell_door() const;
+    Error take_channel(void* memory, Channel& channel);
     Error open_flat_channel(Channel& channel);
     Error all_in_use(bool soon) const;
     Error claim_slot(std::uint32_t& index);
@@ -153,8 +160,10 @@ class Region {
     char path_[256] = "";
 };
 
-// Where a region without a path is: $BARCUDA_REGION, else "/dev/uioN" of the first device named "barcuda" in `sys`.
-Error find_region(char* path, std::size_t bytes, const char* sys = "/sys/class/uio");
+// Where a region without a path is: $BARCUDA_REGION, else "/dev/uioN" of the first device named "barcuda" in `sys`, else
+// `door`, if there is such a socket.
+Error find_region(char* path, std::size_t bytes, const char* sys = "/sys/class/uio",
+                  const char* door = door::usual_path);
 
 // Is this header one that we can trust our addresses to? `file_size` 0: not known. `path` is for the message.
 // (validate.cc)
@@ -163,6 +172,9 @@ Error validate(const barcuda_header& header, std::uint64_t file_size, const char
 Error check_packets(const barcuda_header& header, const char* path);
 // The host's version as it can be printed. (validate.cc)
 const char* build_of(const barcuda_header& header, char (&build)[sizeof header.build + 1]);
+
+// Says in a client's page who this process is: for the host to show. (introduce.cc)
+void introduce(barcuda_client& client);
 
 // When a process began, in clock ticks since boot (pid 0: this one); 0: there is none. A pid alone may be a reused one.
 std::uint64_t start_time_of(std::uint32_t pid);

@@ -138,7 +138,9 @@ Error Region::open_channel(Channel& channel) {
     constexpr std::uint64_t kNap = 10'000'000;  // nanoseconds: two seconds in all
     for (int tries = 1;; ++tries) {
         if (Error e = check_fd()) return e;
-        Error e = kind_ == Kind::uio ? open_uio_channel(channel) : open_flat_channel(channel);
+        Error e = kind_ == Kind::uio    ? open_uio_channel(channel)
+                  : kind_ == Kind::door ? open_door_channel(channel)
+                                        : open_flat_channel(channel);
         if (e.kind != Error::no_channel || e.code != EAGAIN || tries == kTries) return e;
         if (kind_ == Kind::file && !served()) return e;
         Os::nap(kNap);
@@ -158,9 +160,10 @@ Error Region::open_flat_channel(Channel& channel) {
 }
 
 void Region::close_channel(Channel& channel) {
-    if (kind_ == Kind::uio) {
-        if (channel) ::munmap(channel.memory, BARCUDA_CHANNEL_SIZE);  // the module does the rest
+    if (kind_ == Kind::uio || kind_ == Kind::door) {
+        if (channel) ::munmap(channel.memory, BARCUDA_CHANNEL_SIZE);  // the module, or the service, does the rest
         channel = {};
+        tell_door();
         return;
     }
     const std::uint32_t i = channel.index;

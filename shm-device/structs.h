@@ -3,6 +3,7 @@
 // One that names memory, or an object, or holds what has no meaning on the other side, says here
 //
 //   guest   sent       how it is sent: memory named by the address at which the device finds it
+//   guest   touched    which device memory the command may read or write now: touch(address, bytes)
 //   host    admit      whether the driver may have it; ids become the driver's handles, what cannot cross is refused
 //   host    disclose   what of the driver's answer the guest may see: ids for handles, nothing of the host's process
 //
@@ -19,6 +20,8 @@ namespace barcuda {
 
 template <class S> struct PlainCrossing {
     static S sent(const S& s, auto&) { return s; }
+    static constexpr bool touches = false;
+    static void touched(const S&, auto&&) {}
     static Verdict admit(S&, auto&) { return fine; }
     static void disclose(S&, auto&) {}
 };
@@ -132,6 +135,16 @@ template <> struct Crossing<CUmemAllocationProp> : PlainCrossing<CUmemAllocation
 
 // ---- copies of boxes; the guest has said of each side where the device finds it (guest-allocator/driver/box.cc)
 template <> struct Crossing<CUDA_MEMCPY3D> : PlainCrossing<CUDA_MEMCPY3D> {
+    static constexpr bool touches = true;
+    static void touched(const CUDA_MEMCPY3D& c, auto&& touch) {
+        std::uint64_t bytes = 0;
+        if (c.srcMemoryType == CU_MEMORYTYPE_DEVICE &&
+            measured({c.srcPitch, c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ}, c, bytes))
+            touch(c.srcDevice, bytes);
+        if (c.dstMemoryType == CU_MEMORYTYPE_DEVICE &&
+            measured({c.dstPitch, c.dstHeight, c.dstXInBytes, c.dstY, c.dstZ}, c, bytes))
+            touch(c.dstDevice, bytes);
+    }
     static Verdict admit(CUDA_MEMCPY3D& c, auto& host) {
         c.reserved0 = c.reserved1 = nullptr;
         if (c.srcMemoryType != CU_MEMORYTYPE_ARRAY) c.srcArray = nullptr;
@@ -192,6 +205,8 @@ template <> struct Crossing<CUstreamBatchMemOpParams> : PlainCrossing<CUstreamBa
         if (const unsigned bytes = bytes_of(o)) o.waitValue.address = guest.on_device(o.waitValue.address, bytes);
         return o;
     }
+    static constexpr bool touches = true;
+    static void touched(const CUstreamBatchMemOpParams& o, auto&& touch) { touch(o.waitValue.address, bytes_of(o)); }
     static Verdict admit(CUstreamBatchMemOpParams& o, auto& host) {
         switch (o.operation) {
             case CU_STREAM_MEM_OP_BARRIER:

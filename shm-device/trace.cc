@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shm-device/own_file.h"
+
 namespace barcuda::trace {
 
 bool on = false;
@@ -31,11 +33,13 @@ constexpr long kPeriodNs = 500'000;  // a worker is killed when its client is go
 
 Event held[kHeld];  // no memory is allocated here: the guest's malloc may be under way
 std::size_t count = 0;
-char noted[65536];  // whole lines
+char noted[65536];  // whole lines, as append_lines() takes them
 std::size_t noted_bytes = 0;
 char path[4096];  // opened for each write: a program may close every descriptor that it does not know
 bool named = false;
-pid_t owner = 0;  // a forked child inherits what is held back; it is not the child's to write
+bool first = false;        // the next line is the file's first: under the file's lock
+std::uint32_t served = 0;  // a worker's client
+pid_t owner = 0;           // a forked child inherits what is held back; it is not the child's to write
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct Locked {
@@ -45,17 +49,18 @@ struct Locked {
 
 bool is_worker() { return !strcmp(program_invocation_short_name, "barcuda-bridge"); }
 
-// The file, for the next lines, locked until it is closed. The first process begins it. -1: the trace ends here.
-int open_file() {
-    const int fd = ::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    struct stat now;
-    if (fd < 0 || flock(fd, LOCK_EX) != 0 || fstat(fd, &now) != 0 || (now.st_size == 0 && ::write(fd, "[\n", 2) != 2)) {
-        fprintf(stderr, "barcuda: BARCUDA_TRACE=%s: %s\n", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        on = false;
-        return -1;
-    }
-    return fd;
+constexpr char begins[] = "[\n{\"ph\":\"M\"", ends[] = "\n]\n";  // whoever writes first says its name first
+
+// Where the file's last event ends: 0, there is none yet; -1, it is no trace. One that was killed may have left half a line there.
+off_t end_of_events(int fd, off_t size) {
+    char text[2 * (most_members + 128)];  // more than a line
+    const off_t from = size > static_cast<off_t>(sizeof text) ? size - static_cast<off_t>(sizeof text) : 0;
+    const ssize_t bytes = pread(fd, text, sizeof text, from);
+    if (size == 0) return 0;
+    if (bytes >= 3 && !memcmp(text + bytes - 3, ends, 3)) return from + bytes - 3;
+    for (ssize_t i = bytes - 2; i >= 0; --i)
+        if (text[i] == '}' && (text[i + 1] == '\n' || text[i + 1] == ',')) return from + i + 1;
+    return -1;
 }
 
 void append(int fd, const char* text, std::size_t bytes) {
@@ -67,6 +72,33 @@ void append(int fd, const char* text, std::size_t bytes) {
     }
 }
 
+// The file, for the next lines, locked until it is closed: behind its last event. -1: the trace ends here.
+int open_file() {
+    const int fd = open_own_file(path, O_RDWR);
+    struct stat now;
+    bool ready = fd >= 0 && flock(fd, LOCK_EX) == 0 && fstat(fd, &now) == 0;
+    if (ready && S_ISREG(now.st_mode)) {
+        const off_t end = end_of_events(fd, now.st_size);
+        if (end < 0) errno = EEXIST;  // something else lies there
+        ready = end >= 0 && ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+        first = end == 0;
+    } else {
+        first = !named;  // a pipe, a terminal: one process's
+    }
+    if (ready) return fd;
+    fprintf(stderr, "barcuda: BARCUDA_TRACE=%s: %s\n", path, errno == EEXIST ? "it is no trace" : strerror(errno));
+    if (fd >= 0) close(fd);
+    on = false;
+    return -1;
+}
+
+// Lines, each with ",\n" before it.
+void append_lines(int fd, const char* text, std::size_t bytes) {
+    if (!bytes) return;
+    if (first) append(fd, "[\n", 2), text += 2, bytes -= 2, first = false;
+    append(fd, text, bytes);
+}
+
 void write_held() {
     if (getpid() != owner) count = noted_bytes = 0;
     const int fd = count || noted_bytes ? open_file() : -1;
@@ -74,20 +106,25 @@ void write_held() {
     std::size_t used = 0;
     if (!named && fd >= 0) {
         named = true;
+        char client[32] = "";
+        if (served) snprintf(client, sizeof client, ",\"client\":%u", served);
         used = static_cast<std::size_t>(
             snprintf(text, sizeof text,
-                     "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"%s %.80s\"}},\n", owner,
-                     is_worker() ? "worker:" : "guest:", program_invocation_short_name));
+                     ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"%s %.80s\"%s}}", owner,
+                     is_worker() ? "worker:" : "guest:", program_invocation_short_name, client));
     }
     for (std::size_t i = 0; i < count && fd >= 0; ++i) {
         const Event& e = held[i];
         used += static_cast<std::size_t>(snprintf(
-            text + used, 256, "{\"ph\":\"X\",\"name\":\"%.*s\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d},\n",
+            text + used, 256, ",\n{\"ph\":\"X\",\"name\":\"%.*s\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d}",
             static_cast<int>(e.name.size() < 100 ? e.name.size() : 100), e.name.data(),
             static_cast<double>(e.start) / 1e3, static_cast<double>(e.end - e.start) / 1e3, owner, e.thread));
-        if (used > sizeof text - 256) append(fd, text, used), used = 0;
+        if (used > sizeof text - 256) append_lines(fd, text, used), used = 0;
     }
-    if (fd >= 0) append(fd, text, used), append(fd, noted, noted_bytes), close(fd);
+    if (fd >= 0) {
+        append_lines(fd, text, used), append_lines(fd, noted, noted_bytes);
+        append(fd, ends, 3), close(fd);
+    }
     count = noted_bytes = 0;
 }
 
@@ -105,7 +142,7 @@ void* write_now_and_then(void*) {
 }
 
 [[gnu::constructor]] void at_start() {
-    if (const char* name = getenv("BARCUDA_TRACE"); name && *name) start(name);
+    if (const char* name = secure_getenv("BARCUDA_TRACE"); name && *name) start(name);
 }
 [[gnu::destructor]] void at_exit() {
     if (on) flush();
@@ -128,6 +165,24 @@ void start(const char* name) noexcept {
     on = true;
 }
 
+const char* begin_run() noexcept {
+    const char* const name = secure_getenv("BARCUDA_TRACE");
+    struct stat now;
+    if (!name || stat(name, &now) != 0 || !S_ISREG(now.st_mode)) return nullptr;  // what cannot be made is said later
+    const int fd = open_own_file(name, O_RDWR);
+    if (fd < 0) return strerror(errno);
+    char text[sizeof begins] = "";
+    const bool trace = now.st_size == 0 || (pread(fd, text, sizeof text - 1, 0) > 0 && !strcmp(text, begins));
+    const bool done = trace && ftruncate(fd, 0) == 0;
+    const char* const error = !trace ? "there is a file of that name, which is no trace"
+                              : done ? nullptr
+                                     : strerror(errno);
+    close(fd);
+    return error;
+}
+
+void serves(std::uint32_t client) noexcept { served = client; }
+
 void flush() noexcept {
     Locked locked;
     write_held();
@@ -141,7 +196,7 @@ void forked() noexcept {
 void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view members) noexcept {
     char line[most_members + 128];
     const int bytes =
-        snprintf(line, sizeof line, "{\"ph\":\"%c\",\"ts\":%.3f,\"pid\":%d,\"tid\":%u,%.*s},\n", phase,
+        snprintf(line, sizeof line, ",\n{\"ph\":\"%c\",\"ts\":%.3f,\"pid\":%d,\"tid\":%u,%.*s}", phase,
                  static_cast<double>(at) / 1e3, owner, thread ? thread : static_cast<unsigned>(this_thread()),
                  static_cast<int>(members.size()), members.data());
     if (bytes < 0 || static_cast<std::size_t>(bytes) >= sizeof line) return;

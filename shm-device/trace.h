@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace.h: BARCUDA_TRACE=FILE: where the time of a run went, as a file that Perfetto (ui.perfetto.dev) opens. Guest and
 // worker take a slice for each command; on the flat transport both write to the same file and read the same clock, so
-// that their lanes stand one under the other. What the program itself says (guest-allocator/client/nvtx.cc) is there too. In a VM each side writes a file of its own, with a clock of its own.
+// that their lanes stand one under the other. What the program itself says (guest-allocator/client/nvtx.cc) is there too. In a VM
+// each side writes a file of its own, with a clock of its own; `barcuda trace` puts them on one (host-bridge/cli/trace.cc).
 //
-// The file is the JSON array of the trace event format, one event a line, appended whole lines at a time by several
-// processes; like every such trace it has no closing bracket. Off, a slice costs the look at one flag.
+// The file is the JSON array of the trace event format, one event a line, and whole at any time: several processes write whole
+// lines in front of its closing bracket, one after the other. Off, a slice costs the look at one flag.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,12 @@ namespace barcuda::trace {
 extern bool on;
 
 void start(const char* file) noexcept;  // what BARCUDA_TRACE does before main()
-void flush() noexcept;                  // writes what is held back; it also happens by itself, and at exit
+// A run begins, of several processes: the file that BARCUDA_TRACE names is theirs alone. What an earlier run wrote there goes;
+// anything else stays, and is an error's text. nullptr: done, or there is no such variable.
+const char* begin_run() noexcept;
+// This process is a worker, whose client has this pid in its guest: by that the two files are told to belong together.
+void serves(std::uint32_t client) noexcept;
+void flush() noexcept;  // writes what is held back; it also happens by itself, and at exit
 // In a forked child, where another thread of the parent may have held the lock: what is held back is the parent's to write.
 void forked() noexcept;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash: completes barcuda and barcuda-bridge. Words come from their --help, so that none can be missing here.
+# bash: completes barcuda, barcuda-bridge and barcuda-exporter. Words come from their --help, so that none can be missing here.
 _barcuda() {
     local cur prev words cword split command=$1 help i
     _init_completion -s || return
@@ -25,4 +25,4 @@ _barcuda() {
         COMPREPLY=($(compgen -W "$(sed -n '/^Subcommands:/,$s/^  \([a-z][a-z-]*\) .*/\1/p' <<< "$help")" -- "$cur"))
         [[ $help == *PROGRAM* ]] && COMPREPLY+=($(compgen -c -- "$cur"))
     fi
-} && complete -o default -F _barcuda barcuda barcuda-bridge
+} && complete -o default -F _barcuda barcuda barcuda-bridge barcuda-exporter

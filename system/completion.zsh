@@ -1,7 +1,7 @@
-#compdef barcuda barcuda-bridge
+#compdef barcuda barcuda-bridge barcuda-exporter
 # SPDX-License-Identifier: Apache-2.0
-# zsh: completes barcuda and barcuda-bridge. Words come from their --help, so that none can be missing here.
-[[ $service == barcuda-bridge ]] && { _gnu_generic; return }
+# zsh: completes barcuda, barcuda-bridge and barcuda-exporter. Words come from their --help, so that none can be missing here.
+[[ $service != barcuda ]] && { _gnu_generic; return }
 
 # Lines `  NAME ...  what it is for` of a part of the help, as NAME:what it is for.
 _barcuda_words() { sed -n "/^$1:/,/^\$/s/^  \\($2[a-z-]*\\)[^ ]* .*  \\([^ ].*\\)/\\1:\\2/p" }

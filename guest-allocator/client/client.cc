@@ -52,6 +52,9 @@ Client* Client::get() noexcept {
 
 Error Client::connect() noexcept {
     if (Error e = region_.open(nullptr)) return e;
+    if (!region_.served())
+        return error(Error::not_ready, 0, "%s: no bridge serves this region; start barcuda-bridge on the host",
+                     region_.path());
     std::uint64_t rows_hash = 0;
     if (Error e = host_rows::learn(region_, rows_hash)) return e;
     if (Error e = choose_devices()) return e;
@@ -59,8 +62,7 @@ Error Client::connect() noexcept {
     const std::uint64_t base = header().base, end = base + header().size;  // in the window, or above it
     reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
     reserve_window(end, BARCUDA_DEVICE_END);
-    channel_.client().pid = static_cast<barcuda_u32>(getpid());
-    strncpy(channel_.client().program, program_invocation_short_name, sizeof channel_.client().program - 1);
+    introduce(channel_.client());
     channel_.client().rows_hash = rows_hash;
     memcpy(channel_.client().devices, devices_, sizeof devices_);
     publish(channel_.client().device_count, static_cast<std::uint32_t>(device_count_));  // WORD
@@ -73,11 +75,11 @@ Error Client::connect() noexcept {
 // The worker's driver shows these devices and no others, in this order (host-bridge/bridge): their numbers are the same here
 // and there.
 Error Client::choose_devices() noexcept {
-    const char* const list = getenv("CUDA_VISIBLE_DEVICES");
+    const char* const list = secure_getenv("CUDA_VISIBLE_DEVICES");
     std::vector<DeviceId> ids;
     for (unsigned i = 0; i < header().device_count; ++i)
         ids.push_back({region_.devices()[i].uuid, region_.devices()[i].pci_bus_id});
-    const VisibleDevices seen = visible_devices(ids, list, getenv("CUDA_DEVICE_ORDER"));
+    const VisibleDevices seen = visible_devices(ids, list, secure_getenv("CUDA_DEVICE_ORDER"));
     for (const int number : seen.numbers) devices_[device_count_++] = static_cast<unsigned char>(number);
     if (device_count_ != 0) return {};
     Error none = error(Error::no_device, 0, "%s", list ? "" : "the bridge shows no GPU");
@@ -133,7 +135,8 @@ CUresult Client::take_error() noexcept {
 const Pace& Patience::pace() noexcept {
     static const Pace chosen = [] {
         const Client* client = Client::current();
-        const bool own_kernel = client && client->region_.kind() == Region::Kind::uio;
+        const bool own_kernel =
+            client && (client->region_.kind() == Region::Kind::uio || client->region_.kind() == Region::Kind::door);
         cpu_set_t cores;
         const bool few = !own_kernel && (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2);
         return Pace{.spin = few ? 20u : 500u,
@@ -159,10 +162,13 @@ Patience::~Patience() {
 }
 
 void Patience::look_for_host(Client& client) noexcept {
+    constexpr unsigned long_silent = 100, long_unanswered = 50;
     const std::uint64_t now = observe(client.header().heartbeat);
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
-    if (silent_ < 100) return;  // looks 100 ms apart: ten seconds without a beat, where a busy host still manages a few
+    // Looks are 100 ms apart: ten seconds without a beat, where a busy host still manages a few. Who has not been served yet loses less.
+    const bool new_here = observe(client.status().state) == BARCUDA_STATE_NEW;
+    if (client.region_.served() && silent_ < (new_here ? long_unanswered : long_silent)) return;
     end_session(client.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
                 "the bridge does not answer any more (it was killed, or its host has stopped)");
 }

@@ -45,11 +45,9 @@ class Client final : public heap::ExtentSource {
     // ---- the kinds' guest (shm-device/kinds.h)
     // Memory as the device finds it: a program's own addresses may be those of registered memory outside the region.
     std::uint64_t offset_of(const void* p) const {
-        note_address(reinterpret_cast<std::uint64_t>(p));
         return region_.offset_of(region_.contains(p) ? p : heap::reach(p, 1));
     }
     std::uint64_t on_device(std::uint64_t address, std::size_t bytes) const {
-        note_address(address);
         const void* p = region_.contains(reinterpret_cast<void*>(address))
                             ? nullptr
                             : heap::reach(reinterpret_cast<void*>(address), bytes);

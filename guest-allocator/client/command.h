@@ -3,6 +3,7 @@
 // posted, its reply is unpacked. One template for every command.
 #pragma once
 #include "guest-allocator/client/client.h"
+#include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/log.h"
 #include "shm-device/commands.h"
@@ -10,7 +11,22 @@
 
 namespace barcuda::guest {
 
-template <Op op, class... Given> CUresult command(Given... given) noexcept {
+// Whether the row's command runs kernels, a library's among them; and whether it works on device memory that it names.
+constexpr bool is_librarys(Op op) {
+    const MathLibrary* const library = library_of(op);
+    return library;
+}
+template <Op op> constexpr bool runs_kernels = has(op, trait::kernels) || (is_librarys(op) && has(op, trait::work));
+template <class Parameters> constexpr bool any_touches = false;
+template <class Parameters> constexpr bool any_points = false;
+template <class... Life> constexpr bool any_touches<std::tuple<Life...>> = (Life::touches || ...);
+template <class... Life>
+constexpr bool any_points<std::tuple<Life...>> = ((Life::points != kind::Pointed::not_at) || ...);
+template <Op op> constexpr bool names_device_memory = any_touches<typename RowOf<op>::Parameters> &&
+                                                      (has(op, trait::work) || op == Op::copy_out || op == Op::box_out);
+
+// A command that touches no managed memory, or whose caller has seen to it.
+template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
     using R = RowOf<op>;
     const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
     Client* client = Client::get();
@@ -26,12 +42,13 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
         const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters).room(arguments));
         const std::size_t reply =
             R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
-        const Queue::Ticket ticket =
-            client->queue().submit(request, reply, has(op, trait::work), [&](std::span<std::byte> to) {
-                Writer w(to);
-                w.put(RequestHead{number, current_context_id()});
-                (std::get<I>(parameters).send(w, arguments, *client), ...);
-            });
+        std::atomic<std::uint64_t>* given = nullptr;
+        if constexpr (has(op, trait::work)) given = &given_work.of_command(arguments);
+        const Queue::Ticket ticket = client->queue().submit(request, reply, given, [&](std::span<std::byte> to) {
+            Writer w(to);
+            w.put(RequestHead{number, current_context_id()});
+            (std::get<I>(parameters).send(w, arguments, *client), ...);
+        });
         if (ticket.sequence == 0) return ticket.error;
         Reader r(ticket.reply);
         if constexpr (R::how == How::post)
@@ -52,6 +69,53 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
     if (result != CUDA_SUCCESS) [[unlikely]]
         log_failure(op_names[static_cast<std::size_t>(op)].data(), result);
     return result;
+}
+
+// Which of the command's arguments says its stream; as many as there are: none.
+template <class Tuple> struct StreamOf;
+template <class... P> struct StreamOf<std::tuple<P...>> {
+    static constexpr std::size_t at = [] {
+        constexpr bool is[] = {std::is_same_v<P, CUstream>..., true};
+        std::size_t i = 0;
+        while (!is[i]) ++i;
+        return i;
+    }();
+};
+
+// Says what the command may touch of the memory that is managed, before it is posted.
+template <Op op, class... Given> void announce(managed::Posting& posting, Given... given) noexcept {
+    using R = RowOf<op>;
+    using Arguments = typename R::Arguments;
+    constexpr std::size_t at = StreamOf<Arguments>::at;
+    const Arguments arguments{given...};
+    // What names no stream works in the default stream; but of a library's handle nothing is known.
+    CUstream stream = nullptr;
+    if constexpr (at < R::count) stream = std::get<at>(arguments);
+    constexpr bool known = at < R::count || !is_librarys(op);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto point = [&]<class Life>(const auto& argument, const Life*) {
+            if constexpr (Life::points != kind::Pointed::not_at)
+                posting.argument(static_cast<const void*>(argument), Life::points == kind::Pointed::written);
+        };
+        const auto touch = [&](auto address, std::size_t bytes) {
+            posting.range(static_cast<std::uint64_t>(address), bytes, known ? &stream : nullptr);
+        };
+        using Parameters = typename R::Parameters;
+        (point(std::get<I>(arguments), static_cast<const std::tuple_element_t<I, Parameters>*>(nullptr)), ...);
+        if constexpr (runs_kernels<op>) posting.kernels(known ? &stream : nullptr);
+        else if constexpr (names_device_memory<op>)
+            (std::tuple_element_t<I, Parameters>::touched(arguments, touch), ...);
+    }
+    (std::make_index_sequence<R::count>{});
+    posting.show_arguments();
+}
+
+template <Op op, class... Given> CUresult command(Given... given) noexcept {
+    managed::Posting posting;
+    if constexpr (runs_kernels<op> || names_device_memory<op> || any_points<typename RowOf<op>::Parameters>)
+        if (managed::calm.load(std::memory_order_acquire)) [[unlikely]]
+            announce<op>(posting, given...);
+    return unannounced<op>(given...);
 }
 
 }  // namespace barcuda::guest

@@ -16,7 +16,7 @@ namespace barcuda::guest {
 
 bool logs_debug() noexcept {
     static const bool wanted = [] {
-        const char* text = getenv("BARCUDA_LOG");
+        const char* text = secure_getenv("BARCUDA_LOG");
         return text && (!strcmp(text, "debug") || !strcmp(text, "trace"));
     }();
     return wanted;

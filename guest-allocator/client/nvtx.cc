@@ -283,7 +283,7 @@ void attach(const NvtxExportTableCallbacks& callbacks) {
 }
 
 [[gnu::constructor]] void at_start() {
-    const char* const trace = getenv("BARCUDA_TRACE");
+    const char* const trace = secure_getenv("BARCUDA_TRACE");
     Dl_info self;
     if (!trace || !*trace || !dladdr(reinterpret_cast<const void*>(&at_start), &self)) return;
     if (char* const path = realpath(self.dli_fname, nullptr)) {

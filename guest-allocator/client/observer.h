@@ -21,13 +21,34 @@ CUstream real(CUstream stream) noexcept;
 CUfunction real(CUfunction function) noexcept;
 template <class T> T real(T argument) noexcept { return argument; }
 
-// A command names this memory, and may write it later than now. (driver/managed/variables.cc: a managed variable may lie there.)
-extern std::atomic<bool> addresses_watched;
-void address_named(std::uint64_t address) noexcept;
-inline void note_address(std::uint64_t address) noexcept {
-    if (addresses_watched.load(std::memory_order_acquire)) [[unlikely]]
-        address_named(address);
-}
+// Managed memory moves between two homes (driver/managed). Lives while a command is posted that may touch some: what the CPU
+// has of it goes to the device first, in an order that the command's stream sees. `calm` is 0 as long as there is no such memory.
+namespace managed {
+extern std::atomic<std::uint64_t> calm;
+
+class Posting {
+  public:
+    Posting() = default;
+    ~Posting() {
+        if (counted_ || shown_) [[unlikely]]
+            end();
+    }
+    Posting(const Posting&) = delete;
+    // Kernels: they may touch whatever their stream may. Null: nobody knows which stream they run in.
+    void kernels(const CUstream* stream) noexcept;
+    void range(std::uint64_t address, std::size_t bytes, const CUstream* stream) noexcept;
+    // What the program points at may be managed memory too: it is read, or written, while the command is, where nothing can be
+    // waited for. First it is brought, and in the end, when it may have gone to the device, shown.
+    void argument(const void* p, bool written) noexcept;
+    void show_arguments() noexcept;
+
+  private:
+    void end() noexcept;
+    bool counted_ = false;
+    unsigned shown_ = 0;
+    std::uintptr_t arguments_[4] = {};
+};
+}  // namespace managed
 
 // A kernel's assert has failed: its text goes to this process's standard error. (driver/fence.cc)
 void show_assert() noexcept;

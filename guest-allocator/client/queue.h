@@ -30,14 +30,18 @@ class Queue {
         CUresult error = CUDA_SUCCESS;
     };
     // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
-    // `work`: the GPU will have something to do.
-    template <class Write>
-    Ticket submit(std::size_t request_bytes, std::size_t reply_bytes, bool work, Write write) noexcept {
+    // `given`: the GPU will have something to do, and this is when it got it (given_work.h); null: it will not.
+    template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes,
+                                         std::atomic<std::uint64_t>* given, Write write) noexcept {
         request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
         std::unique_lock lock(mutex_);
         char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};
-        if (work) work_.store(work_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        if (given) {  // who sees the count sees where it went
+            const std::uint64_t now = work_.load(std::memory_order_relaxed) + 1;
+            given->store(now, std::memory_order_relaxed);
+            work_.store(now, std::memory_order_release);
+        }
         write(std::span(reinterpret_cast<std::byte*>(at), request_bytes));
         const Ticket ticket = post(at, request_bytes, reply_bytes);
         if (!queue_.should_kick(fenced_)) [[likely]]

@@ -125,7 +125,6 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     if (from_host || to_host) heap::statistics.zero_copy.add(c.WidthInBytes * c.Height * c.Depth);
     if (to_host) {
         const Bounds b(to, c);
-        note_address(reinterpret_cast<std::uint64_t>(b.first));
         heap::break_copy_on_write(b.first, b.bytes);
     }
     if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;

@@ -139,6 +139,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
         if (const InNone none; CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device)) return r;
         primary = find(fresh);
         if (!primary && !(primary = add(fresh, device, 0, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
+        managed::context_made(fresh);
     }
     ++primary->retained;
     *context = primary->context;
@@ -164,7 +165,6 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
         const InNone none;
         return command<Op::cuDevicePrimaryCtxReset_v2>(device);
     });
-    if (r == CUDA_SUCCESS) managed::context_reset();
     return r;
 }
 
@@ -187,6 +187,7 @@ CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned fl
     if (const InNone none; CUresult r = command<Op::create_context>(context, flags, device)) return r;
     std::lock_guard lock(mutex);
     add(*context, device, flags, -1);
+    managed::context_made(*context);
     stack.contexts[stack.depth++] = *context;
     return CUDA_SUCCESS;
 }

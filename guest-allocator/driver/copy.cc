@@ -166,10 +166,12 @@ CUresult finished(CUresult r) noexcept {
     return r == CUDA_SUCCESS ? posted : r;
 }
 
+// A host's pointer may be managed memory's, which copies find on the device.
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
+    if (is_device(from)) return copy_any(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream, until);
     const bool zero_copy = heap::reach(from, bytes);
     if (capturing(stream)) return capture_copy(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
@@ -189,6 +191,7 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
+    if (is_device(to)) return copy_any(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream, until);
     if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
     const void* const near = heap::reach(to, bytes);
     if (!near) return fetch_staged(to, from, bytes, stream);

@@ -7,6 +7,7 @@
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/descriptor.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
 
 using namespace barcuda::guest;
@@ -110,13 +111,17 @@ CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
     if (a == 0 || a >= dev->attribute_count || dev->attributes[a] == BARCUDA_ATTRIBUTE_UNKNOWN)
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
-        // What is true of the GPU but not of a guest's way to it. Managed memory is region memory here: host and device
-        // may both touch it at any time, but it does not migrate, and the device cannot touch memory outside the
-        // region. Memory that is registered where it lies the device finds elsewhere: cuMemHostGetDevicePointer says
+        // Managed memory is on one side at a time, and moves when work is launched: a CPU that touches it waits for that work.
+        // Where it stays in the region host and device may both touch it at any time.
+        case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+            *value = managed::stays_at_home() ? dev->attributes[a] : 0;
+            break;
+        // What is true of the GPU but not of a guest's way to it. The device cannot touch memory outside the region. Memory that is registered where it lies the device finds elsewhere: cuMemHostGetDevicePointer says
         // where.
         case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+        case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         // What is refused (shm-device/refused.h).

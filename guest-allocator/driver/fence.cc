@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/capture.h"
-#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
@@ -155,6 +155,28 @@ std::atomic<std::uint64_t>* last_wait(CUstream stream) noexcept {
 }
 }  // namespace
 
+namespace {
+// All that the context was given until then is done.
+std::uint64_t done_in(CUcontext context) noexcept {
+    const auto* seen = idle.of(context);
+    const std::uint64_t next = seen ? seen->load(std::memory_order_acquire) : 0;
+    return next ? next - 1 : 0;
+}
+}  // namespace
+
+bool may_be_busy(CUcontext context, CUstream stream) noexcept {
+    const std::uint64_t given = given_work.of_stream(context, stream).load(std::memory_order_relaxed);
+    if (given <= done_in(context)) return false;
+    const auto* seen = stream ? waited.of(stream) : waited.of(context);
+    return !seen || given >= seen->load(std::memory_order_relaxed);
+}
+
+bool unnamed_may_be_busy(CUcontext context) noexcept {
+    const std::uint64_t done = done_in(context);
+    return given_work.of_unnamed(context).load(std::memory_order_relaxed) > done ||
+           given_work.out_of_memory.load(std::memory_order_relaxed) > done;
+}
+
 bool idle_since_wait(CUstream stream) noexcept {
     stream = real(stream);
     const auto* seen = last_wait(stream);
@@ -179,6 +201,17 @@ CUresult wait_for(CUstream stream) noexcept {
     return error;
 }
 
+CUresult wait_quietly(CUstream stream) noexcept {
+    CUresult r = CUDA_ERROR_NOT_READY;
+    if (OneWait fence; fence) r = fence(stream);
+    else
+        while (r == CUDA_ERROR_NOT_READY) r = unannounced<Op::cuStreamSynchronize>(stream), std::this_thread::yield();
+    const CUresult ended = r == CUDA_SUCCESS ? Client::current()->ended() : r;
+    // After a fault of the GPU a fence is written as well.
+    if (ended != CUDA_SUCCESS) return ended;
+    return static_cast<CUresult>(observe(Client::current()->status().context_error));
+}
+
 // A driver shows what kernels printed when *it* synchronizes. It may take the stream for busy for a moment longer than
 // the fence, which the GPU writes. But where more work has been posted by now, the wait for that work shows the output.
 CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept {
@@ -192,7 +225,6 @@ CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept {
         if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
     }
-    managed::waited(stream);
     const CUresult posted = Client::current()->take_error();
     return r == CUDA_SUCCESS ? posted : r;
 }

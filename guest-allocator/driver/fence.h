@@ -15,8 +15,15 @@ namespace barcuda::guest {
 
 // Waits until all work that was posted to the stream before this call is done. Returns the error of that work, if any.
 CUresult wait_for(CUstream stream) noexcept;
+// The same for work that nobody asks how it went, and in the middle of whatever the program does: nothing is printed.
+CUresult wait_quietly(CUstream stream) noexcept;
 // Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
 bool idle_since_wait(CUstream stream) noexcept;
+
+// It has been given work since it, or all of the context, was last waited for.
+bool may_be_busy(CUcontext context, CUstream stream) noexcept;
+// The same of work that no stream was named for.
+bool unnamed_may_be_busy(CUcontext context) noexcept;
 
 // Has the fence at this address of the region (host-visible, 8 bytes) reached the value? Waits until it has.
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept;

@@ -3,11 +3,13 @@
 #include <cstdio>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
 
 using namespace barcuda::guest;
@@ -47,6 +49,7 @@ CU cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned flags) {
 
 CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    const managed::Work work(stream);
+    std::optional<managed::Alone> alone;
+    if (graphs_call()) alone.emplace(stream);
     return command<Op::cuGraphLaunch>(exec, stream);
 }

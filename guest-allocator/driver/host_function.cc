@@ -17,6 +17,7 @@
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "shm-device/sync.h"
 
 namespace barcuda::guest {
@@ -51,6 +52,7 @@ unsigned free_count = 0;
 std::uint64_t awaited = 0;  // launched functions that have not run yet
 bool in_graphs = false;     // any launch of a graph may ask from now on
 bool started = false;
+constinit thread_local bool running = false;
 
 void run(std::uint64_t number, CUresult status) {
     Function f{};
@@ -65,6 +67,7 @@ void run(std::uint64_t number, CUresult status) {
             --awaited;
         }
     }
+    running = true;
     switch (f.kind) {
         case Function::host: f.host_function.function(f.host_function.data); break;
         case Function::callback:
@@ -72,6 +75,8 @@ void run(std::uint64_t number, CUresult status) {
             break;
         case Function::none: break;
     }
+    managed::host_function_done();
+    running = false;
 }
 
 void serve() {
@@ -87,7 +92,8 @@ void serve() {
     }
 }
 
-// Under the lock. The thread is detached, and all signals are blocked in it: they are the program's.
+// Under the lock. The thread is detached, and all signals are blocked in it: they are the program's. (But for faults:
+// managed/signals.cc.)
 void start() {
     if (started) return;
     started = true;
@@ -124,6 +130,7 @@ CUresult launch(CUstream stream, Function f, bool with_status = false) {
     f.once = !capturing(stream);
     const std::uint64_t number = keep(f);
     if (number == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    const managed::Alone alone(stream);
     const CUresult r = command<Op::launch_host>(stream, number, unsigned{with_status});
     if (r != CUDA_SUCCESS) forget(number);
     return r;
@@ -146,6 +153,16 @@ std::uint64_t await_function(CUhostFn function, void* data) noexcept {
     return keep(f);
 }
 void forget_function(std::uint64_t number) noexcept { forget(number); }
+
+bool in_host_function() noexcept { return running; }
+bool graphs_call() noexcept {
+    std::lock_guard lock(mutex);
+    return in_graphs;
+}
+bool host_functions_awaited() noexcept {
+    std::lock_guard lock(mutex);
+    return awaited || in_graphs;
+}
 
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
     std::lock_guard lock(mutex);

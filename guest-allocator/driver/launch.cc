@@ -8,16 +8,13 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/launch.h"
-#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/module.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest {
 
-namespace {
-
-CUresult gather(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
-                std::size_t& bytes) {
+CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
+              std::size_t& bytes) {
     if (each && extra) return CUDA_ERROR_INVALID_VALUE;
     packed = room, bytes = f.parameter_bytes;
     if (extra) {
@@ -42,15 +39,6 @@ CUresult gather(const FunctionFacts& f, void** each, void** extra, std::byte* ro
         memcpy(room + offset, each[i], size);
     }
     return CUDA_SUCCESS;
-}
-
-}  // namespace
-
-CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
-              std::size_t& bytes) {
-    const CUresult r = gather(f, each, extra, room, packed, bytes);
-    if (r == CUDA_SUCCESS) packed = managed::for_kernel(packed, bytes, room);
-    return r;
 }
 
 namespace {
@@ -81,7 +69,6 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     const void* packed = nullptr;
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
-    const managed::Work work(stream);
     // Whether a stream of another context may have it is the driver's to say.
     if (!may_be_refused(*f, shape) && context_of(stream) == current_context()) [[likely]]
         return command<Op::launch>(function, shape, stream, packed, bytes);

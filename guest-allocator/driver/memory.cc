@@ -42,9 +42,8 @@ CUresult free_pinned(void* p) {
 
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 
-// Attributes of memory in the region (or elsewhere in this process), answered here.
-CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p) {
-    const heap::Found f = heap::find(p);
+// Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
+CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
     const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
     const bool managed = pinned && f.flags & managed::mark;
     // Registered memory may have two addresses; either may be asked about.
@@ -90,7 +89,13 @@ std::size_t attribute_bytes(CUpointer_attribute attribute) {
 
 CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) {
     if (!data) return CUDA_ERROR_INVALID_VALUE;
-    if (!is_device(p)) return host_attribute(data, attribute, reinterpret_cast<const void*>(p));
+    const void* const memory = reinterpret_cast<const void*>(p);
+    if (!is_device(p)) return host_attribute(data, attribute, memory, heap::find(memory));
+    if (managed::Known m; managed::find(p, m)) {
+        if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) return memcpy(data, &m.context, sizeof m.context), CUDA_SUCCESS;
+        const unsigned flags = m.flags | static_cast<unsigned>(device_of(m.context)) << device_shift;
+        return host_attribute(data, attribute, memory, {heap::Kind::pinned, m.base, m.bytes, flags, m.base});
+    }
     std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
     if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
         const CUresult r = command<Op::pointer_attribute>(&value, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p);
@@ -131,10 +136,17 @@ CU cuMemFreeHost(void* p) { return free_pinned(p); }
 CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);
-    if (heap::in_region(host, 1))
-        return heap::find(host).flags & managed::mark ? free_pinned(host) : CUDA_ERROR_INVALID_VALUE;
+    if (heap::in_region(host, 1)) {
+        if (!(heap::find(host).flags & managed::mark)) return CUDA_ERROR_INVALID_VALUE;
+        managed::forget_pinned(p);
+        return free_pinned(host);
+    }
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
+    if (managed::Known m; managed::find(p, m)) {
+        const CUresult waited = wait_for_devices(), freed = managed::free(p);
+        return waited == CUDA_SUCCESS ? freed : waited;
+    }
     const CUresult waited = wait_for_device(), freed = command<Op::cuMemFree_v2>(p);
     return waited == CUDA_SUCCESS ? freed : waited;
 }
@@ -143,7 +155,9 @@ CU cuMemFree_v2(CUdeviceptr p) {
 
 CU cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return handle && is_device(p) ? command<Op::cuIpcGetMemHandle>(handle, p) : CUDA_ERROR_INVALID_VALUE;
+    managed::Known m;
+    return handle && is_device(p) && !managed::find(p, m) ? command<Op::cuIpcGetMemHandle>(handle, p)
+                                                          : CUDA_ERROR_INVALID_VALUE;
 }
 
 CU cuIpcOpenMemHandle_v2(CUdeviceptr* p, CUipcMemHandle handle, unsigned flags) {
@@ -156,6 +170,14 @@ CU cuIpcCloseMemHandle(CUdeviceptr p) {
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
     const CUresult waited = wait_for_device(), closed = command<Op::cuIpcCloseMemHandle>(p);
     return waited == CUDA_SUCCESS ? closed : waited;
+}
+
+CU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
+    managed::Known m;
+    if (!managed::find(p, m)) return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
+    if (base) *base = reinterpret_cast<CUdeviceptr>(m.base);
+    if (bytes) *bytes = m.bytes;
+    return CUDA_SUCCESS;
 }
 
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {

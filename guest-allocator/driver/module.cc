@@ -298,6 +298,6 @@ CU cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
 
 CU cuLibraryUnload(CUlibrary library) {
     const CUresult r = command<Op::cuLibraryUnload>(library);
-    if (r == CUDA_SUCCESS) managed::unloaded(library);
+    if (r == CUDA_SUCCESS) managed::unloaded(reinterpret_cast<std::uint64_t>(library));
     return r;
 }

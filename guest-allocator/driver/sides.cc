@@ -12,7 +12,10 @@ CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::s
     side = {type, nullptr, pitch, rows, x, y, z};
     switch (type) {
         case CU_MEMORYTYPE_ARRAY: return CUDA_SUCCESS;
-        case CU_MEMORYTYPE_HOST: side.start = static_cast<std::byte*>(const_cast<void*>(host)); break;
+        case CU_MEMORYTYPE_HOST:
+            side.start = static_cast<std::byte*>(const_cast<void*>(host));
+            if (is_device(host)) side.type = CU_MEMORYTYPE_DEVICE;  // managed memory, which copies find there
+            break;
         case CU_MEMORYTYPE_DEVICE:
         case CU_MEMORYTYPE_UNIFIED:
             side.start = reinterpret_cast<std::byte*>(device);

@@ -12,6 +12,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest {
@@ -72,6 +73,7 @@ CUresult destroy(CUstream stream) {
             return CUDA_ERROR_INVALID_HANDLE;
         contexts.of(stream)->store(0, std::memory_order_relaxed);
     }
+    managed::stream_gone(stream);
     destroyed.fetch_add(1, std::memory_order_relaxed);
     const CUresult end = command<Op::cuStreamDestroy_v2>(stream);
     return r == CUDA_SUCCESS ? end : r;
@@ -159,10 +161,41 @@ std::uint64_t order_of(CUstream stream) noexcept {
            kind << (id_bits - 2) | (id & ((1u << (id_bits - 2)) - 1));
 }
 
-CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
+namespace {
+
+// Where it is known which streams were given work, and none is being captured: a fence behind each of these alone. False: it is not so.
+bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CUresult& result) noexcept {
+    std::vector<CUstream> others;
+    std::vector<std::pair<Fence*, std::uint64_t>> fences;
+    {
+        std::lock_guard lock(mutex);
+        if (open_captures.load(std::memory_order_relaxed) != 0 || unnamed_may_be_busy(context)) return false;
+        const auto look = [&](CUstream stream, CUstream known_as) {
+            if (may_be_busy(context, stream) && !watch(known_as, context)) others.push_back(known_as);
+        };
+        look(nullptr, CU_STREAM_LEGACY);
+        for (const Known& k : known())
+            if (k.context == context) look(k.stream, k.stream);
+        for (const Leaving& l : leaving())
+            if (l.context == context && l.fence->pending())
+                fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
+    }
+    for (const auto& [fence, value] : fences)
+        if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
+    for (CUstream s : others)
+        if (CUresult r = quiet ? wait_quietly(s) : wait_for(s); r != CUDA_SUCCESS) result = r;
+    if (quiet) return true;
+    if (CUresult r = finish_wait(CU_STREAM_LEGACY, work); r != CUDA_SUCCESS) result = r;
+    if (result == CUDA_SUCCESS) note_idle(context, work);
+    return true;
+}
+
+CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
     if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
     const InContext in(context);
     const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
+    CUresult result = CUDA_SUCCESS;
+    if (wait_for_busy_streams(context, work, quiet, result)) return result;
     bool all = true, legacy = true;
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
@@ -180,17 +213,64 @@ CUresult wait_for_streams(CUcontext context, bool captures) noexcept {
         for (const Leaving& l : leaving())
             if (l.context == context) fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
     }
-    CUresult result = CUDA_SUCCESS;
     for (const auto& [fence, value] : fences)
         if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
     for (CUstream s : others)
-        if (CUresult r = wait_for(s); r != CUDA_SUCCESS) result = r;
+        if (CUresult r = quiet ? wait_quietly(s) : wait_for(s); r != CUDA_SUCCESS) result = r;
     // The legacy stream waits for every blocking one; last, since it shows what kernels have printed.
-    if (CUresult r = captures ? wait_for(CU_STREAM_LEGACY) : finish_wait(CU_STREAM_LEGACY, work); r != CUDA_SUCCESS)
-        result = r;
+    const auto wait_for_legacy = [&] {
+        if (quiet) return captures ? wait_quietly(CU_STREAM_LEGACY) : CUDA_SUCCESS;
+        return captures ? wait_for(CU_STREAM_LEGACY) : finish_wait(CU_STREAM_LEGACY, work);
+    };
+    if (CUresult r = wait_for_legacy(); r != CUDA_SUCCESS) result = r;
     if (result == CUDA_SUCCESS && all) note_idle(context, work);
     return result;
 }
+
+}  // namespace
+
+CUresult wait_for_streams(CUcontext context, bool captures) noexcept { return wait_for_all(context, captures, false); }
+
+void wait_for_contexts_quietly() noexcept {
+    for (CUcontext context : living_contexts())
+        if (gpu_busy(context)) wait_for_all(context, false, true);
+}
+
+void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> streams) noexcept {
+    std::vector<std::pair<Fence*, std::uint64_t>> fences;
+    std::vector<Fence*> own;
+    std::vector<std::pair<CUstream, CUcontext>> rest;
+    {
+        std::lock_guard lock(mutex);  // no capture begins meanwhile
+        for (const auto& [stream, context] : streams) {
+            const InContext in(context);
+            const bool gone = real(stream) && std::ranges::find(known(), stream, &Known::stream) == known().end();
+            const bool closed = gone || capturing(stream);
+            Fence* const f = closed ? nullptr : take_fence(0);
+            if (closed)  // what it was given before is behind one of these: destroy(), before_capture()
+                for (const Leaving& l : leaving())
+                    if (l.context == context)
+                        fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
+            if (!f) {
+                if (!closed) rest.emplace_back(stream, context);
+                continue;
+            }
+            const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+            if (command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(f->word), value}) !=
+                CUDA_SUCCESS)
+                publish(*f->word, value);
+            fences.emplace_back(f, value), own.push_back(f);
+        }
+    }
+    for (const auto& [fence, value] : fences) wait_until(*fence->word, value);
+    for (Fence* f : own) recycle_fence(f);
+    for (const auto& [stream, context] : rest) {
+        const InContext in(context);
+        wait_quietly(stream);
+    }
+}
+
+std::unique_lock<Mutex> hold_captures() noexcept { return std::unique_lock(mutex); }
 
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
@@ -208,6 +288,7 @@ CUresult wait_for_contexts() noexcept {
 }
 
 void forget_streams(CUcontext context) noexcept {
+    managed::context_gone(context);
     std::lock_guard lock(mutex);
     std::erase_if(known(), [&](const Known& k) {
         if (k.context != context) return false;

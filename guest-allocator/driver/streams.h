@@ -5,6 +5,8 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/observer.h"
@@ -15,9 +17,14 @@ namespace barcuda::guest {
 CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
 // The same of all contexts whose GPU may be at work, but for captures.
 CUresult wait_for_contexts() noexcept;
+// And of all contexts, without a word about it (fence.h, wait_quietly); and of these streams, each in its context.
+void wait_for_contexts_quietly() noexcept;
+void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> streams) noexcept;
 // Before a stream begins to note down its work for a graph: what it was given until then can be waited for all the
 // same. The lock is to be held until it has begun: nobody puts a fence behind a stream meanwhile.
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept;
+// While it is held no stream begins to note down its work.
+std::unique_lock<Mutex> hold_captures() noexcept;
 void forget_streams(CUcontext context) noexcept;  // the context is going away
 
 // While true, no stream means the calling thread's own default stream (names.cc).

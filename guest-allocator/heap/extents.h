@@ -7,6 +7,7 @@
 // dlopen, print through stdio or throw. Calls to one source never overlap, but they come from any thread.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "shm-device/layout.h"
 
@@ -18,6 +19,19 @@ struct Extent {
     std::byte* address = nullptr;
     std::size_t bytes = 0;
 };
+
+// visit(at, n) for one after another of the parts [at, at + n) of `bytes` at `run` that lie in one granule each, until it
+// answers false. How far it came.
+template <class F> std::size_t each_granule(const std::byte* run, std::size_t bytes, F visit) {
+    std::size_t at = 0;
+    while (at < bytes) {
+        const std::size_t left = granule - reinterpret_cast<std::uintptr_t>(run + at) % granule;
+        const std::size_t part = left < bytes - at ? left : bytes - at;
+        if (!visit(at, part)) break;
+        at += part;
+    }
+    return at;
+}
 
 class ExtentSource {
   public:
@@ -33,8 +47,8 @@ class ExtentSource {
     // Releases an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;
 
-    // A second mapping of a part of an extent (whole pages, which nobody uses yet), at an address of its own, that may
-    // be moved like any other; null: there can be none.
+    // A second mapping of a part of one granule (whole pages, which nobody uses yet), at an address of its own, that may
+    // be moved like any other; null: there can be none. (Of several granules it would not always be one mapping.)
     virtual std::byte* alias(Extent) noexcept { return nullptr; }
 
     // True where a forked child gets a snapshot of the extents by itself (the kernel module's copy-on-write); false

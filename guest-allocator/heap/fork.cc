@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
@@ -115,6 +116,20 @@ class Copier {
     off_t start_ = 0;
 };
 
+bool move(std::byte* from, std::size_t bytes, std::byte* to) noexcept {
+    return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
+// Advice for a part of memory makes a mapping of its own of it, and the kernel moves one mapping at a time.
+void move_in_parts(std::byte* from, std::size_t bytes, std::byte* to) noexcept {
+    Mapping m;
+    for (std::size_t at = 0, n; at < bytes; at += n) {
+        if (!Maps().find(from + at, m)) die("a forked child cannot find its copy of the heap (/proc/self/maps)");
+        n = std::min<std::size_t>(m.end - reinterpret_cast<std::uintptr_t>(from + at), bytes - at);
+        if (!move(from + at, n, to + at)) die("a forked child cannot take its copy of the heap into place", to + at);
+    }
+}
+
 void snapshot(Use use, Extent extent, int file) noexcept {
     Copier copier(extent.address, file);
     constexpr std::size_t huge = std::size_t{2} << 20;  // aligned to it, the move below moves page tables, not entries
@@ -132,8 +147,7 @@ void snapshot(Use use, Extent extent, int file) noexcept {
             copier.copy(to + at, at, bytes);
         });
     }
-    if (mremap(to, extent.bytes, extent.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, extent.address) != extent.address)
-        die("a forked child cannot take its copy of the heap into place", extent.address);
+    if (!move(to, extent.bytes, extent.address)) move_in_parts(to, extent.bytes, extent.address);
     if (to > raw) munmap(raw, static_cast<std::size_t>(to - raw));
     if (const std::size_t behind = huge - static_cast<std::size_t>(to - raw)) munmap(to + extent.bytes, behind);
 }

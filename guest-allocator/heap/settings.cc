@@ -49,11 +49,15 @@ namespace {
 }
 
 void read() noexcept {
-    if (const char* text = getenv("BARCUDA_HEAP"); text && !parse_mode(text, settings.mode))
+    if (const char* text = secure_getenv("BARCUDA_HEAP"); text && !parse_mode(text, settings.mode))
         refuse("BARCUDA_HEAP=", text, " is not auto, always or never");
-    if (const char* text = getenv("BARCUDA_THRESHOLD"); text && !parse_bytes(text, settings.threshold))
+    if (const char* text = secure_getenv("BARCUDA_THRESHOLD"); text && !parse_bytes(text, settings.threshold))
         refuse("BARCUDA_THRESHOLD=", text, " is not a number of bytes (K, M or G may follow)");
-    if (const char* text = getenv("BARCUDA_STATS"); text && *text && strcmp(text, "0")) settings.stats = text;
+    if (const char* text = secure_getenv("BARCUDA_MANAGED"); text && *text) {
+        settings.managed_stays = strcmp(text, "device") != 0;
+        if (settings.managed_stays && strcmp(text, "host")) refuse("BARCUDA_MANAGED=", text, " is not host or device");
+    }
+    if (const char* text = secure_getenv("BARCUDA_STATS"); text && *text && strcmp(text, "0")) settings.stats = text;
     watch_forks();
     if (settings.mode == Mode::always) expect();
 }

@@ -15,6 +15,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
+#include "shm-device/own_file.h"
 
 namespace barcuda::heap {
 
@@ -64,12 +65,19 @@ void report(int fd) noexcept {
     const struct {
         const char* name;
         const Copies& copies;
-    } rows[] = {{"zero-copy", s.zero_copy}, {"inlined", s.inlined}, {"staged", s.staged}};
+    } rows[] = {{"zero-copy", s.zero_copy},
+                {"inlined", s.inlined},
+                {"staged", s.staged},
+                {"managed, to device", s.managed_to_device},
+                {"managed, to host", s.managed_to_host}};
     for (const auto& row : rows) {
+        if (&row.copies >= &s.managed_to_device && !row.copies.calls.get()) continue;
         const Size size(row.copies.bytes.get());
         text.line("  %-22s %12llu %10.1f %s", row.name, static_cast<unsigned long long>(row.copies.calls.get()),
                   size.value, size.unit);
     }
+    if (const auto n = s.managed_faults.get())
+        text.line("  managed, faults        %llu", static_cast<unsigned long long>(n));
     const Size held(s.granted_bytes.get()), peak(s.peak_bytes.get()), fallen(s.fallback_bytes.get()),
         forked(s.fork_bytes.get());
     text.line("  extents                %llu granted, %llu released, %.1f %s held, %.1f %s at the peak",
@@ -95,8 +103,10 @@ void report(int fd) noexcept {
 
 void report_at_exit(const char* destination) noexcept {
     if (!strcmp(destination, "1")) return report(2);
-    const int fd = open(destination, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) return say("cannot write BARCUDA_STATS=", destination);
+    const int fd = open_own_file(destination);
+    if (fd < 0)
+        return say(errno == EPERM ? "another user's file, or link: BARCUDA_STATS=" : "cannot write BARCUDA_STATS=",
+                   destination);
     report(fd);
     close(fd);
 }

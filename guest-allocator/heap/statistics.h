@@ -29,6 +29,10 @@ struct Statistics {
     Copies inlined;    // rode inside the command
     Copies staged;     // went through a staging buffer
 
+    // Managed memory's: what moved between its two homes, and how often the CPU had to wait for it.
+    Copies managed_to_device, managed_to_host;
+    Count managed_faults;
+
     // The heap's.
     Count grants, releases;           // extents
     Count granted_bytes;              // held now

@@ -91,6 +91,7 @@ Status open() {
         return fail(version_mismatch, "this bridge knows nothing of NVML: upgrade barcuda-bridge on the host");
     if (Error e = the_region.open_channel(channel)) return fail(status_of(e), e.text);
     owner = getpid();
+    introduce(channel.client());
     wish(true);
     return sequence() < 2 ? await_sweep() : success;  // what does not change is there
 }
@@ -111,7 +112,7 @@ Status refresh() {
 
 bool debugging() {
     static const bool wanted = [] {
-        const char* text = std::getenv("BARCUDA_LOG");
+        const char* text = secure_getenv("BARCUDA_LOG");
         return text && (!std::strcmp(text, "debug") || !std::strcmp(text, "trace"));
     }();
     return wanted;

@@ -10,7 +10,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +26,7 @@
 #include "shm-device/identity.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
+#include "shm-device/trace.h"
 #include "shm-device/visible_devices.h"
 
 namespace barcuda {
@@ -37,6 +37,8 @@ namespace {
 // look often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks
 // for its heart's sake; one that a plain VM may come to must go on looking.
 constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
+// Of a turn of the loop, for emptying memory that somebody asks for: everybody else waits.
+constexpr std::chrono::milliseconds cleaning_time{2};
 
 // All that the bridge touches of the region is there for good (shm-device/create.cc): unless somebody cuts the file short.
 void say_that_memory_is_gone(int) {
@@ -72,6 +74,7 @@ std::uint64_t bytes_of(const std::vector<Grants::Run>& runs) {
 
 // How long to wait for something to be heard, in milliseconds.
 int Bridge::patience() const {
+    if (short_of_time_) return 0;
     const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
     if (!leaving_.empty() || quiet_looks_ <= idle_after_looks || std::ranges::any_of(clients_, leaving))
         return look_every_ms;
@@ -90,6 +93,7 @@ int Bridge::run() {
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return log::critical("{}", e), 1;
     }
     signal(SIGBUS, say_that_memory_is_gone);
+    if (const char* e = trace::begin_run()) return log::critical("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e), 1;
     DeviceChoice choice;
     const auto look = [&] {
         choice = choose_device(options_.device);
@@ -108,18 +112,7 @@ int Bridge::run() {
                              devices_.all.size(), BARCUDA_MAX_DEVICES),
                1;
 
-    options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = choice.software;
-    cage_ = cage::plan(options_.cage, library_);
-    if (!cage_.error.empty()) return log::critical("{}", cage_.error), 1;
-    cage::report(cage_);
-    if (options_.weight) {
-        const std::string book =
-            options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
-        if (const std::string error = turns_.join(book, options_.weight); !error.empty())
-            return log::critical("--weight: {}", error), 1;
-    }
-    cage::enter_bridge(cage_);
-
+    software_ = choice.software;
     Format format;
     format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
     format.base = options_.base;
@@ -127,6 +120,17 @@ int Bridge::run() {
     format.build = BARCUDA_VERSION;
     format.rows = identities;
     if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
+    options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = choice.software;
+    cage_ = cage::plan(options_.cage, library_, region_.fd());
+    if (!cage_.error.empty()) return log::critical("{}", cage_.error), 1;
+    cage::report(cage_);
+    if (options_.share.weight || !options_.turns.empty()) {
+        const std::string book =
+            options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
+        if (const std::string error = turns_.join(book, options_.share); !error.empty())
+            return log::critical("the file of turns: {}", error), 1;
+    }
+    cage::enter_bridge(cage_);
     if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
     publish_devices(region_, devices_);
     show_memory();
@@ -140,7 +144,11 @@ int Bridge::run() {
     if (!options_.doorbell.empty())
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
             return log::critical("{}", e), 1;
-    if (std::string e = control_.open(region_.fd()); !e.empty()) log::warn("no `barcuda limit`: {}", e);
+    if (std::string e = control_.open(region_.fd()); !e.empty())
+        log::warn("no `barcuda limit`, no `barcuda ps`: {}", e);
+    if (std::string e = exporting_.open(options_.metrics, options_.region); !e.empty())
+        return log::critical("{}", e), 1;
+    if (std::string e = cage::close_bridge(cage_); !e.empty()) return log::critical("{}", e), 1;
     log::limit(options_.limits.guest[Limit::log_text]);
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_ACCESS | IN_CLOSE) < 0)
@@ -178,11 +186,12 @@ int Bridge::run() {
         fds.assign({{signal_fd, POLLIN, 0}, {opens_, POLLIN, 0}});
         doorbell_.watch(fds);
         const std::size_t first = fds.size();
-        std::vector<Client*> at;  // the client of fds[first + 2 * i] (link) and the next (pid)
+        std::vector<Client*> at;  // the client of fds[first + 3 * i] (link) and the next two (pid, mapper)
         for (auto& c : clients_)
             if (c && c->worker.pid > 0 && !c->worker.leaving()) {
                 fds.push_back({c->worker.link, POLLIN, 0});
                 fds.push_back({c->worker.pidfd, POLLIN, 0});
+                fds.push_back({c->worker.mapper, POLLIN, 0});
                 at.push_back(c.get());
             }
         const std::size_t warm = fds.size();
@@ -190,26 +199,35 @@ int Bridge::run() {
         const std::size_t control = fds.size();
         control_.watch(fds);
         const int events = poll(fds.data(), fds.size(), patience());
-        quiet_looks_ = events > 0 ? 0 : quiet_looks_ + 1;
+        // Who asks what there is (control_) is no sign of a client.
+        const bool heard =
+            std::any_of(fds.begin(), fds.begin() + control, [](const pollfd& fd) { return fd.revents != 0; });
+        quiet_looks_ = heard ? 0 : quiet_looks_ + 1;
         publish_heartbeat();
         if (fds[0].revents) break;
-        if (events == 0) release_pages();
+        short_of_time_ = false, time_ends_ = std::chrono::steady_clock::now() + cleaning_time;
+        answer_asked();
+        if (events == 0 && !short_of_time_) release_pages();
         if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
             log::debug("inotify: {}", strerror(errno));
-        if (doorbell_.answer(&fds[2]))
+        if (doorbell_.answer(&fds[2], [this](pid_t pid) { return is_worker(pid); }))
             for (Client* client : at) client->bell.relay();
         for (std::size_t i = 0; i < at.size(); ++i) {
-            if (fds[first + 2 * i].revents & POLLIN) answer_request(*at[i]);
-            if (fds[first + 2 * i + 1].revents) worker_ended(*at[i]);
+            const pollfd* const its = &fds[first + 3 * i];
+            if (its[0].revents & POLLIN) answer_request(*at[i]);
+            if (its[2].revents) answer_mapper(*at[i], its[2].revents);
+            if (its[1].revents) worker_ended(*at[i]);
         }
         look_at_slots();
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
         monitoring_.look();
+        exporting_.look();
         if (!leaving_.empty() ||
             std::any_of(fds.begin() + warm, fds.begin() + control, [](auto& fd) { return fd.revents != 0; }))
             reap_leaving();
-        control_.answer(&fds[control], [this](const auto& request, auto& reply) { serve_limits(request, reply); });
+        control_.answer(&fds[control], {[this](const auto& request, auto& reply) { serve_limits(request, reply); },
+                                        [this](const auto& request, auto& reply) { serve_list(request, reply); }});
         keep_warm();
     }
     shut_down();
@@ -265,6 +283,7 @@ bool Bridge::meet(std::uint32_t slot) {
 // Its worker is one whose driver shows these devices alone, in this order.
 void Bridge::admit(Client& client) {
     const std::uint32_t slot = client.channel.index;
+    introduce(client);
     std::vector<int> devices(
         std::min<std::uint32_t>(observe(client.channel.client().device_count), BARCUDA_MAX_DEVICES));
     for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -290,14 +309,15 @@ void Bridge::admit(Client& client) {
     } else if (!start_worker(client.worker, devices)) {
         return refuse(client, fmt::format("the bridge cannot start a worker: {}", strerror(errno)).c_str());
     }
-    for (const Grants::Run& run : client.worker.reserved) grants_->hand_over(run, slot);
-    client.worker.reserved.clear();
+    hand_over(client);
     tell_limits(client);
     const Assignment job{client.channel.offset, slot, client.opening, doorbell_.connected()};
     send(client.worker.link, &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client.opening);
-    log::info("channel {}: client admitted, worker {}", slot, client.worker.pid);
+    client.known.worker = client.worker.pid;
+    ++came_;
+    log::info("channel {}: client admitted, worker {}: {}", slot, client.worker.pid, client.known.text());
     monitoring_.client(slot, client.worker.pid);
     // What two clients in a row have wanted is what the next one is awaited with.
     if (devices == last_ && devices != likely_) drop_reserves(), likely_ = devices;
@@ -307,6 +327,7 @@ void Bridge::admit(Client& client) {
 
 void Bridge::refuse(Client& client, const char* why) {
     log::error("channel {}: {}", client.channel.index, why);
+    note_end(client, End::refused, why);
     end_session(client.channel.status(), BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE, why);
     client.bell.wake();
     publish(region_.host_slots()[client.channel.index].served, client.opening);
@@ -315,9 +336,11 @@ void Bridge::refuse(Client& client, const char* why) {
 void Bridge::worker_ended(Client& client) {
     if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
     monitoring_.client(client.channel.index, 0);
+    note(client);
     if (client.worker.leaving() && options_.wrapper.empty()) return reap(client.worker), client.bell.wake();
     const std::string end = reap(client.worker);
     barcuda_status& page = client.channel.status();
+    note_end(client, observe(page.state) == BARCUDA_STATE_REFUSED ? End::refused : End::died, "its worker " + end);
     if (observe(page.state) > BARCUDA_STATE_READY) {  // it has said why itself
         if (end.starts_with("was killed"))
             log::error("channel {}: behind the end of its session the worker process {}", client.channel.index, end);
@@ -328,22 +351,6 @@ void Bridge::worker_ended(Client& client) {
     log::error("channel {}: {}", client.channel.index, why);
     end_session(page, BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
     client.bell.wake();
-}
-
-// A region is sparse: memory is there when somebody touches it, and where there is none left he is killed. So what the file
-// system has no room for is refused, as if the region were full. (Others may be quicker; but a GPU's driver, which pins
-// extents, takes them at once.)
-Grants::Run Bridge::grant(std::uint32_t channel, std::uint64_t bytes) {
-    if (!may_be_granted(channel, bytes)) return {};
-    const Grants::Run run = grants_->grant(channel, bytes);
-    if (run.bytes == 0 || has_room(run.bytes)) return run;
-    grants_->release(channel, run);
-    return {};
-}
-bool Bridge::has_room(std::uint64_t bytes) const {
-    struct statvfs there;  // of no blocks at all: a file system without a limit
-    return !S_ISREG(mode_) || fstatvfs(region_.fd(), &there) != 0 || there.f_blocks == 0 ||
-           bytes <= std::uint64_t{there.f_bavail} * there.f_frsize;
 }
 
 void Bridge::answer_request(Client& client) {
@@ -365,10 +372,11 @@ void Bridge::answer_request(Client& client) {
                 reply.handle = thing->handle, behind = thing->file.fd();
             else reply.error = CUDA_ERROR_INVALID_HANDLE;
             break;
+        case BridgeRequest::mapper: return meet_mapper(client, std::move(file));
         case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
         case BridgeRequest::grant: {
             const Grants::Run run = grant(channel, request.bytes);
-            if (!run.bytes && may_be_granted(channel, request.bytes) && drop_reserves()) {
+            if (!run.bytes && may_be_granted(channel, request.bytes) && (short_of_time_ || drop_reserves())) {
                 client.asked = request;
                 return;
             }
@@ -404,6 +412,7 @@ void Bridge::answer(Client& client, const BridgeReply& reply, int file) {
     if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
     constexpr auto why = "the worker asks the bridge and does not read the answers";
     log::error("channel {}: {}", client.channel.index, why);
+    note_end(client, End::died, why);
     end_session(client.channel.status(), BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why);
     client.bell.wake();
     dismiss(client.worker);
@@ -411,8 +420,11 @@ void Bridge::answer(Client& client, const BridgeReply& reply, int file) {
 
 // The client is gone: so is its worker, and all that it held.
 void Bridge::reclaim(std::uint32_t slot) {
+    std::string who;
     if (auto& client = clients_[slot]) {
+        note(*client);
         if (!release_worker(client->worker)) return;
+        who = farewell(*client);
         monitoring_.client(slot, 0);
         region_.unmap_channel(client->channel);
         client.reset();
@@ -423,7 +435,7 @@ void Bridge::reclaim(std::uint32_t slot) {
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.reclaimed, observe(s.closed));
-    log::info("channel {}: reclaimed, with {} granules", slot, granules);
+    log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, who.empty() ? "" : ": ", who);
 }
 
 // Makes a part of the region read as zeros: nothing of one client reaches the next.

@@ -17,6 +17,7 @@
 #include "host-bridge/bell.h"
 #include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/doorbell.h"
+#include "host-bridge/bridge/exporting.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/probe.h"
@@ -24,6 +25,7 @@
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/cage/cage.h"
+#include "host-bridge/cage/cgroup.h"
 #include "host-bridge/limits.h"
 #include "host-bridge/link.h"
 #include "host-bridge/turns.h"
@@ -33,6 +35,7 @@ namespace barcuda {
 
 struct BridgeOptions {
     std::string region = "/dev/shm/barcuda";
+    std::string name;        // of the VM, in the log and for who lists bridges
     std::uint64_t size = 0;  // 0: what the region is, or 4 GiB
     std::uint64_t base = 0;
     bool overwrite = false;
@@ -43,11 +46,12 @@ struct BridgeOptions {
     std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     LimitOptions limits;
-    cage::Wish cage;           // of which the bridge itself fills in what it knows of the worker
-    std::uint32_t weight = 0;  // of this VM's part of the GPUs' time; 0: whatever comes
-    std::string turns;         // the file by which bridges share them; empty: this user's own
-    bool no_vm = false;        // clients are programs of this kernel: they are heard when they come
-    int ready_fd = -1;         // a line is written here once guests may come
+    MetricsOptions metrics;
+    cage::Wish cage;     // of which the bridge itself fills in what it knows of the worker
+    turns::Share share;  // this VM's part of the GPUs' time; without a weight: whatever comes
+    std::string turns;   // the file by which bridges share them; empty: this user's own, where there is a weight
+    bool no_vm = false;  // clients are programs of this kernel: they are heard when they come
+    int ready_fd = -1;   // a line is written here once guests may come
 };
 
 class Bridge {
@@ -60,23 +64,38 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1;
-        Sheet* sheet = nullptr;                             // which it has mapped, too
-        std::chrono::steady_clock::time_point dismissed{};  // when it was killed, or, in a wrapper, told to end
+        int pidfd = -1, link = -1, errors = -1, mapper = -1;  // the last: what its mapper asks (cage/mapper.h)
+        Sheet* sheet = nullptr;                               // which it has mapped, too
+        std::chrono::steady_clock::time_point dismissed{};    // when it was killed, or, in a wrapper, told to end
         bool leaving() const { return dismissed != decltype(dismissed){}; }
         std::vector<int> devices;           // that its driver shows: of the region's, in this order
         std::vector<Grants::Run> reserved;  // for its client to come
+        std::string group;                  // its control group; empty: it has none
+        std::uint64_t bare = 0;             // bytes of memory in it when its client came
+    };
+    struct Known {  // what is told of a client (listing.cc); as long as it is there, and in the log when it goes
+        std::uint32_t pid = 0;
+        std::string program, user;  // as the guest says
+        pid_t worker = 0;
+        std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
+        Counts counts{};
+        std::uint64_t most_device_memory = 0, most_region_memory = 0;
+        std::optional<End> end;
+        std::string how;           // it ended
+        std::string text() const;  // pid, user and program
     };
     struct Client {
         Worker worker;
+        Known known;
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
         std::uint32_t watching = 0;  // what it last said
         bool told = false;           // that it shows too much
+        bool refused = false;        // its worker has been told that it cannot map something
         bool bound = false;          // its worker's own memory has the limit that it is to have
         std::array<std::optional<std::uint64_t>, limit_count> own{};  // limits of this client alone
-        std::optional<BridgeRequest> asked;                           // for memory that workers hold which are leaving
+        std::optional<BridgeRequest> asked;  // for memory that others hold yet, or have left behind
     };
 
     std::size_t files_of_each();
@@ -101,29 +120,52 @@ class Bridge {
     void reclaim(std::uint32_t slot);
     void worker_ended(Client& client);
     void answer_request(Client& client);
-    Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
-    bool has_room(std::uint64_t bytes) const;
     void answer(Client& client, const BridgeReply& reply, int file = -1);
+    // ---- extents.cc
+    Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
+    bool has_time();
+    void answer_asked();
+    bool has_room(std::uint64_t bytes) const;
+    void hand_over(Client& client);
+    void meet_mapper(Client& client, File listener);
+    void answer_mapper(Client& client, short events);
+    bool is_worker(pid_t pid) const;
     // ---- limiting.cc
     std::uint64_t limit_of(const Client& client, Limit limit) const;
     MemoryLimits memory_limits(const Client& client) const;
     void tell_limits(Client& client);
     void show_memory();
     void bound_host_memory(Client& client);
+    void bound_group(Client& client);
     void note_memory();
     bool may_reserve(std::uint64_t bytes) const;
-    bool may_be_granted(std::uint32_t channel, std::uint64_t bytes) const;
+    std::uint64_t room_of(std::uint32_t channel) const;
+    bool may_be_granted(std::uint32_t channel, std::uint64_t bytes) const { return bytes <= room_of(channel); }
     bool has_a_channel_left() const;
     std::uint64_t served_clients() const;
     static std::uint64_t own_data(const Worker& worker);
+    std::string share(const LimitRequest& request);
     void describe(const Client& client, LimitRow& row);
     void serve_limits(const LimitRequest& request, LimitReply& reply);
+
+    // ---- listing.cc
+    static void introduce(Client& client);
+    void note(Client& client);
+    void note_end(Client& client, End end, const std::string& how);
+    std::string farewell(Client& client);
+    std::uint64_t queued() const;
+    void describe(const Client& client, ListedClient& row) const;
+    void serve_list(const ListRequest& request, ListReply& reply);
 
     void clear(std::uint64_t offset, std::uint64_t bytes);
     void shut_down();
 
     BridgeOptions options_;
-    int quiet_looks_ = 0;  // since anything last happened
+    int quiet_looks_ = 0;         // since anything last happened
+    std::size_t next_asked_ = 0;  // the slot whose client has been granted nothing for longest
+    bool short_of_time_ =
+        false;  // there is more to empty than this turn of the loop has time for, which is until then:
+    std::chrono::steady_clock::time_point time_ends_ = decltype(time_ends_)::max();
     std::string library_;
     mode_t mode_ = 0;  // what the region is: a file, or a device
     cage::Plan cage_;  // of each worker
@@ -133,6 +175,7 @@ class Bridge {
     Doorbell doorbell_;
     Service service_;
     Control control_;
+    Exporting exporting_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;
@@ -141,8 +184,12 @@ class Bridge {
     std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
     std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended
     Quotas quotas_;
+    const std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
+    std::uint64_t came_ = 0, went_[all_ends] = {};
+    Counts gone_{};  // what clients have done that are gone
     turns::Member turns_;
     HostDevices devices_;
+    bool software_ = false;                   // they are the software GPU
     std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client
 };
 

@@ -2,12 +2,14 @@
 #include "host-bridge/bridge/control.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "host-bridge/log.h"
@@ -16,50 +18,85 @@ namespace barcuda {
 namespace {
 
 constexpr std::size_t most_visitors = 8;
-constexpr std::chrono::milliseconds pause{50};
 
-void say(int to, const LimitReply& reply) {
-    if (send(to, &reply, reply.bytes(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log::debug("`barcuda limit` takes no answer: {}", strerror(errno));
+// A message of this length and form is a request of this kind: then it has been answered.
+template <class Request, class Reply>
+bool answered(int to, const char* message, ssize_t bytes, const std::function<void(const Request&, Reply&)>& serve) {
+    Request request;
+    if (bytes != sizeof request) return false;
+    std::memcpy(&request, message, sizeof request);
+    const auto reply = std::make_unique<Reply>();
+    constexpr std::string_view other = "the bridge is of another version (" BARCUDA_VERSION ")";
+    if (request.version == Request::form) serve(request, *reply);
+    else other.copy(reply->error, sizeof reply->error - 1);
+    if (send(to, reply.get(), reply->bytes(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        log::debug("who has asked takes no answer: {}", strerror(errno));
+    return true;
+}
+static_assert(sizeof(LimitRequest) != sizeof(ListRequest), "they are told apart by their length");
+
+const sockaddr* as_address(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
+
+// Bridges that were killed leave theirs behind: nobody answers there.
+void remove_old() {
+    std::error_code ec;
+    for (const auto& entry : std::filesystem::directory_iterator(limits_folder, ec)) {
+        struct stat st {};
+        if (!entry.path().filename().string().starts_with(limits_name) || lstat(entry.path().c_str(), &st) != 0 ||
+            !S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+            continue;
+        const File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        const sockaddr_un address = limits_address(entry.path());
+        if (connect(to.fd(), as_address(address), sizeof address) != 0 && errno == ECONNREFUSED)
+            unlink(entry.path().c_str());
+    }
 }
 
 }  // namespace
 
+Control::~Control() {
+    if (!path_.empty()) unlink(path_.c_str());
+}
+
 std::string Control::open(int region) {
     struct stat st {};
-    sockaddr_un address;
+    std::uint64_t number = 0;
     File listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!listener || fstat(region, &st) != 0) return strerror(errno);
-    const socklen_t length = limits_address(st, address);
-    if (bind(listener.fd(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
-        return errno == EADDRINUSE ? "somebody else has taken this region's name" : strerror(errno);
-    if (listen(listener.fd(), most_visitors) != 0) return strerror(errno);
-    listener_ = std::move(listener);
+    if (!listener || fstat(region, &st) != 0 || getrandom(&number, sizeof number, 0) != sizeof number)
+        return strerror(errno);
+    remove_old();
+    // It gets its name when somebody answers: else another bridge would take it for an old one.
+    const std::string first = fmt::format("{}/barcuda-{:x}", limits_folder, number),
+                      path = fmt::format("{}/{}{:x}", limits_folder, limits_name_of(st), number);
+    const sockaddr_un address = limits_address(first);
+    const mode_t mask = umask(0177);
+    const bool bound = bind(listener.fd(), as_address(address), sizeof address) == 0;
+    umask(mask);
+    if (!bound) return fmt::format("{}: {}", first, strerror(errno));
+    if (listen(listener.fd(), most_visitors) != 0 || rename(first.c_str(), path.c_str()) != 0) {
+        const std::string why = strerror(errno);
+        return unlink(first.c_str()), why;
+    }
+    listener_ = std::move(listener), path_ = path;
     return {};
 }
 
 void Control::watch(std::vector<pollfd>& fds) const {
-    fds.push_back({Clock::now() < deaf_until_ ? -1 : listener_.fd(), POLLIN, 0});  // poll() passes over what is -1
-    for (const Visitor& visitor : visitors_) fds.push_back({visitor.file.fd(), POLLIN, 0});
+    fds.push_back({listener_.fd(), POLLIN, 0});  // poll() passes over what is -1
+    for (const File& visitor : visitors_) fds.push_back({visitor.fd(), POLLIN, 0});
 }
 
-void Control::answer(const pollfd* fds, const std::function<void(const LimitRequest&, LimitReply&)>& serve) {
+void Control::answer(const pollfd* fds, const Answers& answers) {
     const bool knocked = fds++->revents != 0;
     for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++fds) {
         if (fds->revents == 0) {
             ++visitor;
             continue;
         }
-        LimitRequest request;
-        const auto reply = std::make_unique<LimitReply>();
-        const auto refuse = [&](const std::string& why) { why.copy(reply->error, sizeof reply->error - 1); };
-        const ssize_t n = recv(visitor->file.fd(), &request, sizeof request, MSG_DONTWAIT | MSG_TRUNC);
-        if (!visitor->welcome)
-            refuse(fmt::format("only root and the bridge's own user ({}) may see and change limits", geteuid()));
-        else if (n != sizeof request || request.version != LimitRequest::form)
-            refuse("the bridge is of another version (" BARCUDA_VERSION ")");
-        else serve(request, *reply);
-        if (n > 0) say(visitor->file.fd(), *reply);
+        char message[1024];
+        static_assert(sizeof message > sizeof(LimitRequest) && sizeof message > sizeof(ListRequest));
+        const ssize_t n = recv(visitor->fd(), message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
+        if (!answered(visitor->fd(), message, n, answers.limits)) answered(visitor->fd(), message, n, answers.list);
         visitor = visitors_.erase(visitor);
     }
     if (knocked) greet();
@@ -70,14 +107,9 @@ void Control::greet() {
     ucred who{};
     socklen_t length = sizeof who;
     if (!visitor || getsockopt(visitor.fd(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return;
-    const bool welcome = who.uid == 0 || who.uid == geteuid();
-    if (!welcome) deaf_until_ = Clock::now() + pause;
-    if (visitors_.size() == most_visitors) {
-        const auto goes = std::ranges::find(visitors_, false, &Visitor::welcome);
-        if (goes == visitors_.end() && !welcome) return;
-        visitors_.erase(goes == visitors_.end() ? visitors_.begin() : goes);
-    }
-    visitors_.push_back({std::move(visitor), welcome});
+    if (who.uid != 0 && who.uid != geteuid()) return;
+    if (visitors_.size() == most_visitors) visitors_.pop_front();
+    visitors_.push_back(std::move(visitor));
 }
 
 }  // namespace barcuda

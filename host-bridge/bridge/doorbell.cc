@@ -60,22 +60,30 @@ void Doorbell::watch(std::vector<pollfd>& fds) const {
     for (int fd : {listener_, qemu_, host_}) fds.push_back({fd, POLLIN, 0});  // poll() passes over what is -1
 }
 
-bool Doorbell::answer(const pollfd* fds) {
+bool Doorbell::answer(const pollfd* fds, const std::function<bool(pid_t)>& is_worker) {
     if (fds[1].revents && qemu_ >= 0) {  // it never says anything
         close(qemu_);
         qemu_ = -1;
         log::info("the VM at the doorbell has gone");
     }
-    if (fds[0].revents) greet();
+    if (fds[0].revents) greet(is_worker);
     std::uint64_t rings;
     if (!fds[2].revents || read(host_, &rings, sizeof rings) != sizeof rings) return false;
     log::debug("the guest rang");
     return true;
 }
 
-void Doorbell::greet() {
+void Doorbell::greet(const std::function<bool(pid_t)>& is_worker) {
     const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (qemu < 0) return;
+    ucred peer{};  // the process that connected
+    socklen_t size = sizeof peer;
+    if (getsockopt(qemu, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || is_worker(peer.pid)) {
+        log::error("the worker {} came to the doorbell, where it could have the whole region, and was sent away",
+                   peer.pid);
+        close(qemu);
+        return;
+    }
     if (qemu_ >= 0) {
         log::error("a second VM came to the doorbell and was sent away: one region, one VM");
         close(qemu);

@@ -7,7 +7,9 @@
 // then for each peer its id and one eventfd a vector. The host is peer 0 and has one vector, as the guest has.
 #pragma once
 #include <poll.h>
+#include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,11 @@ class Doorbell {
     // What to poll for, and what to do then. True: the guest has rung.
     static constexpr std::size_t count = 3;
     void watch(std::vector<pollfd>& fds) const;
-    bool answer(const pollfd* fds);
+    // `is_worker`: a process that is none of QEMU's.
+    bool answer(const pollfd* fds, const std::function<bool(pid_t)>& is_worker);
 
   private:
-    void greet();
+    void greet(const std::function<bool(pid_t)>& is_worker);
 
     std::string path_;
     int region_ = -1, listener_ = -1, qemu_ = -1, host_ = -1, guest_ = -1;

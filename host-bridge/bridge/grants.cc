@@ -14,87 +14,117 @@ Grants::Grants(const barcuda_header& header, barcuda_grant* table,
                std::function<void(std::uint64_t, std::uint64_t)> clear)
     : start_(header.extents_offset), granule_(header.granule), table_(table), clear_(std::move(clear)) {
     for (std::uint32_t i = 0; i < header.granule_count; ++i) owner_.push_back(observe(table[i].owner));
+    mapper_.assign(owner_.size(), nobody);
     dirty_.assign(owner_.size(), true);  // whatever an earlier bridge left behind
 }
 
-bool Grants::is_free(std::size_t i) const { return owner_[i] == 0 && observe(table_[i].mapped) == 0; }
+bool Grants::is_unused(std::size_t i) const { return owner_[i] == nobody && observe(table_[i].mapped) == 0; }
 
-Grants::Run Grants::grant(std::uint32_t channel, std::uint64_t bytes) { return take(channel + 1, bytes); }
+Grants::Run Grants::grant(std::uint32_t channel, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time) {
+    return take(channel + 1, bytes, more, has_time);
+}
 
-Grants::Run Grants::reserve(std::uint64_t bytes) { return take(reserved, bytes); }
+Grants::Run Grants::reserve(std::uint64_t bytes, const HasTime& has_time) {
+    return take(reserved, bytes, ~std::uint64_t{0}, has_time);
+}
 
 void Grants::hand_over(Run run, std::uint32_t channel) { set(run, channel + 1); }
 
 void Grants::release(Run run) { set(run, nobody); }
 
 void Grants::set(Run run, std::uint32_t owner) {
-    const std::size_t first = (run.offset - start_) / granule_;
-    for (std::size_t g = first; g < first + run.bytes / granule_; ++g) {
+    for (std::size_t g = first(run); g < end(run); ++g) {
         owner_[g] = owner;
         publish(table_[g].owner, owner == reserved ? nobody : owner);
     }
 }
 
-Grants::Run Grants::take(std::uint32_t owner, std::uint64_t bytes) {
+Grants::Run Grants::take(std::uint32_t owner, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time) {
     if (bytes == 0 || bytes > owner_.size() * granule_) return {};
     const std::size_t need = (bytes + granule_ - 1) / granule_;
-    std::size_t run = 0;
-    for (std::size_t i = 0; i < owner_.size(); ++i) {
-        run = is_free(i) ? run + 1 : 0;
-        if (run < need) continue;
-        const std::size_t first = i + 1 - need;
-        for (std::size_t g = first; g <= i; ++g) {
-            if (dirty_[g]) clear_(start_ + g * granule_, granule_);
-            dirty_[g] = true;
+    for (const bool own : {true, false}) {  // first of what only it can have
+        std::size_t run = 0, added = 0;     // of the last `need` of it: what it does not hold already
+        for (std::size_t i = 0; i < owner_.size(); ++i) {
+            if (!is_unused(i) || (mapper_[i] != owner && (own || mapper_[i] != nobody))) {
+                run = added = 0;
+                continue;
+            }
+            added += mapper_[i] == nobody;
+            if (++run > need) added -= mapper_[i - need] == nobody;
+            if (run < need || added * granule_ > more) continue;
+            const std::size_t first = i + 1 - need;
+            for (std::size_t g = first; g <= i; ++g) {
+                if (!dirty_[g]) continue;
+                if (!has_time()) return {};
+                clean(g);
+            }
+            std::fill_n(dirty_.begin() + static_cast<std::ptrdiff_t>(first), need, true);
+            const Run taken{start_ + first * granule_, need * granule_};
+            set(taken, owner);
+            return taken;
         }
-        const Run taken{start_ + first * granule_, need * granule_};
-        set(taken, owner);
-        return taken;
     }
     return {};
 }
 
-bool Grants::release(std::uint32_t channel, Run run) {
+bool Grants::belongs(std::uint32_t channel, Run run) const {
     if (run.offset < start_ || (run.offset - start_) % granule_ || run.bytes % granule_ || run.bytes == 0) return false;
-    const std::size_t first = (run.offset - start_) / granule_, count = run.bytes / granule_;
-    if (first >= owner_.size() || count > owner_.size() - first) return false;
-    for (std::size_t g = first; g < first + count; ++g)
+    if (first(run) >= owner_.size() || run.bytes / granule_ > owner_.size() - first(run)) return false;
+    for (std::size_t g = first(run); g < end(run); ++g)
         if (owner_[g] != channel + 1) return false;
+    return true;
+}
+
+bool Grants::let_map(std::uint32_t channel, Run run) {
+    if (!belongs(channel, run)) return false;
+    for (std::size_t g = first(run); g < end(run); ++g) mapper_[g] = channel + 1;
+    return true;
+}
+
+bool Grants::release(std::uint32_t channel, Run run) {
+    if (!belongs(channel, run)) return false;
     set(run, nobody);
     return true;
 }
 
 std::size_t Grants::release_all(std::uint32_t channel) {
     std::size_t count = 0;
-    for (std::size_t g = 0; g < owner_.size(); ++g)
-        if (owner_[g] == channel + 1) owner_[g] = 0, publish(table_[g].owner, 0), ++count;
+    for (std::size_t g = 0; g < owner_.size(); ++g) {
+        if (owner_[g] == channel + 1) owner_[g] = nobody, publish(table_[g].owner, nobody), ++count;
+        if (mapper_[g] == channel + 1)
+            mapper_[g] = nobody, dirty_[g] = true;  // though it was emptied when it was released
+    }
     return count;
 }
 
+void Grants::clean(std::size_t granule) {
+    clear_(start_ + granule * granule_, granule_);
+    dirty_[granule] = false;
+}
+
 bool Grants::clean_one() {
-    for (; cleaned_ < owner_.size(); ++cleaned_) {
-        if (!dirty_[cleaned_] || !is_free(cleaned_)) continue;
-        clear_(start_ + cleaned_ * granule_, granule_);
-        dirty_[cleaned_] = false;
-        return true;
-    }
+    for (; cleaned_ < owner_.size(); ++cleaned_)
+        if (dirty_[cleaned_] && is_unused(cleaned_)) return clean(cleaned_), true;
     cleaned_ = 0;
     return false;
 }
 
 std::uint64_t Grants::held(std::uint32_t channel) const {
-    return static_cast<std::uint64_t>(std::count(owner_.begin(), owner_.end(), channel + 1)) * granule_;
+    std::uint64_t n = 0;
+    for (std::size_t g = 0; g < owner_.size(); ++g) n += owner_[g] == channel + 1 || mapper_[g] == channel + 1;
+    return n * granule_;
 }
 
 std::uint64_t Grants::held() const {
-    return static_cast<std::uint64_t>(std::ranges::count_if(
-               owner_, [](std::uint32_t owner) { return owner != nobody && owner != reserved; })) *
-           granule_;
+    std::uint64_t n = 0;
+    for (std::size_t g = 0; g < owner_.size(); ++g)
+        n += (owner_[g] != nobody && owner_[g] != reserved) || mapper_[g] != nobody;
+    return n * granule_;
 }
 
 std::uint64_t Grants::free() const {
     std::uint64_t n = 0;
-    for (std::size_t g = 0; g < owner_.size(); ++g) n += is_free(g);
+    for (std::size_t g = 0; g < owner_.size(); ++g) n += is_unused(g) && mapper_[g] == nobody;
     return n * granule_;
 }
 

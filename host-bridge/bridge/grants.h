@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // grants.h: which client holds which granule of the heap. First fit over a table of at most 8,192 granules; a granule
 // is given out again only when its owner is gone *and* the guest's module reports no mapping of it, and only after its
-// contents are gone.
+// contents are gone. What a worker has once been allowed to map, and its client has released, is granted again to that
+// client alone until the worker has ended: nobody could say that a worker that was taken over has let go of it.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,14 +17,21 @@ class Grants {
     // `table` is the region's; `clear` empties a run of bytes at an offset before it is granted again.
     Grants(const barcuda_header& header, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear);
 
+    using HasTime = std::function<bool()>;
+    static bool always() { return true; }
     struct Run {
         std::uint64_t offset = 0, bytes = 0;
     };  // bytes == 0: none
-    // A run of at least `bytes` for this channel.
-    Run grant(std::uint32_t channel, std::uint64_t bytes);
+    // A run of at least `bytes` for this channel, which then holds at most `more` bytes more than before: one that it
+    // has released, if it can be. To empty a granule takes milliseconds where it was used: when `has_time` says no, what has
+    // been emptied stays so, and nothing is granted yet.
+    Run grant(std::uint32_t channel, std::uint64_t bytes, std::uint64_t more = ~std::uint64_t{0},
+              const HasTime& has_time = always);
     // A run that a worker prepares while it waits for a client: nobody's, until it is handed to a channel or released.
-    Run reserve(std::uint64_t bytes);
+    Run reserve(std::uint64_t bytes, const HasTime& has_time = always);
     void hand_over(Run reserved, std::uint32_t channel);
+    // Its worker is about to map that, or has done so. False: that is not wholly this channel's.
+    bool let_map(std::uint32_t channel, Run run);
     void release(Run reserved);
     // False: that is not wholly this channel's.
     bool release(std::uint32_t channel, Run run);
@@ -31,18 +39,24 @@ class Grants {
     std::size_t release_all(std::uint32_t channel);
     // Empties a free granule that somebody has used: its pages are the host's again. False: there is none.
     bool clean_one();
-    std::uint64_t held(std::uint32_t channel) const;  // bytes
-    std::uint64_t held() const;                       // by all channels
-    std::uint64_t free() const;                       // bytes
+    // What it has, and what nobody else can have for its sake, in bytes.
+    std::uint64_t held(std::uint32_t channel) const;
+    std::uint64_t held() const;  // by all channels
+    std::uint64_t free() const;  // bytes
 
   private:
-    bool is_free(std::size_t i) const;
-    Run take(std::uint32_t owner, std::uint64_t bytes);
+    bool is_unused(std::size_t i) const;
+    bool belongs(std::uint32_t channel, Run run) const;
+    Run take(std::uint32_t owner, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time);
+    void clean(std::size_t granule);
     void set(Run run, std::uint32_t owner);
+    std::size_t first(Run run) const { return (run.offset - start_) / granule_; }
+    std::size_t end(Run run) const { return first(run) + run.bytes / granule_; }
 
     const std::uint64_t start_, granule_;
     barcuda_grant* const table_;
-    std::vector<std::uint32_t> owner_;  // channel + 1, or `reserved`; ours: the table in the region is only told
+    std::vector<std::uint32_t> owner_;   // channel + 1, or `reserved`; ours: the table in the region is only told
+    std::vector<std::uint32_t> mapper_;  // whose worker may have it mapped, likewise; nobody: none
     std::vector<bool> dirty_;
     std::size_t cleaned_ = 0;  // where clean_one() goes on
     std::function<void(std::uint64_t, std::uint64_t)> clear_;

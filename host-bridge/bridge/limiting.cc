@@ -58,12 +58,33 @@ void Bridge::bound_host_memory(Client& client) {
     const std::uint64_t bare = observe(client.worker.sheet->bare), limit = limit_of(client, Limit::worker_memory);
     if (bare == 0) return;  // not yet
     client.bound = true;
+    bound_group(client);
     rlimit its{};
     if (prlimit(client.worker.pid, RLIMIT_DATA, nullptr, &its) != 0) return;
     const rlim_t now = limit == 0 || limit > ~std::uint64_t{0} - bare ? its.rlim_max : bare + limit;
     if (now == its.rlim_cur) return;
     its.rlim_cur = std::min(now, its.rlim_max);
     if (prlimit(client.worker.pid, RLIMIT_DATA, &its, nullptr) != 0)
+        log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
+}
+
+// All that the client may have the worker take of the host's memory, and what the worker took for its start. Pages of the region are
+// counted where they are first touched; device memory may lie on the host: managed, or the software GPU's.
+void Bridge::bound_group(Client& client) {
+    Worker& worker = client.worker;
+    if (worker.group.empty()) return;
+    if (worker.bare == 0) worker.bare = cage_.groups->used(worker.group);
+    const auto whole = [&](Limit limit, std::uint64_t there) {
+        return least(there, least(limit_of(client, limit), options_.limits.guest[limit]));
+    };
+    constexpr std::uint64_t no_host_has = std::uint64_t{1} << 60;
+    std::uint64_t bytes = std::min(limit_of(client, Limit::worker_memory), no_host_has);
+    if (bytes != 0) {
+        bytes += worker.bare + whole(Limit::region_memory, region_.header().size);
+        for (const int device : worker.devices)
+            bytes += whole(Limit::device_memory, devices_.all[static_cast<std::size_t>(device)].total_memory);
+    }
+    if (!cage_.groups->bound(worker.group, bytes))
         log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
 }
 
@@ -83,13 +104,15 @@ bool Bridge::may_reserve(std::uint64_t bytes) const {
     return options_.limits.guest[Limit::region_memory] == 0 && (limit == 0 || bytes <= limit);
 }
 
-bool Bridge::may_be_granted(std::uint32_t channel, std::uint64_t bytes) const {
-    const auto fits = [&](std::uint64_t limit, std::uint64_t held) {
-        return limit == 0 || (held <= limit && bytes <= limit - held);
+// What a channel may be granted yet, in bytes.
+std::uint64_t Bridge::room_of(std::uint32_t channel) const {
+    constexpr auto room = [](std::uint64_t limit, std::uint64_t held) {
+        return limit == 0 ? ~std::uint64_t{0} : limit - std::min(limit, held);
     };
-    const std::uint64_t guests = options_.limits.guest[Limit::region_memory];
-    return (!clients_[channel] || fits(limit_of(*clients_[channel], Limit::region_memory), grants_->held(channel))) &&
-           (guests == 0 || fits(guests, grants_->held()));
+    const std::uint64_t guests = options_.limits.guest[Limit::region_memory],
+                        own = clients_[channel] ? limit_of(*clients_[channel], Limit::region_memory) : 0;
+    return std::min(own ? room(own, grants_->held(channel)) : room(0, 0),
+                    guests ? room(guests, grants_->held()) : room(0, 0));
 }
 
 bool Bridge::has_a_channel_left() const {
@@ -133,6 +156,21 @@ std::uint64_t Bridge::own_data(const Worker& worker) {
     return bare == 0 || now < bare ? 0 : now - bare;
 }
 
+// An error text, or nothing.
+std::string Bridge::share(const LimitRequest& request) {
+    turns::Share wanted = options_.share;
+    if (request.weight_given) wanted.weight = request.share.weight;
+    if (request.priority_given) wanted.priority = request.share.priority;
+    if (request.priority_given && !request.weight_given && wanted.weight == 0) wanted.weight = turns::usual_weight;
+    if (wanted.weight > turns::most_weight) return fmt::format("a weight is at most {}", turns::most_weight);
+    if (static_cast<std::size_t>(wanted.priority) >= std::size(turns::priorities)) return "there is no such priority";
+    if (turns_.fd() < 0)
+        return "this bridge's workers take no turns: start it with --weight or --priority, or with --turns FILE for a "
+               "weight to come";
+    turns_.change(options_.share = wanted);
+    return {};
+}
+
 void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
     const auto refuse = [&](const std::string& why) { why.copy(reply.error, sizeof reply.error - 1); };
     std::vector<Client*> named;
@@ -150,6 +188,8 @@ void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
     if (request.whose == LimitRequest::one_clients && named.size() != 1)
         return refuse(named.empty() ? "there is no such client"
                                     : "several clients say that they have this pid: name one by its channel");
+    if (request.weight_given || request.priority_given)
+        if (const std::string e = share(request); !e.empty()) return refuse(e);
     for (unsigned i = 0; i < limit_count; ++i) {
         if (!request.given[i]) continue;
         if (request.whose == LimitRequest::one_clients) named[0]->own[i] = request.values[i];
@@ -165,6 +205,7 @@ void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
     note_memory();
     std::ranges::copy(options_.limits.client.all, reply.client);
     std::ranges::copy(options_.limits.guest.all, reply.guest);
+    reply.share = options_.share;
     for (std::size_t d = 0; d < devices_.all.size(); ++d) {
         std::uint64_t& most = reply.use[static_cast<unsigned>(Limit::device_memory)];
         most = std::max(most, quotas_.held(static_cast<int>(d)));

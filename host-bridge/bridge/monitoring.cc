@@ -108,6 +108,13 @@ void Monitoring::look(Clock::time_point now) {
         say(BARCUDA_SNAPSHOT_SILENT);
 }
 
+const Busy* Monitoring::busy(std::chrono::system_clock::time_point now) const {
+    constexpr std::chrono::seconds old{3};
+    const auto taken =
+        std::chrono::system_clock::time_point{} + std::chrono::microseconds(roster_ ? observe(roster_->busy.taken) : 0);
+    return roster_ && taken + old > now ? &roster_->busy : nullptr;
+}
+
 void Monitoring::say(barcuda_snapshot_state state) {
     auto& word = const_cast<barcuda_snapshot*>(region_->snapshot())->state;
     if (state == BARCUDA_SNAPSHOT_SILENT && !std::exchange(told_, true)) log::warn("the host's NVML does not answer");

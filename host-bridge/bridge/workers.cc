@@ -34,7 +34,7 @@ namespace {
 int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 // How a child ends that there were no descriptors for, and one that did not get into its cage.
-constexpr int no_descriptors = 125, no_mounts = 124;
+constexpr int no_descriptors = 125, no_mounts = 124, no_group = 123;
 
 std::string describe_end(int status) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
@@ -44,13 +44,16 @@ std::string describe_end(int status) {
     if (WEXITSTATUS(status) == no_descriptors)
         return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
     if (WEXITSTATUS(status) == no_mounts) return "could not enter the workers' namespace of mounts (--no-cage mounts)";
+    if (WEXITSTATUS(status) == no_group) return "could not enter its control group (--no-cage cgroup)";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
-// How a worker died, as "was killed in NAME": what it has noted of it, and the status of its process.
-std::string describe_end(const Sheet& sheet, int status) {
+// How a worker died, as "was killed in NAME": what it has noted of it, the status of its process, and whether it was too large.
+std::string describe_end(const Sheet& sheet, int status, bool too_large) {
     const std::uint32_t denied = observe(sheet.denied), command = observe(sheet.command);
-    return (denied == Sheet::nothing ? describe_end(status) : cage::denied(denied)) +
+    return (denied != Sheet::nothing ? cage::denied(denied)
+            : too_large ? "was killed, for it took more of the host's memory than its client may have (worker-memory)"
+                        : describe_end(status)) +
            (command < op_names.size() ? fmt::format(" in {}", op_names[command]) : "");
 }
 
@@ -73,7 +76,7 @@ Sheet* map_sheet(int file) {
 
 // How many descriptors a client may have the bridge hold: an equal share of what the bridge has no need of itself.
 std::size_t Bridge::files_of_each() {
-    constexpr std::size_t own = 64, of_a_worker = 3, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    constexpr std::size_t own = 64, of_a_worker = 4, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
     getrlimit(RLIMIT_NOFILE, &files_);
     rlimit all = files_;
     all.rlim_cur = all.rlim_max;
@@ -87,8 +90,10 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     int link[2] = {-1, -1}, errors[2] = {-1, -1}, pidfd = -1;
     const File sheet(make_sheet());
     Sheet* shared = nullptr;
+    std::string group;
     const auto give_up = [&] {
         const int why = errno;
+        if (!group.empty()) cage_.groups->remove(group);
         for (const int fd : {link[0], link[1], errors[0], errors[1]})
             if (fd >= 0) close(fd);
         if (shared) munmap(shared, sizeof *shared);
@@ -98,8 +103,10 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0 || fcntl(link[0], F_SETFL, O_NONBLOCK) != 0 ||
         pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0)
         return give_up();
+    if (cage_.order.has(cage::Measure::cgroup) && (group = cage_.groups->make()).empty()) return give_up();
     const pid_t pid = fork();
     if (pid == 0) {
+        if (!group.empty() && !cage_.groups->join(group)) _exit(no_group);
         if (cage_.order.has(cage::Measure::mounts) && !cage_.mounts->join()) _exit(no_mounts);
         // By way of descriptors that are nobody's: either target may be the other's source.
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
@@ -132,7 +139,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         return give_up();
     }
     close(link[1]), close(errors[1]);
-    worker = {pid, pidfd, link[0], errors[0], shared, {}, devices, {}};
+    worker = {pid, pidfd, link[0], errors[0], -1, shared, {}, devices, {}, group, 0};
     prepare(worker);
     return true;
 }
@@ -167,7 +174,7 @@ void Bridge::prepare(Worker& worker) {
     for (auto& extent : prepared.extents) {
         if (!may_reserve(Preparation::most * wire::first_extent)) break;
         if (grants_->free() / plenty < wire::first_extent) break;
-        const Grants::Run run = grants_->reserve(wire::first_extent);
+        const Grants::Run run = grants_->reserve(wire::first_extent, [this] { return has_time(); });
         if (run.bytes == 0) break;
         if (!has_room(plenty * run.bytes)) {
             grants_->release(run);
@@ -220,7 +227,10 @@ bool Bridge::release_worker(Worker& worker) {
 std::string Bridge::reap(Worker& worker) {
     int status = 0;
     waitpid(worker.pid, &status, 0);
-    const std::string end = describe_end(*worker.sheet, status);
+    const bool grouped = !worker.group.empty();
+    const std::string end = describe_end(*worker.sheet, status,
+                                         grouped && WIFSIGNALED(status) && cage_.groups->was_too_large(worker.group));
+    if (grouped) cage_.groups->remove(worker.group);
     char text[4096];
     int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
     for (ssize_t n; parts-- > 0 && (n = read(worker.errors, text, sizeof text)) > 0;)
@@ -228,7 +238,8 @@ std::string Bridge::reap(Worker& worker) {
             log::has_room(plain.size()) && write(STDERR_FILENO, plain.data(), plain.size()) < 0)
             break;
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
-    close(worker.pidfd), close(worker.link), close(worker.errors);
+    for (const int fd : {worker.pidfd, worker.link, worker.errors, worker.mapper})
+        if (fd >= 0) close(fd);
     munmap(worker.sheet, sizeof *worker.sheet);
     worker = {};
     return end;
@@ -241,13 +252,6 @@ void Bridge::reap_leaving() {
         log::error("a worker that waited for a client {}", reap(w));
         return put_off_warm(), true;
     });
-    for (auto& client : clients_) {
-        if (!client || !client->asked) continue;
-        const Grants::Run run = grant(client->channel.index, client->asked->bytes);
-        if (run.bytes == 0 && !leaving_.empty()) continue;
-        client->asked.reset();
-        answer(*client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
-    }
 }
 
 void Bridge::put_off_warm() {

@@ -22,6 +22,7 @@ enum class Measure : unsigned {
     descriptors,
     core,
     oom,
+    cgroup,
     network,
     ipc,
     mounts,
@@ -31,6 +32,8 @@ enum class Measure : unsigned {
     capabilities,
     dumpable,
     syscalls,
+    extents,
+    bridge,
     count
 };
 constexpr unsigned measures = static_cast<unsigned>(Measure::count);
@@ -51,6 +54,12 @@ struct Order {
     std::array<gid_t, 64> groups{};
     bool has(Measure m) const { return on >> static_cast<unsigned>(m) & 1; }
     void drop(Measure m) { on &= ~(1u << static_cast<unsigned>(m)); }
+};
+
+// Where the software GPU puts compiled kernels: a range that is aligned to its size, a power of two. Empty: nowhere.
+struct CodePlace {
+    std::uintptr_t base = 0;
+    std::size_t size = 0;
 };
 
 struct Wish {             // the operator's
@@ -75,6 +84,8 @@ class Mounts {
     const int error;  // 0, or why there are none
 };
 
+class Groups;  // cgroup.h
+
 struct Plan {
     Order order;
     std::string error;                      // the wish cannot be had
@@ -82,6 +93,7 @@ struct Plan {
     std::array<bool, measures> switched{};  // ... since the operator says so
     std::array<bool, measures> named{};     // the operator has asked for this one: it must be to be had
     std::shared_ptr<const Mounts> mounts;   // where workers have the measure of that name
+    std::shared_ptr<Groups> groups;         // the same, of 'cgroup'
     bool bridge_keeps_dumps = false;        // nor has the bridge itself the measures that are its own, too
 };
 
@@ -90,8 +102,8 @@ std::string check_names(const std::string& names);
 // What the wish comes to, by itself.
 Plan decide(const Wish& wish);
 // The same, less what cannot be had here: tries each measure in a child, where nothing is lost by it. `library`: the
-// driver's.
-Plan plan(const Wish& wish, const std::string& library);
+// driver's. `region`: that workers are to serve; -1: none in particular.
+Plan plan(const Wish& wish, const std::string& library, int region = -1);
 // Says in the log what is off.
 void report(const Plan& plan);
 
@@ -102,10 +114,13 @@ std::vector<char*> environment(const Order& order);
 std::string enter(const Order& order, const std::string& library);
 // After the driver's start, in all threads. `denied` is memory that outlives the process: there the worker writes the
 // number of the system call that it ends for.
-std::string close(const Order& order, std::uint32_t* denied);
+std::string close(const Order& order, std::uint32_t* denied, CodePlace code = {});
 
-// The bridge's own: it never gains a privilege, and leaves no core dump.
+// The bridge's own, at its start: it never gains a privilege, and leaves no core dump.
 void enter_bridge(const Plan& plan);
+// When all is open that it listens at, and before it starts another process: what it cannot call then (Measure::bridge)
+// neither can its workers nor its exporter. An error text, or nothing.
+std::string close_bridge(const Plan& plan);
 
 // "called socket, which its cage denies (syscalls)"
 std::string denied(std::uint32_t call);

@@ -8,6 +8,7 @@
 // A call that is not allowed ends the worker: the kernel sends SIGSYS instead of doing it, the worker notes the call's
 // number where the bridge finds it, and leaves.
 #include <fmt/format.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -27,6 +28,7 @@
 #include "host-bridge/cage/filter.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/link.h"
+#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {
@@ -79,64 +81,97 @@ void map_the_region_only(Filter& filter) {
                 {bits(0, ~0u, region_fd)});
 }
 
-int allow_what_the_software_gpu_needs() {
-    Filter region(SCMP_ACT_ALLOW);  // of two filters the stricter one counts
-    map_the_region_only(region);
-    if (const int failed = region.load()) return failed;
+// No thread but the mapper has it (mapper.h). The others neither stretch a mapping of it, nor fetch the mapper's
+// descriptor, nor leave a process behind that has what they have mapped. A C library that cannot move memory copies it.
+void keep_to_extents(Filter& filter) {
+    filter.deny({"remap_file_pages", "pidfd_getfd"});
+    filter.add(SCMP_ACT_ERRNO(ENOMEM), {"mremap"});
+    filter.add(SCMP_ACT_ERRNO(EAGAIN), {"fork", "vfork"});
+    filter.add(SCMP_ACT_ERRNO(EAGAIN), {"clone"}, {bits(0, CLONE_THREAD, 0)});
+}
+
+int guard_the_region(bool extents) {
+    Filter f(SCMP_ACT_ALLOW);  // of two filters the stricter one counts
+    extents ? keep_to_extents(f) : map_the_region_only(f);
+    return f.load();
+}
+int allow_what_the_software_gpu_needs(bool extents, CodePlace code) {
     Filter f(SCMP_ACT_TRAP);
     allow_known(f, worker);
+    // Pages of compiled kernels: executable, and no longer writable. One at a time: no filter adds an address and a length.
+    if (code.size != 0)
+        f.allow({"mprotect"},
+                {bits(0, ~(std::uint64_t{code.size} - 1), code.base), is(1, 4096), is(2, PROT_READ | PROT_EXEC)});
+    // The mapper's filter is its own, and is loaded after this one, which all threads have. Who loads another restricts
+    // himself.
+    if (extents) f.allow({"seccomp"}, {is(0, SECCOMP_SET_MODE_FILTER), is(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)});
     return f.load();
+}
+// What neither a bridge nor a driver has a use for: other processes' memory, mounts, the kernel's own affairs.
+void deny_what_nobody_needs(Filter& f, std::uint32_t action) {
+    f.add(action, {"ptrace", "process_vm_readv", "process_vm_writev"});
+    f.add(action, {"mount", "umount2", "pivot_root", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount",
+                   "open_tree", "mount_setattr", "open_by_handle_at", "quotactl", "swapon", "swapoff", "acct"});
+    f.add(action, {"bpf",
+                   "perf_event_open",
+                   "userfaultfd",
+                   "keyctl",
+                   "add_key",
+                   "request_key",
+                   "io_uring_setup",
+                   "io_uring_enter",
+                   "io_uring_register",
+                   "init_module",
+                   "finit_module",
+                   "delete_module",
+                   "kexec_load",
+                   "kexec_file_load",
+                   "reboot",
+                   "syslog",
+                   "iopl",
+                   "ioperm",
+                   "modify_ldt",
+                   "settimeofday",
+                   "clock_settime",
+                   "clock_adjtime",
+                   "adjtimex",
+                   "sethostname",
+                   "setdomainname",
+                   "vhangup",
+                   "lookup_dcookie",
+                   "nfsservctl",
+                   "uselib"});
+    // The network. UNIX sockets lead to NVIDIA's daemons and to systemd, netlink to the kernel.
+    f.add(action, {"socket"}, {{0, SCMP_CMP_GT, AF_NETLINK, 0}});
+    for (std::uint64_t family = AF_UNIX + 1; family < AF_NETLINK; ++family) f.add(action, {"socket"}, {is(0, family)});
 }
 int deny_what_no_driver_needs() {
     Filter f(SCMP_ACT_ALLOW);
-    f.deny({"execve", "execveat"});                               // other programs
-    f.deny({"ptrace", "process_vm_readv", "process_vm_writev"});  // other processes
-    f.deny({"mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount",
-            "open_tree", "mount_setattr", "unshare", "setns", "open_by_handle_at", "quotactl", "swapon", "swapoff",
-            "acct"});  // the view
+    deny_what_nobody_needs(f, SCMP_ACT_TRAP);
+    f.deny({"execve", "execveat", "personality"});  // other programs
+    f.deny({"chroot", "unshare", "setns"});         // the view
     f.deny({"setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid", "setgroups",
             "capset"});  // who it is
-    f.deny({"bpf",
-            "perf_event_open",
-            "userfaultfd",
-            "keyctl",
-            "add_key",
-            "request_key",
-            "io_uring_setup",
-            "io_uring_enter",
-            "io_uring_register",
-            "init_module",
-            "finit_module",
-            "delete_module",
-            "kexec_load",
-            "kexec_file_load",
-            "reboot",
-            "syslog",
-            "iopl",
-            "ioperm",
-            "modify_ldt",
-            "personality",
-            "settimeofday",
-            "clock_settime",
-            "clock_adjtime",
-            "adjtimex",
-            "sethostname",
-            "setdomainname",
-            "vhangup",
-            "lookup_dcookie",
-            "nfsservctl",
-            "uselib"});  // the kernel
     for (const std::uint64_t own : namespace_flags) f.deny({"clone"}, {bits(0, own, own)});
     no_clone3(f);
-    map_the_region_only(f);
-    // The network. UNIX sockets lead to NVIDIA's daemons, netlink to the kernel.
-    f.deny({"socket"}, {{0, SCMP_CMP_GT, AF_NETLINK, 0}});
-    for (std::uint64_t family = AF_UNIX + 1; family < AF_NETLINK; ++family) f.deny({"socket"}, {is(0, family)});
     f.deny({"rt_sigaction"}, {bits(0, ~0u, SIGSYS)});
     return f.load();
 }
 
 }  // namespace
+
+std::vector<sock_filter> Filter::program() const {
+    const File file(memfd_create("barcuda-filter", MFD_CLOEXEC));
+    struct stat st {};
+    if (const int failed = !file ? -errno : error_ ? error_ : seccomp_export_bpf(list_, file.fd()); failed) {
+        errno = -failed;
+        return {};
+    }
+    fstat(file.fd(), &st);
+    std::vector<sock_filter> steps(static_cast<std::size_t>(st.st_size) / sizeof(sock_filter));
+    if (pread(file.fd(), steps.data(), static_cast<std::size_t>(st.st_size), 0) != st.st_size) steps.clear();
+    return steps;
+}
 
 void allow_known(Filter& f, pid_t process) {
     f.allow({"futex",
@@ -192,7 +227,7 @@ void allow_known(Filter& f, pid_t process) {
         f.allow({"rt_sigaction"}, {is(0, signal)});
 }
 
-std::string close(const Order& order, std::uint32_t* denied) {
+std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
     if (!order.has(Measure::syscalls)) {
         const int failed = order.record ? record() : 0;
         return failed ? fmt::format("system calls cannot be recorded: {}", strerror(-failed)) : "";
@@ -203,9 +238,22 @@ std::string close(const Order& order, std::uint32_t* denied) {
     action.sa_sigaction = on_denied;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSYS, &action, nullptr);
-    const int result = order.software ? allow_what_the_software_gpu_needs() : deny_what_no_driver_needs();
+    const bool extents = order.has(Measure::extents);
+    int result = guard_the_region(extents);
+    if (result == 0)
+        result = order.software ? allow_what_the_software_gpu_needs(extents, code) : deny_what_no_driver_needs();
     if (result == 0) return {};
     return fmt::format("the cage's measure '{}' failed: {}", about(Measure::syscalls).name, strerror(-result));
+}
+
+// A bridge lives: what it may not call fails, as for a user without the right to it.
+std::string close_bridge(const Plan& plan) {
+    if (!plan.order.has(Measure::bridge)) return {};
+    Filter f(SCMP_ACT_ALLOW);
+    deny_what_nobody_needs(f, SCMP_ACT_ERRNO(EPERM));
+    const int result = f.load();
+    if (result == 0) return {};
+    return fmt::format("the cage's measure '{}' failed: {}", about(Measure::bridge).name, strerror(-result));
 }
 
 std::string denied(std::uint32_t call) {

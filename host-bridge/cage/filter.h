@@ -2,11 +2,13 @@
 // filter.h: a list of system calls under construction, for the files of this folder: libseccomp's, by names. Calls that
 // this machine's headers do not know are nobody's.
 #pragma once
+#include <linux/filter.h>
 #include <seccomp.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <initializer_list>
+#include <vector>
 
 namespace barcuda::cage {
 
@@ -38,6 +40,8 @@ class Filter {
     }
     // 0, or -errno.
     int load() { return error_ != 0 ? error_ : seccomp_load(list_); }
+    // As the kernel takes it, for a thread that loads it by itself. Empty, with errno: failed.
+    std::vector<sock_filter> program() const;
     // Who is told of calls (SCMP_ACT_NOTIFY); the process's own descriptor.
     int listener() const { return seccomp_notify_fd(list_); }
 

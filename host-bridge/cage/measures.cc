@@ -76,6 +76,10 @@ constexpr Row table[measures] = {
     {{"descriptors", "nothing at its standard input, and no file that it does not need"}, leave_input},
     {{"core", "no core dump: its memory is its client's"}, leave_no_core},
     {{"oom", "no claim to memory before others: it is killed first"}, be_expendable},
+    {{"cgroup",
+      "only so much of the host's memory, so many threads, and one worker's part of its processors (cgroup v2)"},
+     elsewhere,
+     false},
     {{"network", "no network (a namespace)"}, leave_network, false},
     {{"ipc", "no System V objects and POSIX queues of others (a namespace)"}, leave_ipc, false},
     {{"mounts", "a /dev/shm that only its bridge's other workers see (a namespace)"}, elsewhere, false},
@@ -85,6 +89,9 @@ constexpr Row table[measures] = {
     {{"capabilities", "no capability, and none to be had"}, drop_capabilities},
     {{"dumpable", "no debugger of the same user, and no look at its memory"}, hide_memory},
     {{"syscalls", "no system call that its driver has no need of (seccomp)"}, elsewhere},
+    {{"extents", "no way to map more of the region than its bridge has granted (seccomp's notification)"}, elsewhere},
+    {{"bridge", "nor its bridge a look into other processes, or a change of the kernel, a mount, a network (seccomp)"},
+     elsewhere},
 };
 
 const About& about(Measure measure) { return table[static_cast<unsigned>(measure)].about; }

@@ -2,12 +2,14 @@
 // plan.cc: which measures there are to be: those of the table, less what the operator switches off, less what a tool
 // around the worker could not live with, less what this kernel or this user cannot do. The last is found out by doing
 // it, in a child.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,8 +19,12 @@
 #include <cstring>
 #include <sstream>
 
+#include "host-bridge/cage/cgroup.h"
+#include "host-bridge/cage/mapper.h"
 #include "host-bridge/cage/measures.h"
+#include "host-bridge/link.h"
 #include "host-bridge/log.h"
+#include "host-bridge/message.h"
 
 extern char** environ;
 
@@ -33,10 +39,11 @@ constexpr bool sanitized = false;
 
 unsigned number(Measure m) { return static_cast<unsigned>(m); }
 
-// The one list of what may reach a worker by its environment. What ends with * is the beginning of names.
+// The one list of what may reach a worker by its environment, for its driver but for what its log needs. What ends with * is the beginning of names.
 constexpr const char* read_by_drivers[] = {
-    "CUDA_*", "CU_*", "NVIDIA_*", "BARCUDA_*", "OMP_*",  "OPENBLAS_*", "LD_LIBRARY_PATH", "PATH",    "HOME",
-    "LANG",   "LC_*", "TZ",       "TMPDIR",    "ASAN_*", "LSAN_*",     "TSAN_*",          "UBSAN_*", "MALLOC_*"};
+    "CUDA_*",          "CU_*",   "NVIDIA_*", "BARCUDA_*", "JOURNAL_STREAM", "OMP_*", "OPENBLAS_*",
+    "LD_LIBRARY_PATH", "PATH",   "HOME",     "LANG",      "LC_*",           "TZ",    "TMPDIR",
+    "ASAN_*",          "LSAN_*", "TSAN_*",   "UBSAN_*",   "MALLOC_*"};
 
 bool read_by_a_driver(const char* variable) {
     for (const char* name : read_by_drivers) {
@@ -70,7 +77,44 @@ void leave_out(Plan& plan, Measure m, const std::string& why) {
             fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
 }
 
-std::string cannot(int error) { return fmt::format("not to be had here: {}", strerror(error)); }
+std::string cannot(const std::string& why) { return "not to be had here: " + why; }
+std::string cannot(int error) { return cannot(strerror(error)); }
+
+// A process is in one group, whatever number of plans it makes.
+std::shared_ptr<Groups> groups() {
+    static std::weak_ptr<Groups> made;
+    std::shared_ptr<Groups> all = made.lock();
+    if (!all) made = all = std::make_shared<Groups>();
+    return all;
+}
+
+// Descriptors are denied in vain to who may open the region, or make a system call that fetches one.
+void leave_out_what_leans_on_others(Plan& plan) {
+    std::vector<Measure> needed = {Measure::syscalls};
+    if (!plan.order.software) needed.push_back(Measure::files);  // with the software GPU no file is opened at all
+    for (const Measure m : needed)
+        if (!plan.order.has(m)) leave_out(plan, Measure::extents, fmt::format("it needs '{}'", about(m).name));
+    // A filter takes the right to gain others along.
+    if (!plan.order.has(Measure::privileges)) leave_out(plan, Measure::bridge, "it needs 'privileges'");
+}
+
+// May the process, in its cage, open the region anew? Landlock knows no path of a file that lies in memory alone.
+bool can_reopen(int region) {
+    return static_cast<bool>(File(open(fmt::format("/proc/self/fd/{}", region).c_str(), O_RDONLY | O_CLOEXEC)));
+}
+
+// In the child: as the worker does it (worker.cc), with nobody who answers. 0, or why not.
+constexpr int reopened = -1;
+int keep_to_extents(const Order& order, int region, Mapper& mapper) {
+    if (!order.software && region >= 0 && can_reopen(region)) return reopened;
+    constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };  // out of the way of both places
+    int link[2];
+    if (region < 0) region = memfd_create("barcuda-cage", MFD_CLOEXEC);
+    if (region < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) return errno;
+    const int copy = moved(region), end = moved(link[1]);
+    if (moved(link[0]) < 0 || dup2(copy, region_fd) < 0 || dup2(end, link_fd) < 0) return errno;
+    return mapper.take() ? 0 : errno;
+}
 
 std::string find_user(Order& order, const std::string& name) {
     const passwd* const user = getpwnam(name.c_str());
@@ -86,22 +130,38 @@ std::string find_user(Order& order, const std::string& name) {
 }
 
 // Each measure as a worker takes it, one after the other; those that failed are left out, as they will be.
-void attempt(Plan& plan, const std::string& library) {
+void attempt(Plan& plan, const std::string& library, int region) {
     auto* const failed = static_cast<int*>(
         mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const pid_t child = failed == MAP_FAILED ? -1 : fork();
     if (child == 0) {
+        const bool joined = !plan.mounts || plan.mounts->join();
+        if (!joined) failed[number(Measure::mounts)] = errno, plan.order.drop(Measure::mounts);
         for (unsigned i = 0; i < measures; ++i) {
             const auto m = static_cast<Measure>(i);
-            if (plan.order.has(m) && !row(m).take(plan.order, library)) failed[i] = errno ? errno : EPERM;
+            if (!plan.order.has(m) || row(m).take(plan.order, library)) continue;
+            failed[i] = errno ? errno : EPERM;
+            plan.order.drop(m);
         }
+        leave_out_what_leans_on_others(plan);
+        if (!close_bridge(plan).empty()) failed[number(Measure::bridge)] = ENOSYS;
+        auto& mapper = *new Mapper;
+        int& alone = failed[number(Measure::extents)];
+        if (plan.order.has(Measure::extents) && (alone = keep_to_extents(plan.order, region, mapper)) != 0)
+            plan.order.drop(Measure::extents);
         if (!close(plan.order, nullptr).empty()) failed[number(Measure::syscalls)] = ENOSYS;
+        else if (plan.order.has(Measure::extents) && !mapper.confine()) alone = errno;
         _exit(0);
     }
     int status = 0;
     if (child > 0) waitpid(child, &status, 0);
     for (unsigned i = 0; child > 0 && i < measures; ++i)
-        if (failed[i]) leave_out(plan, static_cast<Measure>(i), cannot(failed[i]));
+        if (failed[i])
+            leave_out(plan, static_cast<Measure>(i),
+                      failed[i] == reopened
+                          ? "workers could open the region again: a memfd, or in a folder that they read"
+                          : cannot(failed[i]));
+    leave_out_what_leans_on_others(plan);
     if (child > 0 && plan.order.record && failed[number(Measure::syscalls)])
         plan.error =
             "--record-calls: this kernel tells nobody of system calls (seccomp's user notification, Linux 5.7)";
@@ -145,29 +205,42 @@ Plan decide(const Wish& wish) {
     if (wish.user.empty()) leave_out(p, Measure::user, "no --worker-user is given");
     else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
     if (wish.wrapped)  // a tool traces the worker, speaks to it by sockets, and writes its report where it was started
-        for (const Measure m : {Measure::environment, Measure::folder, Measure::descriptors, Measure::network,
-                                Measure::ipc, Measure::mounts, Measure::files, Measure::user, Measure::capabilities,
-                                Measure::dumpable, Measure::syscalls})
+        for (const Measure m : {Measure::environment, Measure::folder, Measure::descriptors, Measure::cgroup,
+                                Measure::network, Measure::ipc, Measure::mounts, Measure::files, Measure::user,
+                                Measure::capabilities, Measure::dumpable, Measure::syscalls, Measure::bridge})
             leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
     for (const Measure m : {Measure::files, Measure::syscalls}) {
-        if (wish.software && getenv("BARCUDA_TRACE")) leave_out(p, m, "BARCUDA_TRACE: the worker writes that file");
+        if (getenv("BARCUDA_TRACE") && (wish.software || m == Measure::files))
+            leave_out(p, m, "BARCUDA_TRACE: the worker writes that file");
         if (sanitized) leave_out(p, m, "this build's sanitizers open files");
     }
-    if (sanitized) leave_out(p, Measure::dumpable, "this build's sanitizers trace the worker at its end");
+    if (sanitized)
+        for (const Measure m : {Measure::dumpable, Measure::bridge})
+            leave_out(p, m, "this build's sanitizers trace a process at its end");
     if (wish.record) leave_out(p, Measure::syscalls, "they are recorded (--record-calls)");
+    leave_out_what_leans_on_others(p);
     return p;
 }
 
-Plan plan(const Wish& wish, const std::string& library) {
+Plan plan(const Wish& wish, const std::string& library, int region) {
     Plan p = decide(wish);
     const char* const path = getenv("LD_LIBRARY_PATH");
-    if (fmt::format(":{}:{}", library, path ? path : "").find(fmt::format(":{}/", shared_files)) != std::string::npos)
+    const char* const trace = getenv("BARCUDA_TRACE");
+    const auto lies_there = [](const std::string& list) {
+        return fmt::format(":{}", list).find(fmt::format(":{}/", shared_files)) != std::string::npos;
+    };
+    if (lies_there(fmt::format("{}:{}", library, path ? path : "")))
         leave_out(p, Measure::mounts, fmt::format("the driver may lie in {}", shared_files));
+    if (trace && lies_there(trace)) leave_out(p, Measure::mounts, "BARCUDA_TRACE: the worker writes that file");
     if (p.error.empty() && p.order.has(Measure::mounts)) {
         p.mounts = std::make_shared<Mounts>();
-        if (p.mounts->error) leave_out(p, Measure::mounts, cannot(p.mounts->error));
+        if (p.mounts->error) leave_out(p, Measure::mounts, cannot(p.mounts->error)), p.mounts = nullptr;
     }
-    if (p.error.empty()) attempt(p, library);
+    if (p.error.empty() && p.order.has(Measure::cgroup)) {
+        p.groups = groups();
+        if (!p.groups->error().empty()) leave_out(p, Measure::cgroup, cannot(p.groups->error()));
+    }
+    if (p.error.empty()) attempt(p, library, region);
     return p;
 }
 

@@ -28,7 +28,7 @@ constexpr int cannot_run = 125;  // as env(1) and others use it: the failure is 
 int exec(const std::vector<std::string>& program, bool host_libraries);
 
 // Returns 0 if CUDA programs can run here, 1 if something is missing.
-int doctor();
+int doctor(bool json);
 
 // Prints which functions cross to the host, and how.
 int support(bool json);
@@ -36,6 +36,18 @@ int support(bool json);
 // Prints how the GPUs of this guest are doing, or, of a machine without a region or with a `device` (cuda, soft), that machine's
 // own. Returns 1 if nobody says it.
 int smi(const std::string& device, bool json);
+
+// Prints the bridges of this machine and their clients.
+int ps(bool json);
+// The same, and what they do, again and again, until a key ends it; `once`, `json`: for so many seconds, as text.
+int top(bool json, bool once, double interval);
+
+// Prints their metrics for Prometheus.
+int metrics(bool clients, bool gpus);
+
+// Puts traces (BARCUDA_TRACE) of guests and hosts together, on the first one's clock, into the file `output`; "-": printed.
+// Returns 1, having said why, if that cannot be.
+int merge_traces(const std::vector<std::string>& files, const std::string& output);
 
 struct LimitCommand {
     std::string region = "/dev/shm/barcuda";
@@ -45,6 +57,30 @@ struct LimitCommand {
 };
 // Shows or changes what the clients of a running bridge may have. Returns 1, having said why, if that cannot be.
 int limit(const LimitCommand& command);
+
+struct GuestCommand {
+    bool disable = false;
+    bool user = false;           // this user's programs alone
+    bool system = false;         // all programs: what it means, too, if nothing is said
+    bool every_program = false;  // by /etc/ld.so.preload
+    std::string root;            // of the guest's file system; empty: this one's
+};
+// Lets a guest's programs find the library by themselves, or no more. Returns 1, having said why, if that cannot be.
+int guest(const GuestCommand& command);
+
+struct VmConfig {
+    std::string manager, name, region, socket;  // region and socket: empty: those of the unit barcuda-bridge@NAME
+    std::uint64_t size = 4ull << 30;
+    std::uint64_t memory = 4ull << 30;  // the VM's own
+    bool interrupts = false;
+    bool pmem = false;  // as memory, not as an ivshmem device
+};
+// Prints what a manager of VMs is to add to a VM.
+int vm_config(VmConfig config);
+
+// Prints a CDI specification (containers' device interface) of these VMs' bridges, or of this guest's devices. `region`: the file, if it is
+// not /dev/shm/barcuda-NAME, of the one VM that is named.
+int cdi(const std::vector<std::string>& vms, const std::string& region);
 
 // Where this installation's files are, found from where this program is.
 struct Installation {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it.
+// doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it. A guest is not asked for
+// what only a host needs.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,12 +12,19 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <string>
 #include <tuple>
+#include <vector>
 
+#include "guest-allocator/pmem/stack.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/watch/bridges.h"
+#include "host-bridge/watch/text.h"
+#include "shm-device/door.h"
 #include "shm-device/identity.h"
 #include "shm-device/region.h"
 #include "shm-device/sync.h"
@@ -25,12 +33,34 @@
 namespace barcuda {
 namespace {
 
-int missing = 0;
-void good(const std::string& what) { fmt::print("  ok       {}\n", what); }
-void note(const std::string& what) { fmt::print("  note     {}\n", what); }
-void bad(const std::string& what, const std::string& remedy) {
-    fmt::print("  missing  {}\n           -> {}\n", what, remedy), ++missing;
-}
+using Json = nlohmann::ordered_json;
+
+// What has been found, as text at once, or as JSON in the end.
+struct {
+    bool json = false;
+    int missing = 0;
+    std::string section;
+    Json findings = Json::array(), cage = Json::array();
+
+    void begin(const std::string& name) {
+        section = name;
+        line("\n" + name);
+    }
+    void find(const char* state, const std::string& what, const std::string& remedy = {}) {
+        Json finding = {{"section", section}, {"state", state}, {"what", what}};
+        if (!remedy.empty()) finding["remedy"] = remedy;
+        findings.push_back(finding);
+        line(fmt::format("  {:8} {}", state, what));
+        if (!remedy.empty()) line("           -> " + remedy);
+    }
+    void line(const std::string& text) const {
+        if (!json) fmt::print("{}\n", text);
+    }
+} report;
+
+void good(const std::string& what) { report.find("ok", what); }
+void note(const std::string& what) { report.find("note", what); }
+void bad(const std::string& what, const std::string& remedy) { report.find("missing", what, remedy), ++report.missing; }
 
 std::string first_line(const std::filesystem::path& path) {
     std::ifstream file(path);
@@ -99,35 +129,72 @@ void look_at_devices(const Region& region) {
         seen.numbers.empty() ? "no GPU" : fmt::format("GPU {}, in this order", fmt::join(seen.numbers, ", ")), wrong));
 }
 
-// A guest has an ivshmem device; its BAR2 becomes a region through our module.
-void look_at_guest() {
-    bool device = false;
-    std::error_code ec;
-    for (const auto& pci : std::filesystem::directory_iterator("/sys/bus/pci/devices", ec))
-        if (first_line(pci.path() / "vendor") == "0x1af4" && first_line(pci.path() / "device") == "0x1110")
-            device = true, good(fmt::format("ivshmem device {}", pci.path().filename().string()));
-    const bool module = std::filesystem::exists("/sys/module/uio_barcuda");
-    if (module) good("kernel module uio_barcuda is loaded");
-    else if (device)
-        bad("kernel module uio_barcuda",
-            "modprobe uio_barcuda (DKMS builds it, for kernels 6.1 only: docs/install.md)");
-    if (!device && !module)
-        note("no ivshmem device here: this is a host, or a guest started without -device ivshmem-plain");
-    Region region;
-    Error e = region.open(nullptr);
-    if (!e) {
-        good(fmt::format("region {}: {} MiB at {:#x}, served by build {}", region.path(), region.header().size >> 20,
-                         region.header().base, region.header().build));
-        look_at_rows(region);
-        look_at_books(region);
-        look_at_devices(region);
-        if (region.header().device_count == 0)
-            bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
-    } else if (device || module || e.kind != Error::not_found) {
-        bad("a region", e.text);
-    } else {
-        note(e.text);
+// A guest has an ivshmem device, whose BAR2 becomes a region through our module; or memory of virtio-pmem, of which its
+// service gives out parts. (Whether a region is in that memory only root can see.)
+struct Machine {
+    std::vector<std::string> devices;  // their addresses
+    bool module = std::filesystem::exists("/sys/module/uio_barcuda");
+    bool service = std::filesystem::exists(door::usual_path);
+    std::string pmem = pmem::find_device();
+    bool is_guest() const { return module || !devices.empty() || service || !pmem.empty(); }
+    Machine() {
+        std::error_code ec;
+        for (const auto& pci : std::filesystem::directory_iterator("/sys/bus/pci/devices", ec))
+            if (first_line(pci.path() / "vendor") == "0x1af4" && first_line(pci.path() / "device") == "0x1110")
+                devices.push_back(pci.path().filename().string());
     }
+};
+
+void look_at_guest(const Machine& machine) {
+    for (const std::string& device : machine.devices) good(fmt::format("ivshmem device {}", device));
+    if (!machine.pmem.empty()) good(fmt::format("virtio-pmem device {}", machine.pmem));
+    if (machine.service) good(fmt::format("the guest's service has made {}", door::usual_path));
+    else if (!machine.pmem.empty() && machine.devices.empty())
+        bad("the guest's service", "systemctl enable --now barcuda-guest (docs/install.md)");
+    else if (machine.module) good("kernel module uio_barcuda is loaded");
+    else
+        bad("kernel module uio_barcuda",
+            "modprobe uio_barcuda (DKMS builds it, for Linux 5.10 and newer: docs/install.md)");
+}
+
+// A bridge that has ended says so, or its lock does; the heart of one that a guest cannot see stands still.
+bool is_served(const Region& region) {
+    constexpr const char* start = "start barcuda-bridge on the host";
+    if (!region.served()) return bad("a bridge: none serves this region", start), false;
+    constexpr int naps = 40;  // of 50 ms: a bridge's heart beats four times a second at least
+    const std::uint64_t beat = observe(region.header().heartbeat);
+    for (int i = 0; i < naps; ++i)
+        if (observe(region.header().heartbeat) != beat) return true;
+        else usleep(50'000);
+    return bad("a bridge: the one that served this region is silent (it was killed or stopped, or its host was)",
+               start),
+           false;
+}
+
+// `needed`: there is to be one.
+void look_at_region(bool needed) {
+    Region region;
+    if (Error e = region.open(nullptr))
+        return needed || e.kind != Error::not_found ? bad("a region", e.text) : note(e.text);
+    good(fmt::format("region {}: {} MiB at {:#x}, made by build {}", region.path(), region.header().size >> 20,
+                     region.header().base, region.header().build));
+    const bool served = is_served(region);
+    if (served) good("a bridge serves it");
+    look_at_books(region);
+    if (!served) return;
+    look_at_rows(region);
+    look_at_devices(region);
+    if (region.header().device_count == 0)
+        bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
+}
+
+void look_at_bridges() {
+    const watch::View view = watch::look(false);
+    for (const watch::Bridge& b : view.bridges)
+        good(fmt::format("bridge {} (pid {}) serves {}: {} clients; `barcuda ps` shows them", b.name, b.pid, b.region,
+                         b.clients));
+    for (const std::string& complaint : view.complaints) note(complaint);
+    if (view.bridges.empty()) note(watch::nobody_serves(view));
 }
 
 void look_at_host() {
@@ -178,7 +245,7 @@ void look_at_cage() {
     all.with = "all";
     const cage::Plan soft = cage::plan(software, library), nvidia = cage::plan({}, library),
                      most = cage::plan(all, library);
-    fmt::print("  {:10} {:10}\n", "software", "NVIDIA's");
+    report.line(fmt::format("  {:10} {:10}", "software", "NVIDIA's"));
     std::map<std::string, std::string> why;  // and of which
     for (unsigned i = 0; i < cage::measures; ++i) {
         const cage::About& about = cage::about(static_cast<cage::Measure>(i));
@@ -189,12 +256,17 @@ void look_at_cage() {
             return "off";
         };
         const std::string with_soft = state(soft), with_nvidia = state(nvidia);
-        fmt::print("  {:10} {:10} {:12} {}\n", with_soft, with_nvidia, about.name, about.what);
+        report.line(fmt::format("  {:10} {:10} {:12} {}", with_soft, with_nvidia, about.name, about.what));
+        report.cage.push_back({{"name", about.name},
+                               {"what", about.what},
+                               {"software", with_soft == "on"},
+                               {"nvidia", with_nvidia == "on"},
+                               {"why", with_soft == "on" ? nvidia.why[i] : soft.why[i]}});
     }
     for (const auto& [reason, names] : why) {
         std::istringstream in(names);  // twice where both lack it
         const std::set<std::string> of{std::istream_iterator<std::string>(in), {}};
-        fmt::print("  off: {}: {}\n", fmt::join(of, ", "), reason);
+        report.line(fmt::format("  off: {}: {}", fmt::join(of, ", "), reason));
     }
     for (const cage::Plan& plan : {soft, nvidia})
         if (!plan.error.empty()) bad("the workers' cage", plan.error);
@@ -202,20 +274,39 @@ void look_at_cage() {
 
 }  // namespace
 
-int doctor() {
-    fmt::print("Barcuda {}, layout {}, packets {}, {} commands\n\nThis installation\n", BARCUDA_VERSION, BARCUDA_LAYOUT,
-               BARCUDA_PACKETS, identities.size());
+int doctor(bool json) {
+    report.json = json;
+    const Machine machine;
+    report.line(fmt::format("Barcuda {}, layout {}, packets {}, {} commands", BARCUDA_VERSION, BARCUDA_LAYOUT,
+                            BARCUDA_PACKETS, identities.size()));
+    report.begin("This installation");
     look_at_installation();
-    fmt::print("\nAs a guest\n");
-    look_at_guest();
-    fmt::print("\nAs a host\n");
-    look_at_host();
-    fmt::print(
-        "\nThe workers' cage with each driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them "
-        "on)\n");
-    look_at_cage();
-    fmt::print("\n{}\n", missing ? fmt::format("{} thing(s) missing, see above.", missing) : "All is well.");
-    return missing != 0;
+    if (machine.is_guest()) {
+        report.begin("As a guest");
+        look_at_guest(machine);
+        look_at_region(true);
+    } else {
+        report.begin("The region");
+        look_at_region(false);
+        report.begin("As a host");
+        look_at_bridges();
+        look_at_host();
+        report.begin(
+            "The workers' cage with each driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them on)");
+        look_at_cage();
+    }
+    report.line(report.missing ? fmt::format("\n{} thing(s) missing, see above.", report.missing) : "\nAll is well.");
+    if (json)
+        fmt::print("{}\n", Json{{"version", BARCUDA_VERSION},
+                                {"layout", BARCUDA_LAYOUT},
+                                {"packets", BARCUDA_PACKETS},
+                                {"commands", identities.size()},
+                                {"as", machine.is_guest() ? "guest" : "host"},
+                                {"missing", report.missing},
+                                {"findings", report.findings},
+                                {"cage", report.cage}}
+                               .dump(1, ' ', false, Json::error_handler_t::replace));
+    return report.missing != 0;
 }
 
 }  // namespace barcuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have; and a change of that (host-bridge/limits.h has
-// the table, limits_link.h what is said).
+// limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have, and the guest's part of the GPUs' time; and
+// a change of that (host-bridge/limits.h has the table of limits, limits_link.h what is said).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -10,9 +11,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/limits_link.h"
@@ -25,61 +28,94 @@ using Json = nlohmann::ordered_json;
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda limit: {}\n", what), 1; }
 
+// A number with a unit, or none, which is 0; an error, or nothing.
+std::string read(std::string value, std::uint64_t& number) {
+    if (value == "none") return number = 0, "";
+    if (value.starts_with('-')) return "it cannot be negative";
+    if (std::string e = CLI::AsSizeValue(false)(value); !e.empty()) return e;
+    return number = std::strtoull(value.c_str(), nullptr, 10), "";
+}
+
+// The guest's weight or priority.
+std::string read_share(const std::string& name, const std::string& value, LimitRequest& request) {
+    if (name == "priority") {
+        const auto priority = turns::priority_named(value);
+        if (!priority) return fmt::format("a priority is {}", fmt::join(turns::priorities, ", "));
+        request.priority_given = true, request.share.priority = *priority;
+        return {};
+    }
+    std::uint64_t weight = 0;
+    std::string e = read(value, weight);
+    if (e.empty() && weight > turns::most_weight) e = fmt::format("a weight is at most {}", turns::most_weight);
+    request.weight_given = true, request.share.weight = static_cast<std::uint32_t>(weight);
+    return e;
+}
+
 // One word NAME=VALUE; an error, or nothing.
 std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
     const std::size_t sign = word.find('=');
     const std::string name = word.substr(0, sign);
-    std::string value = sign == word.npos ? "" : word.substr(sign + 1),
-                error = name + ": there is no such limit; there are", names;
+    const std::string value = sign == word.npos ? "" : word.substr(sign + 1);
+    std::string error = name + ": there is no such limit; there are", names = of_one ? "" : " weight priority";
     if (value.empty()) return word + ": a limit is changed by NAME=VALUE";
     bool found = false;
+    const auto change = [&](LimitRequest::Whose whose, const std::string& wrong) {
+        found = true;
+        error = request.whose != LimitRequest::nobodys && request.whose != whose
+                    ? "limits of the guest and of each client are changed one after the other"
+                : wrong.empty() ? ""
+                                : fmt::format("{}: {}", word, wrong);
+        request.whose = whose;
+    };
+    if (!of_one && (name == "weight" || name == "priority"))
+        change(LimitRequest::the_guests, read_share(name, value, request));
     each_limit([&](Limit limit, const AboutLimit& its) {
         for (const Of whose : {Of::client, Of::guest}) {
             if (!its.is(whose) || (of_one && whose == Of::guest)) continue;
             const std::string own = of_one ? its.name() : its.option(whose);
             names += " " + own;
             if (own != name) continue;
-            found = true;
+            const auto i = static_cast<unsigned>(limit);
+            request.given[i] = true;
             const auto of = of_one               ? LimitRequest::one_clients
                             : whose == Of::guest ? LimitRequest::the_guests
                                                  : LimitRequest::each_clients;
-            if (request.whose != LimitRequest::nobodys && request.whose != of)
-                error = "limits of the guest and of each client are changed one after the other";
-            else error.clear();
-            request.whose = of;
-            const auto i = static_cast<unsigned>(limit);
-            request.given[i] = true;
-            if (value == "none") continue;
-            if (value.starts_with('-')) error = word + ": it cannot be negative";
-            else if (const std::string e = CLI::AsSizeValue(false)(value); !e.empty())
-                error = fmt::format("{}: {}", word, e);
-            else request.values[i] = std::strtoull(value.c_str(), nullptr, 10);
+            change(of, read(value, request.values[i]));
         }
     });
     return found ? error : error + names;
 }
 
+// Connects to the region's bridge; an error, or nothing. Anybody may put a socket there: what counts is whose it is.
+std::string find_bridge(const std::string& region, const File& to) {
+    struct stat st {};
+    if (stat(region.c_str(), &st) != 0) return fmt::format("{}: {}", region, strerror(errno));
+    std::string error = region + ": no bridge serves this region (on this machine)";
+    std::error_code ec;
+    for (const auto& entry : std::filesystem::directory_iterator(limits_folder, ec)) {
+        struct stat door {};
+        if (!entry.path().filename().string().starts_with(limits_name_of(st)) ||
+            lstat(entry.path().c_str(), &door) != 0 || !S_ISSOCK(door.st_mode) ||
+            (door.st_uid != 0 && door.st_uid != st.st_uid && door.st_uid != geteuid()))
+            continue;
+        const sockaddr_un address = limits_address(entry.path());
+        if (connect(to.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
+        if (errno == EACCES)
+            error = fmt::format("{}: its bridge is user {}'s: only that user and root may see and change limits",
+                                region, door.st_uid);
+        else if (errno != ECONNREFUSED)  // of a bridge that was killed
+            error = fmt::format("{}: {}", region, strerror(errno));
+    }
+    return error;
+}
+
 // The bridge's answer; an error, or nothing.
 std::string ask(const std::string& region, const LimitRequest& request, LimitReply& reply) {
-    struct stat st {};
-    sockaddr_un address;
-    if (stat(region.c_str(), &st) != 0) return fmt::format("{}: {}", region, strerror(errno));
-    const socklen_t length = limits_address(st, address);
     const File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     constexpr timeval patience{10, 0};  // of a bridge that looks at everything several times a second
-    if (!to || setsockopt(to.fd(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0) return strerror(errno);
-    if (connect(to.fd(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
-        return errno == ECONNREFUSED ? region + ": no bridge serves this region (on this machine)"
-                                     : fmt::format("{}: {}", region, strerror(errno));
-    ucred who{};
-    socklen_t size = sizeof who;
-    if (getsockopt(to.fd(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return strerror(errno);
-    if (geteuid() != 0 && who.uid != geteuid() && who.uid != 0)
-        return fmt::format("{}: its bridge is user {}'s: only that user and root may see and change limits", region,
-                           who.uid);
-    if (geteuid() == 0 && who.uid != 0 && who.uid != st.st_uid)
-        return fmt::format("{}: user {} answers for its bridge, and the region is user {}'s", region, who.uid,
-                           st.st_uid);
+    for (const int what : {SO_SNDTIMEO, SO_RCVTIMEO})
+        if (!to || setsockopt(to.fd(), SOL_SOCKET, what, &patience, sizeof patience) != 0) return strerror(errno);
+    if (std::string e = find_bridge(region, to); !e.empty()) return e;
     if (send(to.fd(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request && errno != EPIPE)
         return strerror(errno);
     const ssize_t n = recv(to.fd(), &reply, sizeof reply, 0);
@@ -93,6 +129,12 @@ std::string ask(const std::string& region, const LimitRequest& request, LimitRep
 
 Json json_of(std::uint64_t limit) { return limit ? Json(limit) : Json(); }
 
+// Empty: it takes no turns.
+std::string_view priority_of(const LimitReply& reply) {
+    const auto i = static_cast<std::size_t>(reply.share.priority);
+    return reply.share.weight && i < std::size(turns::priorities) ? turns::priorities[i] : "";
+}
+
 void print_json(const LimitReply& reply) {
     Json all;
     each_limit([&](Limit limit, const AboutLimit& its) {
@@ -100,6 +142,8 @@ void print_json(const LimitReply& reply) {
         if (its.is(Of::guest)) all["guest"][its.name()] = {{"limit", json_of(reply.guest[i])}, {"use", reply.use[i]}};
         if (its.is(Of::client)) all["each_client"][its.name()] = json_of(reply.client[i]);
     });
+    const std::string_view priority = priority_of(reply);
+    all["time"] = {{"weight", json_of(reply.share.weight)}, {"priority", priority.empty() ? Json() : Json(priority)}};
     all["clients"] = Json::array();
     for (const LimitRow& row : std::span(reply.rows, reply.count)) {
         Json client = {{"channel", row.channel}, {"pid", row.pid}, {"worker", row.worker}};
@@ -126,6 +170,12 @@ void print_table(const LimitReply& reply) {
         const auto i = static_cast<unsigned>(limit);
         if (its.is(Of::guest)) line("guest", its, reply.use[i], reply.guest[i], false);
     });
+    const auto of_time = [](const char* what, const std::string& value) {
+        fmt::print("{:<28} {:<15} {:>10} {:>10}\n", "guest", what, "", value);
+    };
+    const std::string_view priority = priority_of(reply);
+    of_time("weight", reply.share.weight ? std::to_string(reply.share.weight) : "-");
+    of_time("priority", std::string(priority.empty() ? "-" : priority));
     for (const LimitRow& row : std::span(reply.rows, reply.count))
         each_limit([&](Limit limit, const AboutLimit& its) {
             const auto i = static_cast<unsigned>(limit);

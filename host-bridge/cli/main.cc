@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda: the command that people type. `run` runs a program with no VM, `exec` one in a guest; `doctor` says what is
-// there and what is missing, `stats` runs a program and shows how its copies travelled, `support` names the functions that cross, `smi`
-// shows how the GPUs are doing, `limit` what clients may have.
+// there and what is missing, `stats` runs a program and shows how its copies travelled, `support` names the functions
+// that cross, `smi` shows how the GPUs are doing, `ps`, `top` and `metrics` who uses the bridges of a host, `limit` what
+// clients may have, `guest` serves a guest's programs unasked, `vm-config` prints what to add to a VM.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
 
+#include "guest-allocator/pmem/service.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/log.h"
+#include "host-bridge/usage.h"
 
 int main(int argc, char** argv) {
     CLI::App app{"CUDA for virtual machines over a shared-memory BAR.", "barcuda"};
@@ -61,11 +67,12 @@ int main(int argc, char** argv) {
     exec->add_option("PROGRAM", options.program, "the program and its arguments")->required();
     exec->positionals_at_end();
     CLI::App* doctor = app.add_subcommand("doctor", "what is there, what is missing, and what to do");
+    bool json = false;
+    doctor->add_flag("--json", json, "as JSON");
     CLI::App* support = app.add_subcommand(
         "support",
         "the functions that cross to the host, and how: call, the program waits for the host; post, it goes "
         "on at once (docs/support.md has every function of CUDA, those that do not cross too)");
-    bool json = false;
     support->add_flag("--json", json, "as JSON: an array of {name, how, library}");
     CLI::App* smi = app.add_subcommand(
         "smi",
@@ -75,6 +82,25 @@ int main(int argc, char** argv) {
                     "this machine's own, whatever region there is: cuda: its GPUs; soft: the software GPU")
         ->check(CLI::IsMember({"cuda", "soft"}));
     smi->add_flag("--json", json, "as JSON");
+    CLI::App* ps = app.add_subcommand(
+        "ps", "on a host: the bridges that run, their VMs, and who uses them: one's own, or, as root, everybody's");
+    ps->add_flag("--json", json, "as JSON");
+    CLI::App* top = app.add_subcommand("top",
+                                       "the same, and what they do: launches, copies, queues, how busy the GPUs are; "
+                                       "on the whole terminal, until q is typed");
+    bool once = false;
+    double interval = 1;
+    top->add_flag("--once", once, "one look, as text; so it is where the output is no terminal");
+    top->add_flag("--json", json, "the same, as JSON");
+    top->add_option("--interval", interval, "seconds between two looks")
+        ->check(CLI::Range(0.1, 3600.0))
+        ->capture_default_str();
+    CLI::App* metrics = app.add_subcommand(
+        "metrics",
+        "the same as metrics for Prometheus, for the textfile collector of node-exporter (docs/operating.md)");
+    bool clients = false, gpus = false;
+    metrics->add_flag("--clients", clients, "series of each client, too");
+    metrics->add_flag("--gpus", gpus, "how busy the GPUs are, too, for which NVML is asked");
     barcuda::LimitCommand limits;
     CLI::App* limit = app.add_subcommand("limit",
                                          "on a host: what the clients of a running bridge have and may have, and to "
@@ -86,14 +112,96 @@ int main(int argc, char** argv) {
     limit->add_option("--channel", limits.channel, "the same, by its channel")->excludes(pid);
     limit->add_flag("--json", limits.json, "as JSON");
     limit->add_option(
-        "NAME=VALUE", limits.changes,
-        "a new limit, or none; K, M, G are understood: client-device-memory=2G (of each client), guest-channels=8, and "
-        "with --client or --channel device-memory=2G. docs/limits.md has all");
-    CLI11_PARSE(app, argc, argv);
+        "LIMIT", limits.changes,
+        "NAME=VALUE: a new limit, or none; K, M, G are understood: client-device-memory=2G (of each client), "
+        "guest-channels=8, and "
+        "with --client or --channel device-memory=2G; of the guest also weight=300, priority=high. docs/limits.md has "
+        "all");
+    barcuda::GuestCommand in_guest;
+    CLI::App* guest = app.add_subcommand(
+        "guest", "in a guest: whether programs find its GPUs by themselves; a door without the module");
+    guest->require_subcommand(1);
+    CLI::App* enable =
+        guest->add_subcommand("enable", "from now on they do, with no `barcuda exec` and no variable set");
+    enable->add_flag(
+        "--every-program", in_guest.every_program,
+        "by the loader's /etc/ld.so.preload: also programs that sudo starts, and that nobody's environment reaches");
+    CLI::App* disable = guest->add_subcommand("disable", "no more; files are as they were");
+    for (CLI::App* each : {enable, disable}) {
+        auto* own = each->add_flag("--user", in_guest.user, "your own programs alone");
+        each->add_flag("--system", in_guest.system, "all programs (the default)")->excludes(own);
+        each->add_option("--root", in_guest.root, "of the guest that lies in this folder: an image that is being made")
+            ->check(CLI::ExistingDirectory)
+            ->excludes(own);
+    }
+    barcuda::pmem::ServiceOptions door;
+    CLI::App* serve = guest->add_subcommand(
+        "serve",
+        "where the region is a virtio-pmem device: give clients their parts of it, with no module of ours; for root");
+    serve->add_option("--device", door.device, "/dev/pmemN (default: the one that has a region)");
+    serve->add_option("--socket", door.socket, "where clients ask")->capture_default_str();
+    serve->add_option("--group", door.group, "whose members may use CUDA")->capture_default_str();
+    enable->get_option("--every-program")->excludes(enable->get_option("--user"));
+    barcuda::VmConfig vm;
+    CLI::App* vm_config = app.add_subcommand("vm-config", "on a host: what to add to a VM, for who manages it");
+    auto* managers = vm_config->add_option_group("manager", "who manages the VM");
+    for (const char* name : {"libvirt", "qemu", "proxmox", "incus", "kubevirt"})
+        managers->add_flag_callback(
+            std::string("--") + name, [&vm, name] { vm.manager = name; }, std::string("for ") + name);
+    managers->require_option(1);
+    vm_config->add_option("NAME", vm.name, "of the VM, and of its unit barcuda-bridge@NAME")->required();
+    vm_config->add_option("--region", vm.region, "the file (default: /dev/shm/barcuda-NAME)");
+    vm_config->add_option("--size", vm.size, "of the region, as the bridge has it; K, M, G are understood")
+        ->transform(CLI::AsSizeValue(false))
+        ->default_str("4G");
+    auto* doorbell = vm_config->add_flag("--doorbell", vm.interrupts, "with interrupts, by the bridge's socket");
+    vm_config
+        ->add_flag("--virtio-pmem", vm.pmem,
+                   "as memory, which a service gives out (`barcuda guest serve`): the guest needs no module of ours")
+        ->excludes(doorbell);
+    vm_config->add_option("--memory", vm.memory, "the VM's own, with --virtio-pmem; K, M, G are understood")
+        ->transform(CLI::AsSizeValue(false))
+        ->default_str("4G");
+    vm_config->add_option("--socket", vm.socket, "which (default: /run/barcuda/NAME/doorbell)");
+    std::vector<std::string> traces;
+    std::string together = "-";
+    CLI::App* trace = app.add_subcommand(
+        "trace", "put what BARCUDA_TRACE wrote in a guest and on its host together, on one clock (docs/profiling.md)");
+    trace->add_option("FILE", traces, "the first one's clock is everybody's; the host's, if there are several guests")
+        ->required();
+    trace->add_option("-o,--output", together, "the new file; -: it is printed")->capture_default_str();
+    std::vector<std::string> bridges;
+    std::string region;
+    CLI::App* cdi = app.add_subcommand(
+        "cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host");
+    cdi->add_option("NAME", bridges, "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)");
+    cdi->add_option("--region", region, "the bridge's file (default: /dev/shm/barcuda-NAME)");
+    if (argc == 1) return std::cout << app.help(), 0;
+    const auto status_of =
+        [&](const CLI::App& meant) {  // a status of the program's that was to run says something else
+            return &meant == run || &meant == stats || &meant == exec ? barcuda::cannot_run : barcuda::wrong_usage;
+        };
+    int status = 0;
+    if (!barcuda::understood(app, argc, argv, status, status_of)) return status;
+    in_guest.disable = disable->parsed();
+    if (*serve) {
+        const char* const level = std::getenv("BARCUDA_LOG");
+        barcuda::log::start(stderr, "barcuda-guest", level ? level : "info");
+        return barcuda::pmem::serve(door);
+    }
+    if (*guest) return barcuda::guest(in_guest);
+    if (*vm_config) return barcuda::vm_config(vm);
+    if (*cdi && bridges.size() != 1 && !region.empty())
+        return std::cerr << "barcuda cdi: --region: of one bridge that is named\n", barcuda::wrong_usage;
+    if (*cdi) return barcuda::cdi(bridges, region);
+    if (*trace) return barcuda::merge_traces(traces, together);
+    if (*ps) return barcuda::ps(json);
+    if (*metrics) return barcuda::metrics(clients, gpus);
+    if (*top) return barcuda::top(json, once, interval);
     if (*limit) return barcuda::limit(limits);
     if (*exec) return barcuda::exec(options.program, options.host_libraries);
     if (*smi) return barcuda::smi(machine, json);
-    if (*doctor) return barcuda::doctor();
+    if (*doctor) return barcuda::doctor(json);
     if (*support) return barcuda::support(json);
     options.statistics = stats->parsed();
     return barcuda::run(options);

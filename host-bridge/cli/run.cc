@@ -53,9 +53,18 @@ pid_t start_bridge(const Installation& here, const std::string& region, const Ru
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
         const int out = dup(ready[1]);
-        std::vector<std::string> words = {
-            "barcuda-bridge", "--region", region,   "--size",     std::to_string(o.region_size),
-            "--no-vm",        "--device", o.device, "--ready-fd", std::to_string(out)};
+        std::vector<std::string> words = {"barcuda-bridge",
+                                          "--region",
+                                          region,
+                                          "--size",
+                                          std::to_string(o.region_size),
+                                          "--no-vm",
+                                          "--device",
+                                          o.device,
+                                          "--ready-fd",
+                                          std::to_string(out),
+                                          "--name",
+                                          fmt::format("run-{}", getppid())};
         if (!o.wrapper.empty()) words.insert(words.end(), {"--worker-wrapper", o.wrapper});
         if (!o.no_cage.empty()) words.insert(words.end(), {"--no-cage", o.no_cage});
         if (!o.cage.empty()) words.insert(words.end(), {"--cage", o.cage});

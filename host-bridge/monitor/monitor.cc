@@ -74,23 +74,23 @@ unsigned parent_of(unsigned pid) {
     return parent;
 }
 
-using Clients = std::unordered_map<unsigned, unsigned>;  // the guest's pids, by worker
+using Clients = std::unordered_map<unsigned, nvml::Sweeper::Client>;  // by worker
 
-// Of the host's process `pid`: that of a worker, or of something within a worker's wrapper (--worker-wrapper). 0: of none.
-unsigned client_of(unsigned pid, const Clients& clients) {
+// Of the host's process `pid`: that of a worker, or of something within a worker's wrapper (--worker-wrapper). Null: of none.
+const nvml::Sweeper::Client* client_of(unsigned pid, const Clients& clients) {
     constexpr int deepest = 32;  // a pid that is given again while we look must not lead us round and round
     for (int i = 0; pid > 1 && i < deepest; ++i, pid = parent_of(pid))
-        if (const auto client = clients.find(pid); client != clients.end()) return client->second;
-    return 0;
+        if (const auto client = clients.find(pid); client != clients.end()) return &client->second;
+    return nullptr;
 }
 
 }  // namespace
 
 int run_monitor(const std::string& library) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    void* const shared = mmap(nullptr, sizeof(Roster), PROT_READ, MAP_SHARED, roster_fd, 0);
+    void* const shared = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_fd, 0);
     if (shared == MAP_FAILED) return log::error("cannot map the roster: {}", strerror(errno)), 1;
-    const auto& roster = *static_cast<const Roster*>(shared);
+    auto& roster = *static_cast<Roster*>(shared);
     if (getppid() != roster.bridge) return 1;  // it has ended already
     char* const region = map_region(roster.bytes);
     if (!region) return log::error("cannot map the region: {}", strerror(errno)), 1;
@@ -112,13 +112,14 @@ int run_monitor(const std::string& library) {
         for (unsigned slot = 0; slot < roster.channel_count; ++slot)
             if (const unsigned worker = observe(roster.workers[slot])) {
                 const char* channel = region + BARCUDA_CHANNELS_OFFSET + slot * BARCUDA_CHANNEL_SIZE;
-                clients[worker] =
-                    observe(reinterpret_cast<const barcuda_client*>(channel + BARCUDA_CLIENT_OFFSET)->pid);
+                const auto* its = reinterpret_cast<const barcuda_client*>(channel + BARCUDA_CLIENT_OFFSET);
+                if (const unsigned pid = observe(its->pid)) clients[worker] = {pid, slot};
             }
         sweeper.find_processes([&](unsigned pid) { return client_of(pid, clients); });
         sweeper.show_memory(observe(roster.memory));
         sweeper.ask();
         snapshot::write(snapshot, sweeper.result());
+        sweeper.tell(roster.busy);
         const std::chrono::duration<double, std::milli> took = Clock::now() - begun;
         log::debug("a sweep: {:.1f} ms", took.count());
         demand.wait(begun);

@@ -13,8 +13,17 @@
 
 namespace barcuda {
 
-// In a file in memory that bridge and monitor share. Constant but for the first three.
+// How busy the GPUs are, in percent, for who asks the bridge; the monitor writes it behind each sweep.
+struct Busy {
+    static constexpr unsigned char unknown = 255;
+    std::uint64_t taken;                                               // in microseconds since 1970
+    unsigned char gpus[BARCUDA_MAX_DEVICES];                           // all that uses them, of this VM or not
+    unsigned char clients[BARCUDA_MAX_CHANNELS][BARCUDA_MAX_DEVICES];  // what each client has of them
+};
+
+// In a file in memory that bridge and monitor share. Constant but for the first four.
 struct Roster {
+    Busy busy;
     barcuda_u32 workers[BARCUDA_MAX_CHANNELS];  // pid of each channel's client's; 0: nobody
     barcuda_u32 wanted;                         // grows with each wish to know; the monitor sleeps on it
     std::uint64_t memory;                       // bytes that the guest sees as each GPU's size; 0: all

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "host-bridge/log.h"
+#include "shm-device/sync.h"
 
 namespace barcuda::nvml {
 namespace {
@@ -33,6 +34,18 @@ struct {
     Status (*memory)(Device, Memory*) = nullptr;
     Status (*memory_v2)(Device, MemoryV2*) = nullptr;
 } of_guest;
+
+// What NVML last said of each, for tell().
+struct {
+    Status (*ask)(Device, Utilization*) = nullptr;
+    std::map<Device, Utilization> last;
+} utilization;
+Status note_utilization(Device device, Utilization* out) {
+    const Status s = utilization.ask(device, out);
+    if (s == success) utilization.last[device] = *out;
+    else utilization.last.erase(device);
+    return s;
+}
 
 template <class Info> Status fitted(Status (*ask)(Device, Info*), Device device, Info* info) {
     const Status s = ask(device, info);
@@ -65,6 +78,7 @@ std::string Host::open(const std::string& library) {
     };
     replace(Question::nvmlDeviceGetMemoryInfo, of_guest.memory, &guests_memory);
     replace(Question::nvmlDeviceGetMemoryInfo_v2, of_guest.memory_v2, &guests_memory_v2);
+    replace(Question::nvmlDeviceGetUtilizationRates, utilization.ask, &note_utilization);
     const auto init = reinterpret_cast<Status (*)()>(symbol("nvmlInit_v2"));
     const auto words = reinterpret_cast<const char* (*)(Status)>(symbol("nvmlErrorString"));
     if (!init) return library + " is too old: it has no nvmlInit_v2";
@@ -171,6 +185,19 @@ void Sweeper::show_memory(std::uint64_t limit) {
     of_guest.used.clear();
     for (const barcuda_process& p : processes_)
         if (p.used_memory != value_not_available) of_guest.used[devices_[p.device]] += p.used_memory;
+}
+
+void Sweeper::tell(Busy& busy) const {
+    constexpr unsigned long long recent = 3'000'000;  // older than that nothing has come of it
+    const auto percent = [](unsigned n) { return static_cast<unsigned char>(std::min(n, 100u)); };
+    std::memset(busy.clients, samples_are_known() ? 0 : Busy::unknown, sizeof busy.clients);
+    for (const Share& its : busy_)
+        if (its.sampled + recent > taken_) busy.clients[its.slot][its.device] = percent(its.percent);
+    for (unsigned d = 0; d < devices_.size(); ++d) {
+        const auto last = utilization.last.find(devices_[d]);
+        busy.gpus[d] = last == utilization.last.end() ? Busy::unknown : percent(last->second.gpu);
+    }
+    publish(busy.taken, taken_);
 }
 
 // A process that has ended, or has not been busy for a while.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host-bridge/monitor/monitor.h"
 #include "shm-device/nvml_rows.h"
 #include "shm-device/snapshot.h"
 
@@ -43,25 +44,32 @@ class Sweeper {
     void show_memory(std::uint64_t limit);
     // Asks again what may have changed.
     void ask();
-    // Which clients use which device; `client_of`: the guest's pid for a worker's, 0: it is no worker with a client.
+    struct Client {
+        unsigned pid, slot;  // the guest's pid
+    };
+    // Which clients use which device; `client_of`: of a worker's pid; null: it is no worker with a client.
     template <class ClientOf> void find_processes(const ClientOf& client_of) {
         processes_.clear();
+        busy_.clear();
         for (unsigned d = 0; d < devices_.size(); ++d) {
             for (const ProcessUtilization& s : host_.samples(devices_[d], sampled_[d])) seen_[{d, s.pid}] = s;
             for (const Host::Use& use : host_.users(devices_[d])) {
-                const unsigned pid = client_of(use.pid);
-                if (pid == 0 || processes_.size() == BARCUDA_MAX_PROCESSES) continue;
+                const Client* const client = client_of(use.pid);
+                if (!client || processes_.size() == BARCUDA_MAX_PROCESSES) continue;
                 const auto s = seen_.find({d, use.pid});
                 const ProcessUtilization sample = s == seen_.end() ? ProcessUtilization{} : s->second;
-                processes_.push_back(
-                    {pid, d, use.memory, sample.timestamp, sample.sm, sample.memory, sample.encoder, sample.decoder});
+                if (s != seen_.end()) busy_.push_back({client->slot, d, sample.timestamp, sample.sm});
+                processes_.push_back({client->pid, d, use.memory, sample.timestamp, sample.sm, sample.memory,
+                                      sample.encoder, sample.decoder});
             }
         }
         forget_the_old();
     }
+    void tell(Busy& busy) const;
     snapshot::Sweep result() const { return {answers_, contents_, processes_, taken_}; }
 
   private:
+    bool samples_are_known() const { return !seen_.empty(); }  // of what single processes do with a GPU
     void ask(When when);
     template <Question q> void ask();
     void forget_the_old();
@@ -71,6 +79,12 @@ class Sweeper {
     std::vector<barcuda_answers> answers_;  // by Question
     std::vector<std::byte> contents_;
     std::vector<barcuda_process> processes_;
+    struct Share {
+        unsigned slot, device;
+        unsigned long long sampled;
+        unsigned percent;
+    };
+    std::vector<Share> busy_;
     std::vector<unsigned long long> sampled_;                           // of each device: the newest sample's time
     std::map<std::pair<unsigned, unsigned>, ProcessUtilization> seen_;  // by device and worker: its newest sample
     std::uint64_t taken_ = 0, seldom_ = 0;                              // when all was asked, and what is asked seldom

@@ -35,6 +35,10 @@ class AddressSpace {
     Range find(std::uintptr_t address) const;  // size 0 if there is none
     // Grows with every remove(): whoever caches a Range drops it when the generation has changed.
     std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+    const std::uint64_t* generation_place() const {  // for compiled code, which looks as well
+        static_assert(sizeof generation_ == sizeof(std::uint64_t) && decltype(generation_)::is_always_lock_free);
+        return reinterpret_cast<const std::uint64_t*>(&generation_);
+    }
 
   private:
     mutable std::shared_mutex mutex_;

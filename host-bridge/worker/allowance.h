@@ -23,7 +23,9 @@ class Allowance {
     }
     void note(Limit which, std::uint64_t have) { store(sheet_.use[static_cast<unsigned>(which)], have); }
     void note_memory(int device, std::uint64_t have) {
-        if (device >= 0 && device < static_cast<int>(BARCUDA_MAX_DEVICES)) store(sheet_.device_memory[device], have);
+        if (device < 0 || device >= static_cast<int>(BARCUDA_MAX_DEVICES)) return;
+        store(sheet_.device_memory[device], have);
+        if (have > sheet_.device_memory_most[device]) store(sheet_.device_memory_most[device], have);
     }
 
   private:

@@ -32,6 +32,8 @@ class ChannelReader {
     // The next command, if there is one. Check lie() when there is none.
     std::optional<Command> next();
     const std::string& lie() const { return lie_; }
+    // Of the client, in its guest's eyes. To name it, no more.
+    std::uint32_t pid() const { return observe(channel_.client().pid); }
     // Of the rows by which the client numbers its commands; once there is one.
     std::uint64_t rows_hash() const { return observe(channel_.client().rows_hash); }
 

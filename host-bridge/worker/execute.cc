@@ -4,6 +4,7 @@
 #include <new>
 
 #include "host-bridge/worker/body.h"
+#include "host-bridge/worker/counting.h"
 
 namespace barcuda {
 namespace {
@@ -50,7 +51,10 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
         const auto function = Target<op>::in(host);
         if (!function) return {missing(op, host)};
         const CUresult result = Status<typename RowOf<op>::Result>::code(function(std::get<I>(parameters).pass()...));
-        if (result == CUDA_SUCCESS) (std::get<I>(parameters).publish(reply, parameters, host), ...);
+        if (result == CUDA_SUCCESS) {
+            (std::get<I>(parameters).publish(reply, parameters, host), ...);
+            count<op>(host.counts(), parameters);
+        }
         return {result};
     }
     (std::make_index_sequence<RowOf<op>::count>{});

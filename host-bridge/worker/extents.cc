@@ -25,8 +25,9 @@ std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
 
 std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
     if (fd_ < 0) return {};
-    void* got = mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
-                     static_cast<off_t>(offset));
+    void* got = mapper_ ? mapper_->map(at(offset), bytes, offset)
+                        : mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
+                               static_cast<off_t>(offset));
     if (got == MAP_FAILED)
         return fmt::format("cannot map {} MiB of the region at {}: {}", bytes >> 20, fmt::ptr(at(offset)),
                            strerror(errno));

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "host-bridge/cage/mapper.h"
 #include "host-bridge/driver.h"
 
 namespace barcuda {
@@ -18,6 +19,8 @@ class Extents {
     // `region_fd` -1: a client in this very process maps the region (tests), at the same addresses. Then nothing is mapped here.
     Extents(int region_fd, std::uint64_t base) : fd_(region_fd), base_(base) {}
     ~Extents();
+    // From now on this maps; `region_fd` is nobody else's any more.
+    void map_by(cage::Mapper& mapper) { mapper_ = &mapper; }
     Extents(const Extents&) = delete;
     Extents& operator=(const Extents&) = delete;
 
@@ -64,6 +67,7 @@ class Extents {
 
     int fd_;
     std::uint64_t base_;
+    cage::Mapper* mapper_ = nullptr;
     std::map<std::uint64_t, Extent> extents_;  // by offset; never overlapping
 };
 

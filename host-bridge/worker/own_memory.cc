@@ -23,18 +23,15 @@ class Nvml {
     std::optional<std::uint64_t> ask(CUdevice device, bool exact) {
         // A question takes NVIDIA's driver a part of a millisecond, in which it answers no other.
         constexpr std::chrono::milliseconds now_and_then{200};
-        Known& known = known_[device];
         const auto now = std::chrono::steady_clock::now();
-        if (!exact && known.bytes && now - known.when < now_and_then) return known.bytes;
-        known = {find(device), now};
-        return known.bytes;
+        if (const auto last = asked_.find(device); !exact && last != asked_.end() && now - last->second < now_and_then)
+            return {};
+        const std::optional<std::uint64_t> bytes = find(device);
+        if (bytes) asked_[device] = now;
+        return bytes;
     }
 
   private:
-    struct Known {
-        std::optional<std::uint64_t> bytes;
-        std::chrono::steady_clock::time_point when;
-    };
     std::optional<std::uint64_t> find(CUdevice device) {
         if (!tried_) {
             tried_ = true;
@@ -60,7 +57,7 @@ class Nvml {
     nvml::Host host_;
     bool tried_ = false, there_ = false;
     std::map<CUdevice, nvml::Device> devices_;
-    std::map<CUdevice, Known> known_;
+    std::map<CUdevice, std::chrono::steady_clock::time_point> asked_;
 };
 
 }  // namespace

@@ -33,17 +33,21 @@ bool Quota::take(CUdevice device, std::uint64_t bytes) {
         measure(device, true);  // it may have less by now
         if (bytes > less(most, b.used())) return false;
     }
-    if (b.used() + bytes > b.borrowed) {
-        measure(device, false);
-        const std::uint64_t more = less(b.used() + bytes, b.borrowed);
-        std::uint64_t left = 0;
-        if (more == 0) {
-        } else if (granter_.borrow(device, whole(more), left)) b.borrowed += whole(more);
-        else if (left >= more && granter_.borrow(device, more, left)) b.borrowed += more;  // the last piece
-        else return false;
-    }
+    if (!borrow(device, bytes)) return false;
     b.counted += bytes;
     return note(device), true;
+}
+
+// So that the bridge knows of what is used, and of so much more.
+bool Quota::borrow(CUdevice device, std::uint64_t bytes) {
+    Books& b = books_[device];
+    if (b.used() + bytes <= b.borrowed) return true;
+    measure(device, false);
+    const std::uint64_t more = less(b.used() + bytes, b.borrowed);
+    std::uint64_t left = 0;
+    if (more == 0) return true;
+    if (granter_.borrow(device, whole(more), left)) return b.borrowed += whole(more), true;
+    return left >= more && granter_.borrow(device, more, left) && (b.borrowed += more, true);  // the last piece
 }
 
 void Quota::give(CUdevice device, std::uint64_t bytes) {
@@ -79,8 +83,22 @@ void Quota::look() {
 void Quota::measure(CUdevice device, bool exact) {
     if (!own_) return;
     Books& b = books_[device];
-    if (const auto own = own_(device, exact)) b.other = less(*own, b.counted);
+    if (const auto own = own_(device, exact)) {
+        recount(device);
+        b.other = less(*own, b.counted);
+    }
     note(device);
+}
+
+// What the driver has of its own accord taken, or returned, since it was last counted: pools shrink behind a wait.
+void Quota::recount(CUdevice device) {
+    Books& b = books_[device];
+    const auto set = [&b](std::uint64_t& part, std::uint64_t now) {
+        b.counted = less(b.counted, std::exchange(part, now)) + now;
+    };
+    for (auto& [pool, its] : pools_)
+        if (its.device == device) set(its.reserved, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    if (graphs_allocate_) set(b.graphs, graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT));
 }
 
 bool Quota::admits_the_driver(CUdevice device) {
@@ -88,6 +106,10 @@ bool Quota::admits_the_driver(CUdevice device) {
     if (limit() == 0) return true;
     take(device, 0);  // so that the bridge knows
     measure(device, true);
+    if (books_[device].used() > limit()) {
+        trim(device);
+        measure(device, true);
+    }
     return books_[device].used() <= limit();
 }
 
@@ -112,9 +134,11 @@ std::uint64_t Quota::left(CUdevice device) {
 
 // A part of what was counted has become so many bytes, whatever the limit is: the driver has them.
 void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now) {
-    if (now < part) give(device, part - now);
-    else if (now > part && !take(device, now - part)) books_[device].counted += now - part, note(device);
-    part = now;
+    const std::uint64_t before = std::exchange(part, now);
+    if (now <= before) return give(device, before - now);
+    books_[device].counted += now - before;
+    if (limit() != 0) borrow(device, 0);
+    note(device);
 }
 
 // ---- memory with a name

@@ -22,7 +22,8 @@ namespace barcuda {
 
 struct Granter;
 
-// Bytes of a device's memory that this process has, as its driver says; none: it does not say. `exact`: not as it was a moment ago.
+// Bytes of a device's memory that this process has now, as its driver says; none: it does not say, or it was asked a moment ago and the
+// answer need not be `exact`. Never an old answer: what was allocated since would be taken for the driver's own.
 using OwnMemory = std::function<std::optional<std::uint64_t>(CUdevice, bool exact)>;
 OwnMemory own_memory(const Driver& driver, bool software);
 
@@ -122,6 +123,8 @@ class Quota {
     void give(CUdevice device, std::uint64_t bytes);
     void trim(CUdevice device);
     void measure(CUdevice device, bool exact);
+    void recount(CUdevice device);
+    bool borrow(CUdevice device, std::uint64_t bytes);
     void note(CUdevice device);
     void begin_to_limit();
     void settle(std::map<CUmemGenericAllocationHandle, Physical>::iterator p);

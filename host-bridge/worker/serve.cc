@@ -52,6 +52,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         // Others of the client's threads are served when the GPU has done what it has; so it is where a driver's own queue is full.
         const bool full = session.must_wait();
         const auto command = full ? std::nullopt : reader.next();
+        if (command) add(sheet.counts.commands, 1);
         if (command && ++taken % 64 == 0)
             session.fences().collect();  // one thread may sleep for a fence while others post
 
@@ -75,7 +76,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
             gpu_worked = gpu_works;
             const bool asks = (gpu_works || session.turns()) && waiter->should_ask();
-            if (gpu_works && asks) session.fences().watch(), session.deferred().reap();
+            if (gpu_works && asks) session.fences().watch(), session.deferred().reap(), session.note_given();
             if (session.turns()) session.turns()->rest(asks);
             waiter->turn();
             continue;

@@ -23,6 +23,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       granter_(granter),
       bell_(bell),
       allowance_(sheet ? *sheet : no_sheet_),
+      counts_((sheet ? *sheet : no_sheet_).counts),
       calls_(calls, bell),
       streams_(driver),
       contexts_(driver, extents, handles_),
@@ -61,7 +62,8 @@ bool Session::must_wait() {
 
 void Session::rest() {
     allowance_.note(Limit::objects, handles_.size() + objects_.size());
-    allowance_.note(Limit::work, deferred_.given());
+    deferred_.check_idle();
+    note_given();
     if (quota()) quota()->look();
     output_.pass_on();
 }

@@ -109,9 +109,11 @@ class Session {
     bool must_wait();
     // While there is nothing else to do.
     void rest();
+    void note_given() { allowance_.note(Limit::work, deferred_.given()); }
 
     // ---- the nouns
     Allowance& allowance() { return allowance_; }
+    Counts& counts() { return counts_; }
     const Driver& driver() const { return driver_; }
     Extents& extents() { return extents_; }
     Granter& granter() { return granter_; }
@@ -138,6 +140,7 @@ class Session {
     const Bell bell_;
     Sheet no_sheet_;
     Allowance allowance_;
+    Counts& counts_;  // in the sheet
     Calls calls_;
     Handles handles_;
     Streams streams_;

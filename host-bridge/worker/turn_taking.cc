@@ -16,8 +16,10 @@ constexpr std::uint64_t turn = millisecond, batch_time = 300'000;
 // A GPU takes about so long to go over to another process, which that one does not pay for: it would pay at each of its turns, and a
 // VM with a larger weight, which has several in a row, at the first of them alone.
 constexpr std::uint64_t change_of_process = 100'000;
-// Who waits longer works without turns for a while: some worker does not play by the rules.
-constexpr std::uint64_t patience = 1000 * millisecond, look_again = 20 * millisecond, out_for = 5000 * millisecond;
+// Who waits longer works without turns for a while: some worker does not play by the rules. (Of a low priority's turns others may have
+// many before.)
+constexpr std::uint64_t patience = 1000 * millisecond, patience_below = 10'000 * millisecond,
+                        look_again = 20 * millisecond, out_for = 5000 * millisecond;
 // A kernel may wait for a word that a later command writes: it is not waited for longer, and for a while not again.
 constexpr std::uint64_t longest_drain = 50 * millisecond, undrainable_for = 1000 * millisecond;
 constexpr unsigned most_in_a_batch = 64;
@@ -51,10 +53,16 @@ void TurnTaking::acquire(Own& own) {
     const std::uint64_t begun = Os::now();
     std::uint64_t now = begun;
     if (now < own.out_until) return;
-    while (!(own.held = own.place->ask(now)) && now - begun < patience) own.place->sleep(look_again), now = Os::now();
+    while (!(own.held = own.place->ask(now)) && now - begun < (own.place->outranked() ? patience_below : patience))
+        own.place->sleep(look_again), now = Os::now();
     if (own.held) own.place->renew((now = Os::now()) + change_of_process);
     else own.place->withdraw(), own.out_until = now + out_for;
     own.since = own.batch_begun = now, own.posted = 0;
+}
+
+void TurnTaking::leave(Own& own) {
+    if (own.held) own.place->pass(Os::now(), false);
+    own.held = false;
 }
 
 void TurnTaking::drain(Own& own) {
@@ -71,6 +79,7 @@ void TurnTaking::drain(Own& own) {
 void TurnTaking::before_work(CUcontext context) {
     Own* const own = of(context);
     if (!own) return;
+    if (!own->place->takes_turns()) return leave(*own);
     if (!own->held) return acquire(*own);
     if (++own->posted < own->batch) return;
     own->posted = 0;
@@ -94,10 +103,7 @@ void TurnTaking::before_work(CUcontext context) {
 
 void TurnTaking::rest(bool asked) {
     for (Own& own : gpus_)
-        if (own.held && (asked || own.place->wanted()) && work_.idle()) {
-            own.place->pass(Os::now(), false);
-            own.held = false;
-        }
+        if (own.held && (asked || own.place->wanted()) && work_.idle()) leave(own);
 }
 
 }  // namespace barcuda

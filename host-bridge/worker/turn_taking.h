@@ -35,6 +35,7 @@ class TurnTaking {
     };
     Own* of(CUcontext context);
     void acquire(Own& own);
+    static void leave(Own& own);
     void drain(Own& own);
 
     const Driver& driver_;

@@ -9,12 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "host-bridge/cage/mapper.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "host-bridge/message.h"
@@ -26,6 +29,7 @@
 #include "host-bridge/worker/supply.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
+#include "shm-device/trace.h"
 
 namespace barcuda {
 namespace {
@@ -139,6 +143,19 @@ Sheet& open_sheet() {
     return at == MAP_FAILED ? unread : *static_cast<Sheet*>(at);
 }
 
+// The cage, before the first byte of a client's is read.
+std::string shut(const cage::Order& order, Sheet& sheet, Extents& extents, cage::CodePlace code) {
+    static cage::Mapper mapper;
+    const bool alone = order.has(cage::Measure::extents);
+    bool taken = !alone || mapper.take();
+    if (taken)
+        if (std::string error = cage::close(order, &sheet.denied, code); !error.empty()) return error;
+    if (taken && alone) taken = mapper.confine(), extents.map_by(mapper);
+    return taken
+               ? ""
+               : fmt::format("the cage's measure '{}' failed: {}", about(cage::Measure::extents).name, strerror(errno));
+}
+
 // The end of a wrapped worker, which its wrapper is to see: not a signal, but a return from main(), when the bridge has let go of
 // the link (or is gone).
 void await_dismissal() {
@@ -177,10 +194,12 @@ int run_worker(const std::string& library, bool warm) {
     static Extents& extents = *new Extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
+    cage::CodePlace code;
+    if (driver.code) code.size = driver.code(&code.base);
     Sheet& sheet = open_sheet();
     publish(sheet.bare, own_data(statm));
     statm = File();
-    if (error.empty()) error = cage::close(prepared.cage, &sheet.denied);
+    if (error.empty()) error = shut(prepared.cage, sheet, extents, code);
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
@@ -216,6 +235,7 @@ int run_worker(const std::string& library, bool warm) {
     Supply supply(channel.supply(), bell, granter, extents, prepared);
     supply.begin();
     ChannelReader reader(channel, bell);
+    trace::serves(reader.pid());
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
     return serve(reader, session, supply, status, sheet);

@@ -104,7 +104,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphExecMemsetNodeSetParams,                       inner_call, plain, use, use, desc, use)                   \
     X(cuGraphExecDestroy,                                   call,       plain, drop)                                  \
     X(cuGraphDestroy,                                       call,       plain, drop)                                  \
-    X(cuGraphLaunch,                                        inner_post, work, use, use)                               \
+    X(cuGraphLaunch,                                        inner_post, work|kernels, use, use)                             \
     X(cuGraphConditionalHandleCreate,                       inner_call, plain, make_condition<1>, use, use, in, in)   \
     X(cuGraphKernelNodeGetAttribute,                        call,       hosted, use, in, out)                         \
     X(cuGraphKernelNodeSetAttribute,                        call,       hosted, use, in, desc)                        \

@@ -64,8 +64,8 @@ CUresult replace_address(CUtensorMap* map, CUdeviceptr address);
 
 //    ours
 #define BARCUDA_LAUNCH_OWN_ROWS(X)                                                                            \
-    X(launch,                                               post,       work|held, use, in, use, blob<4>, in) \
-    X(try_launch,                                           call,       work, use, in, use, blob<4>, in)      \
+    X(launch,                                               post,       work|held|kernels, use, in, use, blob<4>, in) \
+    X(try_launch,                                           call,       work|kernels, use, in, use, blob<4>, in)      \
     X(active_clusters,                                      call,       plain, out, use, in)                  \
     X(cluster_size,                                         call,       plain, out, use, in)                  \
     X(encode_tiled,                                         call,       plain, out, in)                       \

@@ -34,7 +34,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 #define BARCUDA_MEMORY_ROWS(X)                                                                        \
     X(cuMemGetInfo_v2,                                      inner_call, counts, out, out)             \
     X(cuMemAllocPitch_v2,                                   call,       plain, out, out, in, in, in)  \
-    X(cuMemGetAddressRange_v2,                              call,       counts, maybe, maybe, in)     \
+    X(cuMemGetAddressRange_v2,                              inner_call, counts, maybe, maybe, in)     \
     X(cuMemAllocAsync,                                      call,       hosted, out, in, use)          \
     X(cuMemAllocFromPoolAsync,                              call,       hosted, out, in, use, use)     \
     X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)             \

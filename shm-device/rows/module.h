@@ -48,11 +48,11 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 #define BARCUDA_MODULE_ROWS(X)                                                                          \
     X(cuModuleGetFunction,                                  call,       plain, part<1>, use, text)      \
     X(cuModuleGetFunctionCount,                             call,       plain, out, use)                \
-    X(cuModuleGetGlobal_v2,                                 call,       plain, maybe, maybe, use, text) \
+    X(cuModuleGetGlobal_v2,                                 inner_call, plain, maybe, maybe, use, text) \
     X(cuLibraryGetKernel,                                   inner_call, plain, part<1>, use, text)      \
     X(cuLibraryGetKernelCount,                              call,       plain, out, use)                \
     X(cuLibraryGetModule,                                   call,       plain, part<1>, use)            \
-    X(cuLibraryGetGlobal,                                   call,       plain, maybe, maybe, use, text) \
+    X(cuLibraryGetGlobal,                                   inner_call, plain, maybe, maybe, use, text) \
     X(cuKernelGetFunction,                                  call,       plain, part<1>, use)            \
     X(cuKernelGetLibrary,                                   call,       plain, give, use)               \
     X(cuKernelGetAttribute,                                 call,       plain, out, in, use, in)        \
@@ -66,7 +66,7 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
     X(cuFuncSetAttribute,                                   inner_call, configures, use, in, in)        \
     X(cuLibraryGetManaged,                                  inner_call, plain, maybe, maybe, use, text) \
     X(cuLinkDestroy,                                        inner_call, plain, drop)                    \
-    X(cuModuleUnload,                                       call,       hosted, drop)                   \
+    X(cuModuleUnload,                                       inner_call, hosted, drop)                   \
     X(cuLibraryUnload,                                      inner_call, hosted, drop)                   \
     X(cuModuleEnumerateFunctions,                           call,       hosted, functions, in, use)     \
     X(cuLibraryEnumerateKernels,                            inner_call, hosted, functions, in, use)     \

@@ -9,6 +9,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "measure.h"
 #include "processes.h"
 
@@ -236,6 +241,52 @@ void launches(cudaStream_t s) {
     TRY(cudaGetLastError());
 }
 
+// Work and a wait for it, with so many other streams that have nothing to do, or a kernel each.
+void waits(cudaStream_t s) {
+    std::vector<cudaStream_t> others;
+    cudaEvent_t event;
+    char *host, *device;
+    if (!TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) || !TRY(cudaHostAlloc(&host, KiB, 0)) || !TRY(cudaMalloc(&device, 4 * KiB)))
+        return;
+    const double whole = std::exchange(bench.budget, std::min(bench.budget, 0.06));  // there are many
+    const struct {
+        const char* name;
+        std::function<void(cudaStream_t)> to;
+    } works[] = {
+        {"launch", [](cudaStream_t in) { launch(in); }},
+        {"copy4", [&](cudaStream_t in) { TRY(cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, in)); }},
+        {"memset4096", [&](cudaStream_t in) { TRY(cudaMemsetAsync(device, 0, 4096, in)); }}};
+    for (const int streams : {0, 1, 8, 64}) {
+        while (static_cast<int>(others.size()) < streams) {
+            if (!TRY(cudaStreamCreateWithFlags(&others.emplace_back(), cudaStreamNonBlocking))) return;
+            launch(others.back());
+        }
+        TRY(cudaDeviceSynchronize());
+        for (const auto& work : works) {
+            const auto row = [&](const char* how, auto wait) {
+                bench.row(std::string("wait_") + work.name + '_' + how + '_' + std::to_string(streams), "us",
+                          [&] { return each(100, wait); });
+            };
+            row("stream", [&] { work.to(s), drain(s); });
+            row("null", [&] { work.to(nullptr), drain(nullptr); });
+            row("device", [&] { work.to(s), TRY(cudaDeviceSynchronize()); });
+            row("event", [&] { work.to(s), TRY(cudaEventRecord(event, s)), TRY(cudaEventSynchronize(event)); });
+        }
+        if (streams == 8)
+            bench.row("wait_launch_device_8_busy", "us", [&] {
+                return each(50, [&] {
+                    for (cudaStream_t other : others) launch(other);
+                    TRY(cudaDeviceSynchronize());
+                });
+            });
+    }
+    bench.budget = whole;
+    for (cudaStream_t each : others) TRY(cudaStreamDestroy(each));
+    TRY(cudaEventDestroy(event));
+    TRY(cudaFreeHost(host));
+    TRY(cudaFree(device));
+}
+
 void events(cudaStream_t s) {
     cudaEvent_t event;
     if (!TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming))) return;
@@ -303,6 +354,55 @@ void overlap(cudaStream_t s) {
     TRY(cudaFreeHost(pinned));
 }
 
+// Managed memory. What a program pays for it when the data stays where it is, and when it goes to and fro.
+void managed(cudaStream_t s) {
+    if (!bench.wants("managed_*")) return;
+    const std::size_t bytes = bench.quick ? 16 * MiB : 1024 * MiB;
+    const int n = static_cast<int>(bytes / sizeof(int)), few = 4096;
+    const cudaMemLocation gpu{cudaMemLocationTypeDevice, 0}, cpu{cudaMemLocationTypeHost, 0};
+    int *all = nullptr, *some = nullptr;
+    if (!TRY(cudaMallocManaged(&all, bytes)) || !TRY(cudaMallocManaged(&some, few * sizeof(int)))) return;
+    const auto kernel = [&](int* at, int count) { add_one<<<(count + 255) / 256, 256, 0, s>>>(at, count); };
+    const auto write = [&] { memset(all, 1, bytes); };
+    const auto look = [&] {
+        long sum = 0;
+        for (int i = 0; i < n; i += 1024) sum += reinterpret_cast<volatile int*>(all)[i];
+        return sum;
+    };
+    const double gib = static_cast<double>(bytes) / (1 << 30) * 1.073741824;  // GB
+    write(), kernel(all, n), drain(s);
+    bench.row("managed_kernel_on_the_gpu", "GB/s",
+              [&] { return 2 * gib / (each(5, [&] { kernel(all, n), drain(s); }) / 1e6); });
+    bench.row("managed_first_touch_by_the_gpu", "GB/s", [&] {
+        write();
+        return gib / timed([&] { kernel(all, n), drain(s); });
+    });
+    bench.row("managed_first_touch_by_the_cpu", "GB/s", [&] {
+        kernel(all, n), drain(s);
+        return gib / timed([&] { look(); });
+    });
+    bench.row("managed_to_and_fro_16K", "us", [&] {
+        return each(20, [&] {
+            for (int i = 0; i < few; i += 1024) some[i] += 1;
+            kernel(some, few), drain(s);
+        });
+    });
+    bench.row("managed_prefetch_to_the_gpu", "GB/s", [&] {
+        write();
+        return gib / timed([&] { TRY(cudaMemPrefetchAsync(all, bytes, gpu, 0, s)), drain(s); });
+    });
+    bench.row("managed_prefetch_to_the_cpu", "GB/s", [&] {
+        kernel(all, n), drain(s);
+        return gib / timed([&] { TRY(cudaMemPrefetchAsync(all, bytes, cpu, 0, s)), drain(s), look(); });
+    });
+    write(), kernel(all, n), drain(s);
+    long wrong = 0;
+    for (int i = 0; i < n; i += 1024) wrong += all[i] != 0x01010102;
+    bench.value("wrong_words_managed", "words", static_cast<double>(wrong));
+    TRY(cudaFree(all));
+    TRY(cudaFree(some));
+}
+
 // A kernel adds one to memory of the host, in place.
 void mapped(cudaStream_t s) {
     if (!bench.wants("mapped_kernel_sees_host_memory")) return;
@@ -318,6 +418,57 @@ void mapped(cudaStream_t s) {
     for (int i = 0; i < n; ++i) right &= host[i] == i + 1;
     bench.value("mapped_kernel_sees_host_memory", "bool", right);
     TRY(cudaFreeHost(host));
+}
+
+// ---- what kernels take: the software GPU's own figures -------------------------------------------------------------
+
+constexpr int tile = 16;
+
+// C = A * B, all of side n, by tiles in shared memory: matrixMul of NVIDIA's samples
+__global__ void sgemm(float* c, const float* a, const float* b, int n) {
+    __shared__ float of_a[tile][tile], of_b[tile][tile];
+    const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
+    const int row = static_cast<int>(blockIdx.y) * tile + y, column = static_cast<int>(blockIdx.x) * tile + x;
+    float sum = 0;
+    for (int at = 0; at < n; at += tile) {
+        of_a[y][x] = a[row * n + at + x];
+        of_b[y][x] = b[(at + y) * n + column];
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < tile; ++k) sum += of_a[y][k] * of_b[k][x];
+        __syncthreads();
+    }
+    c[row * n + column] = sum;
+}
+
+__global__ void integers(unsigned* out, int rounds) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned x = i, y = i * 7 + 1;
+    for (int k = 0; k < rounds; ++k) {
+        x = x * 1664525u + 1013904223u;
+        y ^= x >> 3;
+        y += (y << 5) ^ static_cast<unsigned>(k);
+        x += y & 0xFF;
+    }
+    out[i] = x ^ y;
+}
+
+void kernels(cudaStream_t s) {
+    if (!bench.wants("sgemm_1024") && !bench.wants("integer_loop")) return;
+    constexpr int n = 1024;
+    constexpr std::size_t bytes = sizeof(float) * n * n;
+    float *a = nullptr, *b = nullptr, *c = nullptr;
+    if (!TRY(cudaMalloc(&a, bytes)) || !TRY(cudaMalloc(&b, bytes)) || !TRY(cudaMalloc(&c, bytes))) return;
+    TRY(cudaMemset(a, 0, bytes));
+    TRY(cudaMemset(b, 0, bytes));
+    const auto timed_kernel = [&](auto&& launch) { return timed([&] { launch(), drain(s); }) * 1e6; };
+    bench.row("sgemm_1024", "us", [&] {
+        return timed_kernel([&] { sgemm<<<dim3(n / tile, n / tile), dim3(tile, tile), 0, s>>>(c, a, b, n); });
+    });
+    bench.row("integer_loop", "us", [&] {
+        return timed_kernel([&] { integers<<<64, 256, 0, s>>>(reinterpret_cast<unsigned*>(c), 1000); });
+    });
+    for (float* each : {a, b, c}) TRY(cudaFree(each));
 }
 
 // ---- other modes ---------------------------------------------------------------------------------------------------
@@ -417,12 +568,15 @@ int main(int argc, char** argv) {
     cudaStream_t s;
     if (!TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking))) return 1;
     launches(s);
+    waits(s);
     events(s);
     posts(s);
     memory();
     all_copies(early, 16 * MiB);
     overlap(s);
+    managed(s);
     mapped(s);
+    kernels(s);
     TRY(cudaStreamDestroy(s));
     TRY(cudaDeviceSynchronize());
     bench.value("failures", "calls", static_cast<double>(bench.failures));

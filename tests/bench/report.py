@@ -47,6 +47,11 @@ def least(limit, **k):
 BARS = {
     'launch_post_burst200': most(0.10), 'launch_drained': most(1.00), 'launch+streamsync': most(1.05),
     'launch_drained_five_in_turn': most(1.00), 'launch_drained_five_at_random': most(1.00), 'ten_launches+streamsync': most(1.00),
+    **{f'wait_{work}_{how}_{n}': most(1.00 if (work, how) == ('launch', 'stream') else 1.05)
+       for work in ('launch', 'copy4', 'memset4096') for how in ('stream', 'null', 'device', 'event') for n in (0, 1, 8, 64)},
+    'wait_launch_device_8_busy': most(1.05),
+    'managed_kernel_on_the_gpu': least(0.98), 'managed_first_touch_by_the_gpu': least(0.9), 'managed_first_touch_by_the_cpu': least(0.9),
+    'managed_to_and_fro_16K': most(1.0), 'managed_prefetch_to_the_gpu': least(0.95), 'managed_prefetch_to_the_cpu': least(0.95),
     'streamsync_idle': most(0.5), 'event_query': most(0.5), 'getdevice': most(0.5), 'event_record': most(0.5),
     **{f'{d}_malloc_{n}': most(1.10) for n in (4, 4096) for d in ('h2d', 'd2h')},
     **{f'{d}_malloc_{n}': least(f, against=f'{d}_hostalloc_{n}', text='native pinned')
@@ -61,7 +66,7 @@ BARS = {
     'heap_1_MiB': most(1.0), 'heap_64_MiB': most(1.0),
     **{f'{d}_{s}': least(0.8) for s in ('stack_1048576', 'global_16777216', 'mmap_16777216', 'mmap_268435456')
        for d in ('h2d', 'd2h')},
-    **{f'wrong_bytes_{s}': most(0, fixed=True) for s in ('malloc', 'hostalloc', 'elsewhere')},
+    **{f'wrong_bytes_{s}': most(0, fixed=True) for s in ('malloc', 'hostalloc', 'elsewhere')}, 'wrong_words_managed': most(0, fixed=True),
     'mapped_kernel_sees_host_memory': least(1, fixed=True), 'failures': most(0, fixed=True),
 }
 # Bars that mean something on a machine without a GPU: correctness, and what never leaves the guest.
@@ -210,7 +215,7 @@ VM: program, bridge and worker share a kernel.
 
 Where one run's time goes: `BARCUDA_TRACE=trace.json build/bin/barcuda run -- PROGRAM`, and open the file at
 [ui.perfetto.dev](https://ui.perfetto.dev): a lane for each thread of the guest program and one for its worker, a slice for each
-command. In a VM, host and guest each write a file, with a clock of their own.
+command. In a VM, host and guest each write a file; `barcuda trace` puts them together, on one clock.
 '''
 
 

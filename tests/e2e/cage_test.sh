@@ -11,7 +11,7 @@ need g++
 mkdir -p "$scratch/bin" "$scratch/lib/barcuda-soft" "$scratch/nvidia" "$scratch/files"
 cp "$build/bin/barcuda-bridge" "$scratch/bin"
 g++ -shared -Wl,-soname,libreal.so -o "$scratch/lib/barcuda-soft/libreal.so" -x c /dev/null || fail "g++"
-g++ -O1 -fPIC -shared -I. -o "$scratch/nvidia/libcuda.so.1" tests/e2e/mischief.cc -Wl,--no-as-needed "$scratch/lib/barcuda-soft/libreal.so" \
+g++ -std=c++20 -O1 -fPIC -shared -I. -o "$scratch/nvidia/libcuda.so.1" tests/e2e/mischief.cc -Wl,--no-as-needed "$scratch/lib/barcuda-soft/libreal.so" \
     -Wl,--disable-new-dtags,-rpath,"$scratch/lib/barcuda-soft" || fail "g++"
 cp "$build/lib/barcuda-soft/libcuda.so.1" "$scratch/lib/barcuda-soft/libreal.so"
 cp "$scratch/nvidia/libcuda.so.1" "$scratch/lib/barcuda-soft/libcuda.so.1"
@@ -30,13 +30,13 @@ g++ -o "$scratch/asks" "$scratch/asks.cc" "$build/lib/libbarcuda.so" || fail "g+
 export BARCUDA_TEST_FILES=$scratch/files ANOTHERS_SECRET=word
 declare -A number
 while read -r n name; do number[$name]=$n; done < <(tr '\n' ' ' < tests/e2e/mischief.cc | grep -oE 'ATTEMPT\( *[0-9]+, *[a-z_]+' | tr -d '(,A-Z')
-[ "${#number[@]}" = 19 ] || fail "the attempts of mischief.cc: ${!number[*]}"
+[ "${#number[@]}" = 36 ] || fail "the attempts of mischief.cc: ${!number[*]}"
 
 caged() { # caged soft|cuda [OPTIONS...]: a bridge of that installation
     [ -n "$bridge" ] && { kill "$bridge" && wait "$bridge"; } 2> /dev/null
     local kind=$1; shift
     rm -f "$scratch/ready" "$scratch/region" && mkfifo "$scratch/ready"
-    LD_LIBRARY_PATH=$scratch/nvidia:$scratch/lib/barcuda-soft "$scratch/bin/barcuda-bridge" --region "$scratch/region" --size 256M --device "$kind" --no-vm \
+    LD_LIBRARY_PATH=$scratch/nvidia:$scratch/lib/barcuda-soft "$scratch/bin/barcuda-bridge" --region "$scratch/region" --size 1G --device "$kind" --no-vm \
         --log-level info --ready-fd 9 "$@" 9> "$scratch/ready" 2> "$scratch/log" < "$scratch/asks.cc" &
     bridge=$!
     read -r _ < "$scratch/ready" || fail "the bridge did not come up"
@@ -48,7 +48,7 @@ ends() { # ends ATTEMPT CALL: the worker ends for this call, which is said
     grep -q "the worker process called $2, which its cage denies (syscalls) in cuDeviceGetExecAffinitySupport" "$scratch/log" || fail "$1: no line for $2"
     grep -q "called $2, which its cage denies" "$scratch/err" || fail "$1: the client was not told: $(cat "$scratch/err")"
 }
-refused() { got=$(try "$1"); case $got in 1 | 13 | 3 | 22) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, EACCES, ESRCH, EINVAL
+refused() { got=$(try "$1"); case $got in 1 | 3 | 9 | 11 | 12 | 13 | 22) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, ESRCH, EBADF, EAGAIN, ENOMEM, EACCES, EINVAL
 done_() { got=$(try "$1"); [ "$got" = 0 ] || fail "$1 was answered '$got' without the measure, so this shows nothing"; }
 
 caged soft
@@ -70,11 +70,10 @@ ends make_executable mprotect
 ends unshare unshare
 ends setuid setuid
 ends handler rt_sigaction
-ends cut_region ftruncate
 for what in environment input; do refused $what; done
 status() { # status LINE...: what the kernel says of a worker; but its folder is root's to see, where the worker is not dumpable
     start honest "$build/e2e/endless"
-    local worker; worker=$(sed -n 's/.*client admitted, worker //p' "$scratch/log" | tail -n 1)
+    local worker; worker=$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log" | tail -n 1)
     { cat "/proc/$worker/status" "/proc/$worker/limits"; echo "OomScore: $(cat "/proc/$worker/oom_score_adj")"; echo "Folder: $(readlink "/proc/$worker/cwd" || echo hidden)"; } > "$scratch/status"
     kill $! && wait $! 2> /dev/null
     for line in "$@"; do grep -qE "^$line\$" "$scratch/status" || fail "not '$line' but: $(cat "$scratch/status")"; done
@@ -83,11 +82,42 @@ status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 
 [ "$(grep -cE '^Cap...:\s+0+$' "$scratch/status")" = 5 ] || fail "capabilities: $(grep Cap "$scratch/status")"
 echo "software GPU: each attempt ends the worker that makes it"
 
+# Of the region a worker has its client's part, beside another client.
+region_is_shut() { # what holds with either driver
+    start neighbour "$build/e2e/endless"
+    local neighbour=$!
+    for attempt in map_whole map_others cut_region pass_on grow grow_from_nothing; do refused $attempt; done
+    ends turn_over remap_file_pages
+    ! grep -q 'asks for what is not' "$scratch/log" || fail 'the mapper has not been asked yet'
+    for attempt in mapper_whole mapper_others mapper_otherwise mapper_passes; do refused $attempt; done
+    grep -q 'its worker asks for what is not its client.s: 0x100000 bytes of the region at 0x0' "$scratch/log" || fail 'the log does not name what was asked for'
+    ends mapper_copies dup
+    kill $neighbour && wait $neighbour 2> /dev/null
+}
+region_is_open() { # without the measure: the same descriptor is every thread's
+    start neighbour "$build/e2e/endless"
+    local neighbour=$!
+    for attempt in map_whole map_others pass_on grow grow_from_nothing mapper_whole mapper_others mapper_otherwise mapper_passes "$@"; do done_ $attempt; done
+    kill $neighbour && wait $neighbour 2> /dev/null
+}
+region_is_shut
+ends copy_region dup
+ends reopen openat
+ends reopen_mapping openat
+ends fetch pidfd_open
+caged soft --no-cage=extents
+region_is_open
+ends cut_region ftruncate
+ends copy_region dup
+ends turn_over remap_file_pages
+echo "software GPU: a worker has its client's part of the region"
+
 # Behind the filter there is another measure for most of it.
 caged soft --no-cage=syscalls
 grep -q "the workers' cage lacks 'syscalls' .*switched off" "$scratch/log" || fail "no warning"
-for attempt in trace read_another setuid; do refused $attempt; done
-for attempt in inet unix executable make_executable handler; do done_ $attempt; done
+for attempt in trace read_another setuid inet; do refused $attempt; done
+[ "$(id -u)" != 0 ] || grep -qE '^Seccomp:\s+2' "/proc/$bridge/status" || fail "the bridge has no filter"
+for attempt in unix executable make_executable handler; do done_ $attempt; done
 if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else for attempt in open create; do refused $attempt; done; fi
 echo "without the filter the other measures stop it"
 
@@ -97,6 +127,7 @@ for attempt in open create look inet unix signal thread_of_another executable ma
 done
 if [ "$(id -u)" = 0 ]; then for attempt in trace read_another unshare setuid; do done_ $attempt; done; fi
 [ "$(try exec)" != 0 ] && grep -q 'the worker process ended with status 7' "$scratch/log" || fail "exec did not happen without the cage"
+grep -qE '^Seccomp:\s+0' "/proc/$bridge/status" || fail "the bridge has a filter"
 status 'NoNewPrivs:\s+0' 'Seccomp:\s+0' "Folder: $PWD" "OomScore: $(cat /proc/self/oom_score_adj)"
 echo "without a cage each attempt succeeds"
 
@@ -109,9 +140,15 @@ if [ "$(id -u)" = 0 ]; then
 fi
 
 # NVIDIA's driver opens files and sockets; it starts no programs, and does nothing to other processes or to the machine.
-caged cuda
-for attempt in open unix executable fork; do done_ $attempt; done
+caged cuda --doorbell "$scratch/files/bell"
+for attempt in open unix executable; do done_ $attempt; done
 for attempt in environment input; do refused $attempt; done
+if grep -q "cage lacks 'extents'" "$scratch/log"; then echo "no Landlock here, so all of the region"; else
+    region_is_shut
+    for attempt in copy_region fork reopen reopen_mapping; do refused $attempt; done
+    ends fetch pidfd_getfd
+fi
+refused ask_doorbell
 ends inet socket
 ends trace ptrace
 ends read_another process_vm_readv
@@ -119,10 +156,16 @@ ends exec execve
 ends unshare unshare
 ends setuid setuid
 ends handler rt_sigaction
-ends cut_region ftruncate
 status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|hidden)'
 client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client"
 if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else refused create; fi
+caged cuda --no-cage=extents
+region_is_open fork turn_over fetch
+ends cut_region ftruncate
+ends copy_region dup
+caged cuda --no-cage=extents,files,capabilities
+done_ reopen
+[ "$(id -u)" = 0 ] && done_ reopen_mapping
 caged cuda --no-cage=all
 for attempt in open create inet environment handler; do done_ $attempt; done
 status 'NoNewPrivs:\s+0' 'Seccomp:\s+0'
@@ -133,11 +176,11 @@ echo "NVIDIA's driver: what no driver needs ends the worker"
 
 # So says barcuda doctor.
 "$build/bin/barcuda" doctor > "$scratch/doctor"
-for what in core oom syscalls; do grep -qE "^  on +on +$what " "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"; done
+for what in core oom syscalls extents bridge; do grep -qE "^  on +on +$what " "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"; done
 grep -qE '^  off +off +user ' "$scratch/doctor" && grep -q '^  off: user: no --worker-user' "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"
 
 # What a driver calls that the software GPU does not is told, once, and done.
-caged cuda --record-calls
+caged cuda --record-calls --no-cage=bridge
 for attempt in open open inet; do done_ $attempt; done
 [ "$(grep -c '^recorded openat /etc/passwd$' "$scratch/log")" = 2 ] || fail "two workers that each open it once"
 grep -q '^recorded socket 0x2$' "$scratch/log" || fail "the socket is not recorded"

@@ -12,7 +12,7 @@ all_given_back() {
     return 1
 }
 if [ "${1:-}" = --books ]; then  # what programs.sh calls after each program
-    scratch=$2 && trap - EXIT && all_given_back
+    rmdir "$scratch" && scratch=$2 && trap - EXIT && all_given_back
     exit
 fi
 

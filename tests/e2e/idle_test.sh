@@ -26,7 +26,7 @@ pass() { # pass NAME: the program goes on, and reaches its end
 end() { echo >&8; wait "$client" || fail "$(cat "$scratch/$1".*)"; }
 
 start caller "$build/e2e/idle" "$scratch/line"; client=$!
-worker=$(sed -n 's/.*channel 0: client admitted, worker //p' "$scratch/log")
+worker=$(sed -n 's/.*channel 0: client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log")
 sleep 3 # the bridge looks often for a second after it heard something; and it starts the next warm worker
 asleep "$worker" 25 # it wakes twice a second to see that nothing was missed
 asleep "$bridge" 40

@@ -22,12 +22,17 @@ make uninstall "${place[@]}" || fail "make uninstall: $(cat "$scratch/make")"
 ! make install DESTDIR="$scratch/root" PREFIX=/opt/b LIBDIR=/opt/libraries || fail "a LIBDIR where no program would look is refused"
 grep -q 'LIBDIR=/opt/libraries' "$scratch/make" || fail "and the message names it: $(cat "$scratch/make")"
 
+mkdir "$scratch/include" && echo '#define CUDA_VERSION 12040' > "$scratch/include/cuda.h"
+! make headers CUDA_HOME="$scratch" || fail "headers of an older CUDA are refused"
+grep -q "the headers of CUDA 12.4, and no cuda.h of CUDA 13.0 or newer" "$scratch/make" || fail "and the message says so: $(cat "$scratch/make")"
+make headers || fail "this machine's are not: $(cat "$scratch/make")"
+
 version=$(cat VERSION)
 if git rev-parse HEAD > /dev/null 2>&1; then
     make dist packages_folder="$scratch" || fail "make dist: $(cat "$scratch/make")"
     tar -xf "$scratch/barcuda-$version.tar.gz" -C "$scratch" || fail "the tarball"
     grep -q "^barcuda ($version) " "$scratch/barcuda-$version/debian/changelog" || fail "debian/changelog in the tarball"
-    (cd "$scratch/barcuda-$version" && find . -type f ! -path ./debian/changelog | sort) | cmp - <(git ls-tree -r --name-only HEAD | sed 's,^,./,' | sort) ||
+    (cd "$scratch/barcuda-$version" && find . -type f ! -path ./debian/changelog ! -path ./barcuda.spec ! -path ./PKGBUILD | sort) | cmp - <(git ls-tree -r --name-only HEAD | sed 's,^,./,' | sort) ||
         fail "the tarball is not the tree"
 fi
 echo passed

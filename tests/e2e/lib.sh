@@ -45,3 +45,11 @@ await() {
     for _ in $(seq 3000); do grep -q "$1" "$2" 2> /dev/null && return; sleep 0.02; done
     fail "'$1' was never said in $2: $(cat "$2")"
 }
+# What a guest's packages hold, in FOLDER, as it will be installed.
+carried() { # carried FOLDER
+    make -s install B="$build" DESTDIR="$scratch/all" PREFIX=/usr LIBDIR=/usr/lib > "$scratch/make" 2>&1 || fail "make install: $(cat "$scratch/make")"
+    mkdir -p "$1"
+    packaging/files barcuda-common barcuda-guest |
+        (cd "$scratch/all" && while read -r names; do cp -a --parents $names "$1" || exit; done) || fail "the packages' files"
+    rm -r "$scratch/all"
+}

@@ -7,10 +7,12 @@
 need python3
 quota=$build/e2e/quota bounds=$build/e2e/bounds
 limit() { "$build/bin/barcuda" limit --region "$scratch/region" "$@"; }
-is() { # is EXPRESSION: of what `barcuda limit --json` says, as `all`
+is() { # is EXPRESSION: of what `barcuda limit --json` says, as `all`; has(USE, MIB, CLIENTS): so much, and what the driver takes for each
     limit --json > "$scratch/json" || fail "barcuda limit --json"
-    python3 -c 'import json, sys; all = json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$scratch/json" "$1"
+    python3 -c 'import json, sys; all = json.load(open(sys.argv[1])); own, slack = (int(a) << 20 for a in sys.argv[3:])
+has = lambda use, mib, clients=1: abs(use - (mib << 20) - clients * own) <= slack; sys.exit(0 if eval(sys.argv[2]) else 1)' "$scratch/json" "$1" $own $slack
 }
+near() { [ $(($1 - $2)) -le $slack ] && [ $(($2 - $1)) -le $slack ]; }
 soon() { # the same, after a while
     for _ in $(seq 100); do is "$1" && return; sleep 0.02; done
     fail "never so: $1: $(cat "$scratch/json")"
@@ -25,7 +27,20 @@ hold() { # hold NAME MIB: in the background, as $!; a line into $scratch/NAME.in
     rm -f "$scratch/$1.in" "$scratch/$1.out" && mkfifo "$scratch/$1.in"
     "${guest[@]}" "$quota" hold "$2" < "$scratch/$1.in" > "$scratch/$1.out" 2>&1 &
 }
-card=96
+take() { # take MIB: a client gets so many
+    local got; got=$(client "$quota" take) && near "$got" "$1" || fail "a client got $got MiB instead of $1: ${*:2}"
+}
+
+# NVIDIA's driver has some hundred MiB of its own for each client, which count: what the tests give comes on top of these.
+own=0 slack=0
+if [ "$device" != soft ]; then
+    serve --no-vm --client-device-memory 8G
+    own=$(client "$quota" facts | sed -n 's/free \([0-9]*\) total 8192 .*/\1/p')
+    [ -n "$own" ] && own=$((8192 - own)) || fail "facts: $(client "$quota" facts)"
+    slack=28  # it takes more as it needs it, in pieces of its own
+    stop; echo "the driver's own: $own MiB"
+fi
+card=$((96 + own))
 docs/limits.py --build "$build" --check || fail "docs/limits.md"
 
 check_ways() { # check_ways ARGUMENT...
@@ -34,9 +49,14 @@ check_ways() { # check_ways ARGUMENT...
     local ways=0 least
     while IFS=: read -r way both; do
         read -r first second <<< "$both"
-        [ "$first" = "$second" ] || fail "$way: $first MiB at first and $second MiB then"
-        least=$((card - 4)); case $way in mipmaps) least=$((card - 20)) ;; esac  # of two levels, which do not fill it
-        [ "$first" -le "$card" ] && [ "$first" -ge "$least" ] || fail "$way: $first MiB of $card"
+        near "$first" "$second" || fail "$way: $first MiB at first and $second MiB then"
+        least=$((92 - slack))
+        case $way in mipmaps) least=$((76 - slack)) ;; esac  # of two levels, which do not fill it
+        case $device,$way in  # a driver gives each graph, and each image of code, more than it wants
+            cuda,"graph node" | cuda,captured) least=8 ;;
+            cuda,module | cuda,library) least=0 ;;  # the first image costs more than all of this
+        esac
+        [ "$first" -le 96 ] && [ "$first" -ge "$least" ] || fail "$way: $first MiB of 96"
         ways=$((ways + 1))
     done < <(grep : "$scratch/out")
     [ $ways = 13 ] && grep -qx PASSED "$scratch/out" || fail "$ways ways"
@@ -45,7 +65,7 @@ export BARCUDA_SOFT_DEVICES=2
 echo "client-device-memory = ${card}M" > "$scratch/bridge.conf"
 serve --no-vm --config "$scratch/bridge.conf"
 for which in '' last; do
-    client "$quota" facts $which > "$scratch/out" 2>&1 && grep -qx "free $card total $card size $card" "$scratch/out" || fail "facts: $(cat "$scratch/out")"
+    client "$quota" facts $which > "$scratch/out" 2>&1 && grep -q "total $card size $card" "$scratch/out" && near "$(cut -d ' ' -f 2 "$scratch/out")" 96 || fail "facts: $(cat "$scratch/out")"
     check_ways $which
 done
 if [ "$device" = soft ]; then
@@ -56,16 +76,16 @@ stop
 unset BARCUDA_SOFT_DEVICES
 echo "a client's device memory"
 
-serve --no-vm --client-device-memory ${card}M --guest-device-memory 160M
+serve --no-vm --client-device-memory ${card}M --guest-device-memory $((160 + 2 * own))M
 hold first 80; first=$!
 exec 8> "$scratch/first.in"
 await running "$scratch/first.out"
-[ "$(client "$quota" take)" = 80 ] || fail "a second client, beside 80 MiB of 160"
-client "$quota" facts | grep -q "free 80 total $card" || fail "what is free beside 80 MiB"
-soon 'all["guest"]["device-memory"] == {"limit": 160 << 20, "use": 80 << 20}'
+take 80 "a second client, beside 80 MiB of 160"
+soon 'has(all["guest"]["device-memory"]["limit"], 160, 2) and has(all["guest"]["device-memory"]["use"], 80)'
+client "$quota" facts > "$scratch/out" && grep -q " total $card " "$scratch/out" && near "$(cut -d ' ' -f 2 "$scratch/out")" 80 || fail "what is free beside 80 MiB: $(cat "$scratch/out")"
 kill -9 $first; wait $first 2> /dev/null
 await "channel 0: reclaimed" "$scratch/log"
-for _ in 1 2; do [ "$(client "$quota" take)" = $card ] || fail "after the first one's end"; done
+for _ in 1 2; do take 96 "after the first one's end"; done
 stop
 echo "a guest's"
 
@@ -75,22 +95,22 @@ is 'all["guest"]["device-memory"]["limit"] is None and not all["clients"]' || fa
 hold first 80; first=$!
 exec 8> "$scratch/first.in"
 await running "$scratch/first.out"
-soon 'all["clients"][0]["limits"]["device-memory"]["use"] == 80 << 20'
+[ "$device" != soft ] || soon 'all["clients"][0]["limits"]["device-memory"]["use"] == 80 << 20'  # nobody asks NVML without a limit
 is "all['clients'][0]['pid'] == $first" || fail "the client's pid is not $first: $(cat "$scratch/json")"
-limit guest-device-memory=100M || fail "a guest's limit"
-[ "$(client "$quota" take)" = 20 ] || fail "a second client, beside 80 MiB of 100"
-client "$quota" facts | grep -qx 'free 20 total 100 size 100' || fail "what a client sees of the new limit"
+limit guest-device-memory=$((100 + 2 * own))M || fail "a guest's limit"
+take 20 "a second client, beside 80 MiB of 100"
+client "$quota" facts > "$scratch/out" && grep -q "total $((100 + 2 * own)) size $((100 + 2 * own))" "$scratch/out" || fail "what a client sees of the new limit: $(cat "$scratch/out")"
 refused "one after the other" guest-device-memory=none client-device-memory=40M
-limit guest-device-memory=none && limit client-device-memory=40M || fail "each client's limit"
+limit guest-device-memory=none && limit client-device-memory=$((40 + own))M || fail "each client's limit"
 echo >&8; await "no more" "$scratch/first.out"
-[ "$(client "$quota" take)" = 40 ] || fail "another client, with 40 MiB"
-limit --client $first device-memory=200M || fail "one client's limit"
+take 40 "another client, with 40 MiB"
+limit --client $first device-memory=$((200 + own))M || fail "one client's limit"
 echo >&8; await "^more" "$scratch/first.out"
-[ "$(client "$quota" take)" = 40 ] || fail "the other clients' limit"
-limit | grep -q "client $first (channel 0) .*device-memory .*200M \*" || fail "the table: $(limit)"
+take 40 "the other clients' limit"
+limit | grep -q "client $first (channel 0) .*device-memory .*$((200 + own))M \*" || fail "the table: $(limit)"
 kill -9 $first; wait $first 2> /dev/null
 await "channel 0: reclaimed" "$scratch/log"
-is 'all["guest"]["device-memory"]["use"] == 0' || fail "something is left: $(cat "$scratch/json")"
+soon 'all["guest"]["device-memory"]["use"] == 0'  # the other clients' channels may be reclaimed later
 refused "there is no such limit" client-memory=1G
 refused "NAME=VALUE" client-device-memory
 refused "negative" client-device-memory=-1
@@ -101,11 +121,42 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
         ! setpriv --reuid=65534 --regid=65534 --clear-groups "$build/bin/barcuda" limit --region "$scratch/region" $words > "$scratch/out" 2>&1 || fail "another user may"
         grep -q "only" "$scratch/out" || fail "another user is told $(cat "$scratch/out")"
     done
-    is 'all["each_client"]["device-memory"] == 40 << 20' || fail "another user has changed it"
+    is 'has(all["each_client"]["device-memory"], 40)' || fail "another user has changed it"
 fi
 stop
 refused "no bridge serves this region"
 echo "as programs run"
+
+# A part of the GPU's time: programs that run take turns as soon as their guest has a weight, and none when it has lost it. Who takes turns
+# writes into the book.
+serve --no-vm
+is 'all["time"] == {"weight": None, "priority": None}' || fail "the time of a bridge without a weight: $(cat "$scratch/json")"
+refused "take no turns" weight=300
+stop
+serve --no-vm --turns "$scratch/turns"
+start one "$build/e2e/endless"; one=$!
+rests() { cp "$scratch/turns" "$scratch/before" && sleep 0.3 && cmp -s "$scratch/turns" "$scratch/before"; }
+rests || fail "turns without a weight"
+limit weight=300 guest-channels=none || fail "a weight"
+is 'all["time"] == {"weight": 300, "priority": "normal"}' || fail "the weight is not told: $(cat "$scratch/json")"
+for _ in $(seq 100); do rests || break; false; done || fail "no turns with a weight"
+limit priority=high || fail "a priority"
+is 'all["time"] == {"weight": 300, "priority": "high"}' || fail "the priority is not told: $(cat "$scratch/json")"
+limit | grep -qE '^guest +priority +high$' || fail "the table: $(limit)"
+limit weight=none || fail "no weight"
+for _ in $(seq 100); do rests && break; done
+rests || fail "turns without a weight any more"
+refused "low, normal, high" priority=highest
+refused "at most 10000" weight=10001
+refused "one after the other" weight=1 client-objects=7
+refused "there is no such limit" --client $one weight=3
+limit priority=low && is 'all["time"] == {"weight": 100, "priority": "low"}' || fail "a priority alone: $(cat "$scratch/json")"
+kill $one; wait $one 2> /dev/null
+stop
+serve --no-vm --priority high --turns "$scratch/turns"
+is 'all["time"] == {"weight": 100, "priority": "high"}' || fail "a priority alone: $(cat "$scratch/json")"
+stop
+echo "a guest's part of the time"
 
 serve --no-vm --client-region-memory 64M
 [ "$(client "$bounds" pinned | sort -u)" = 64 ] || fail "pinned memory: $(client "$bounds" pinned 2>&1)"

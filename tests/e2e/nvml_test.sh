@@ -204,7 +204,7 @@ exec 7> "$scratch/input"
 await '^[0-9]' "$scratch/client"
 is "0 BC $program"$'\n1 BA' nvml_client client_of_none $smi
 client_of_none $smi | grep -q '?\[31mnvml_client?' || fail "a name is not as it was given, but for what a terminal would obey: $(client_of_none $smi)"
-worker=$(pgrep -P "$(sed -n 's/.*client admitted, worker //p' "$scratch/log")")
+worker=$(pgrep -P "$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log")")
 is $'0 BA\n1 BB\n2 BC '$worker barcuda-bridge client_of_none $smi --device soft
 kill -9 "$program"; wait "$program" 2> /dev/null
 is $'0 BC\n1 BA' nvml_client client_of_none $smi

@@ -7,8 +7,7 @@ BARCUDA_TRACE="$scratch/trace.json" $run -- "$build/programs/nvtx" > "$scratch/o
 python3 - "$scratch/trace.json" <<'END' || fail "the trace is not what the program said: $(grep -v cuLaunch "$scratch/trace.json" | head -40)"
 import json, sys
 
-text = open(sys.argv[1], encoding="utf-8").read()
-events = json.loads(text[: text.rstrip().rfind(",")] + "]")
+events = json.load(open(sys.argv[1], encoding="utf-8"))
 
 def only(**wanted):
     found = [e for e in events if all(e.get(k) == v for k, v in wanted.items())]

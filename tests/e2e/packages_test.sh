@@ -51,6 +51,7 @@ fi
 id barcuda > /dev/null && getent group barcuda > /dev/null || fail "the user barcuda was not made"
 [ "$(stat -c %U:%a /run/barcuda)" = root:755 ] || fail "/run/barcuda was not made"
 [ "$(command -v barcuda barcuda-bridge | xargs)" = "/usr/bin/barcuda /usr/bin/barcuda-bridge" ] || fail "the commands"
+barcuda doctor | grep -q '^  ok  *links: /usr/lib/barcuda/barcuda/' || fail "doctor: $(barcuda doctor)"
 ! ldconfig -p | grep -i barcuda || fail "ldconfig has heard of a library that is for those only who are told of it"
 ldconfig && ! ldconfig -p | grep -i barcuda || fail "ldconfig has found a library that is for those only who are told of it"
 

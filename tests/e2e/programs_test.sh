@@ -11,3 +11,5 @@ for source in tests/programs/*.cu; do
     grep -q PASSED "$scratch/out" || fail "$program did not say PASSED"
     echo "$(basename "$program"): passed"
 done
+BARCUDA_MANAGED=device $run -- "$build/programs/managed" > "$scratch/out" 2>&1 && grep -q PASSED "$scratch/out" || { cat "$scratch/out"; fail "managed memory with two homes"; }
+echo "managed, with two homes: passed"

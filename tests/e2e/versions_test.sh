@@ -81,8 +81,8 @@ serve --overwrite
 says PASSED
 echo "other layouts and packets are refused"
 
-# A bridge of another version has gone, a program starts, and this bridge comes: its numbers are others.
-kill "$bridge"; wait "$bridge"; bridge=
+# A bridge of another version (it stands still) is there when a program starts, then goes, and this bridge comes: its numbers are others.
+kill -STOP "$bridge"
 "$build/e2e/rows" "$scratch/region" swap cuStreamGetFlags cuStreamGetPriority || fail rows
 before=$("$build/e2e/rows" "$scratch/region" opened)
 "${guest[@]}" "$facts" > "$scratch/out" 2>&1 & program=$!
@@ -91,6 +91,7 @@ until [ "$("$build/e2e/rows" "$scratch/region" opened)" != "$before" ]; do
     sleep 0.01
 done
 kill -STOP $program  # it would not wait for a bridge for ever
+kill -KILL "$bridge"; wait "$bridge" 2> /dev/null
 serve
 kill -CONT $program
 wait $program && fail "a program was served with another bridge's numbers: $(cat "$scratch/out")"

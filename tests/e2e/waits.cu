@@ -49,7 +49,24 @@ static int idle() {
     return say("event again", cudaEventSynchronize(event) != cudaSuccess);
 }
 
+// The device is waited for a hundred times, each time behind a kernel in one stream; the others had their work before.
+__global__ void nothing() {}
+static int streams() {
+    cudaStream_t all[64];
+    for (auto& s : all) {
+        CHECK(cudaStreamCreateWithFlags(&s, &s - all < 32 ? cudaStreamDefault : cudaStreamNonBlocking));
+        nothing<<<1, 1, 0, s>>>();
+    }
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 0; i < 100; ++i) {
+        nothing<<<1, 1, 0, i % 2 ? all[i % 64] : 0>>>();
+        CHECK(cudaDeviceSynchronize());
+    }
+    return say("waited", 100);
+}
+
 int main(int, char** argv) {
+    if (!strcmp(argv[1], "streams")) return streams();
     if (!strcmp(argv[1], "event")) return event();
     if (!strcmp(argv[1], "context")) return context();
     return idle();

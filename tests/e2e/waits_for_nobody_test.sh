@@ -6,7 +6,7 @@
 need g++
 serve
 served() { timeout 60 "${guest[@]}" "$build/programs/vector_add" 2>&1 | grep -q PASSED || fail "the next client: $1"; }
-worker_of() { sed -n "s/.*channel $1: client admitted, worker //p" "$scratch/log" | tail -n 1; }
+worker_of() { sed -n "s/.*channel $1: client admitted, worker \([0-9]*\).*/\1/p" "$scratch/log" | tail -n 1; }
 make_program() { # make_program NAME: its text on standard input
     cat > "$scratch/$1.cc"
     g++ -std=c++20 -D_GNU_SOURCE -I. -isystem "${CUDA_HOME:-/usr/local/cuda}/include" -o "$scratch/$1" "$scratch/$1.cc" || fail "g++ $1"
@@ -67,7 +67,7 @@ int main(int, char** pid) {
 }
 CC
 start two "$build/e2e/endless"; two=$!
-worker=$(sed -n 's/.*client admitted, worker //p' "$scratch/log" | tail -n 1)
+worker=$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log" | tail -n 1)
 kill -STOP "$worker"
 timeout 60 "$scratch/flood" "$worker"; case $? in 0) ;; 77) echo 'skipped: no descriptor may be taken here'; exit 77 ;; *) fail 'the bridge has stopped to answer' ;; esac
 served 'the bridge waited for a worker to read'

@@ -12,9 +12,16 @@ waits event
 waits context
 [ "$(cat "$scratch/out")" = "refused: 1" ] || fail "context: $(cat "$scratch/out")"
 
+# A wait for the device asks the GPU for the streams that may be at work, not for all that there are.
+BARCUDA_TRACE=$scratch/trace waits streams
+[ "$(cat "$scratch/out")" = "waited: 100" ] || fail "streams: $(cat "$scratch/out")"
+guest_pid=$(sed -n 's/.*"process_name","pid":\([0-9]*\),"args":{"name":"guest: waits".*/\1/p' "$scratch/trace" | head -n 1)
+fences=$(grep -c "\"name\":\"write_fence\".*\"pid\":$guest_pid," "$scratch/trace")
+[ "$fences" -ge 100 ] && [ "$fences" -lt 200 ] || fail "100 waits for the device wrote $fences fences"
+
 serve
 start idle "$build/e2e/waits" idle; idle=$!
-kill -9 "$(sed -n 's/.*channel 0: client admitted, worker //p' "$scratch/log")"
+kill -9 "$(sed -n 's/.*channel 0: client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log")"
 wait $idle
 [ "$(cat "$scratch/idle.out")" = "$(printf 'running\nstream: 1\nevent: 1\nevent again: 1')" ] || fail "idle: $(cat "$scratch/idle.out")"
 echo passed

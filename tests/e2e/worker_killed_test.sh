@@ -6,7 +6,7 @@
 serve
 start one "$build/e2e/endless"; one=$!
 start two "$build/e2e/endless"; two=$!
-worker=$(sed -n 's/.*channel 0: client admitted, worker //p' "$scratch/log")
+worker=$(sed -n 's/.*channel 0: client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log")
 kill -9 "$worker"
 wait $one; [ $? = 3 ] || fail "the client ended with $? instead of an error: $(cat "$scratch/one.out")"
 grep -q 'killed by signal 9' "$scratch/one.err" || fail "no reason was given: $(cat "$scratch/one.err")"
@@ -30,7 +30,7 @@ CC
 need g++
 g++ -o "$scratch/sharing" "$scratch/sharing.cc" "$build/lib/libbarcuda.so" || fail "g++"
 start sharing "$scratch/sharing"; sharing=$!
-worker=$(sed -n 's/.*channel .*: client admitted, worker //p' "$scratch/log" | tail -n 1)
+worker=$(sed -n 's/.*channel .*: client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log" | tail -n 1)
 kill -STOP "$bridge"
 for _ in $(seq 400); do grep -qE '^(45|47) ' "/proc/$worker/syscall" && break; sleep 0.02; done  # recvfrom, recvmsg: the bridge's answer
 kill -9 "$worker"; kill -CONT "$bridge"

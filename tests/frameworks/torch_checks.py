@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch with the libraries of its wheels. (How to run them: checks.py.)"""
+import json
 import os
+import shlex
+import subprocess
+import sys
 import tempfile
 
 import torch
@@ -449,18 +453,19 @@ def out_of_memory():
 
 
 # ---- several processes, several GPUs -----------------------------------------------------------------------------------
-def ddp_rank(rank, ranks, where, results):
+def ddp_rank(rank, ranks, where, results, device=None):
     import torch.distributed as dist
-    torch.cuda.set_device(rank)
+    device = rank if device is None else device
+    torch.cuda.set_device(device)
     dist.init_process_group("nccl", init_method=f"file://{where}", rank=rank, world_size=ranks)
     torch.manual_seed(1)
-    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 8)).to(rank), device_ids=[rank])
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 8)).to(device), device_ids=[device])
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     torch.manual_seed(10 + rank)
-    losses = steps(model, optimizer, [torch.randn(16, 64, device=rank) for _ in range(4)], lambda y: y.pow(2).mean())
-    gathered = [torch.zeros(4, device=rank) for _ in range(ranks)]
-    dist.all_gather(gathered, torch.tensor(losses, device=rank))
-    big = torch.ones(1 << 20, device=rank) * (rank + 1)
+    losses = steps(model, optimizer, [torch.randn(16, 64, device=device) for _ in range(4)], lambda y: y.pow(2).mean())
+    gathered = [torch.zeros(4, device=device) for _ in range(ranks)]
+    dist.all_gather(gathered, torch.tensor(losses, device=device))
+    big = torch.ones(1 << 20, device=device) * (rank + 1)
     dist.all_reduce(big)
     weight = next(model.parameters()).double().sum().item()
     if rank == 0:
@@ -484,6 +489,33 @@ def ddp_one_gpu():
 def ddp_two_gpus():
     two_gpus()
     return ddp(2)
+
+
+def between_guests(devices):
+    """A rank on each device, each in a guest of its own: to NCCL a host of its own, which it reaches by sockets."""
+    guest = shlex.split(os.environ.get("ANOTHER_GUEST", ""))
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [subprocess.Popen([*guest, sys.executable, __file__, "--rank", str(r), str(len(devices)), os.path.join(folder, "meet"), str(d)], stdout=subprocess.PIPE,
+                                  text=True, env={**os.environ, "NCCL_HOSTID": f"guest{r}", "NCCL_SOCKET_IFNAME": "lo"}) for r, d in enumerate(devices)]
+        try:
+            out = [r.communicate(timeout=60)[0] for r in ranks]
+        finally:
+            for r in ranks:
+                r.kill()
+    if any(r.returncode for r in ranks):
+        raise RuntimeError(f"the ranks ended with {[r.returncode for r in ranks]}")
+    return json.loads(next(line for line in out[0].splitlines() if line.startswith("[")))
+
+
+@check
+def ddp_between_guests():
+    return between_guests([0, 0])
+
+
+@check
+def ddp_between_guests_on_two_gpus():
+    two_gpus()
+    return between_guests([0, 1])
 
 
 def endless_rank(rank, where, working):
@@ -529,5 +561,10 @@ def data_parallel():
     return total(nn.DataParallel(nn.Linear(64, 32).to(GPU))(random(40, 64)).detach())
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["--rank"]:
+    rank, ranks, where, device = sys.argv[2:]
+    told = []
+    ddp_rank(int(rank), int(ranks), where, told, int(device))
+    print(json.dumps(told), flush=True)
+elif __name__ == "__main__":
     main(lambda: torch.manual_seed(1), torch.cuda.synchronize)

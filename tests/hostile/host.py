@@ -15,7 +15,7 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 CHANNELS, CHANNEL = 0x100000, 0x100000  # shm-device/layout.h
 # What a bridge or a worker says when there is a defect.
-CRASH = re.compile(r'killed by signal|ended with status|AddressSanitizer|runtime error:|its cage denies|region\'s memory is gone')
+CRASH = re.compile(r'(?:worker process|for a client) (?:was killed by signal|ended with status)|AddressSanitizer|runtime error:|its cage denies|region\'s memory is gone')
 
 
 def die_with_parent():

@@ -317,6 +317,28 @@ void graph(cublasHandle_t h) {
     CHECK(cudaStreamDestroy(s));
 }
 
+// The CPU, a kernel of the library's and the library's scalars have the same managed memory.
+void managed(cublasHandle_t h) {
+    const int n = 5000;
+    float *x, *factor;
+    REQUIRE(cudaMallocManaged(&x, n * sizeof *x) == cudaSuccess && cudaMallocManaged(&factor, sizeof *factor) == cudaSuccess);
+    BLAS_CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
+    for (int i = 0; i < n; ++i) x[i] = float(i);
+    for (int round = 1; round <= 3; ++round) {
+        *factor = float(round);
+        BLAS_CHECK(cublasSscal(h, n, factor, x, 1));
+        BLAS_CHECK(cublasSaxpy(h, n, factor, x, 1, x, 1));
+        BLAS_CHECK(cublasScopy(h, 1, x + 1, 1, factor, 1));  // a scalar that the device has written
+        REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+        BLAS_CHECK(cublasSscal(h, 1, factor, x + 2, 1));
+        REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+        REQUIRE(x[2] == 2 * *factor * *factor);
+        x[2] = 2 * *factor;
+    }
+    for (int i = 0; i < n; ++i) REQUIRE(x[i] == float(i) * 1 * 2 * 2 * 3 * 3 * 4);
+    REQUIRE(cudaFree(x) == cudaSuccess && cudaFree(factor) == cudaSuccess);
+}
+
 void copies() {
     const int rows = 5, cols = 7, lda = 9, ldb = 6;
     std::vector<double> a(lda * cols), back(lda * cols, -1);
@@ -365,6 +387,7 @@ int main() {
     REQUIRE(math == CUBLAS_PEDANTIC_MATH);
     BLAS_CHECK(cublasSetMathMode(h, CUBLAS_DEFAULT_MATH));
     copies();
+    managed(h);
     for (bool on_device : {false, true}) {
         vectors<float>(h, on_device), vectors<double>(h, on_device);
         matrices<float>(h, on_device), matrices<double>(h, on_device);

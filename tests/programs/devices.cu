@@ -279,6 +279,34 @@ static void pointers(Device& a, Device& b) {
         }
 }
 
+// Both devices work on the same memory, one after the other; so does the CPU.
+static void managed_memory(Device& a, Device& b) {
+    int *large, *small;
+    a.use();
+    CHECK(cudaMallocManaged(&large, n * sizeof(int)));
+    b.use();
+    CHECK(cudaMallocManaged(&small, sizeof(int)));
+    *small = 0;
+    for (int i = 0; i < n; ++i) large[i] = i;
+    for (int round = 1; round <= 3; ++round)
+        for (const Device* d : {&a, &b}) {
+            d->use();
+            add<<<n / 256, 256, 0, round % 2 ? nullptr : d->free>>>(large, 1);
+            CHECK(cudaDeviceSynchronize());
+            add<<<1, 1, 0, d->free>>>(small, 1);
+            CHECK(cudaStreamSynchronize(d->free));
+            REQUIRE(*small == 2 * round - (d == &a));
+            REQUIRE(large[n - 1] == n - 1 + *small && large[0] == *small);
+            large[5] = 4 + *small + 1;
+        }
+    cudaPointerAttributes found;
+    CHECK(cudaPointerGetAttributes(&found, large));
+    REQUIRE(found.type == cudaMemoryTypeManaged && found.device == a.number);
+    for (int i = 0; i < n; ++i) REQUIRE(large[i] == i + 6);
+    CHECK(cudaFree(large));
+    CHECK(cudaFree(small));
+}
+
 // A thread for each device, both at once.
 static void threads(Device& a, Device& b) {
     const auto rounds = [](Device& d) {
@@ -337,6 +365,7 @@ int main(int argc, char** argv) {
     const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };
     if (count > 1) both(waits), both(from_afar), both(variables), both(pointers), both(serialized);
     both(events), both(copies), both(host_copies), threads(a, b);
+    both(managed_memory);
     if (count > 1) both(reset_beside), both(waits), both(copies);
     return verdict(0);
 }

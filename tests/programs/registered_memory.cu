@@ -111,6 +111,34 @@ static bool use(const char* what, unsigned char* p, size_t n) {
     return reached == cudaSuccess;
 }
 
+__global__ void increment_words(unsigned char* pages, size_t n) {
+    const size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) ++*(unsigned*)(pages + i * 4096);
+}
+
+// More than what the region gives at a time (32 MiB), so that its parts are exchanged one by one.
+static void use_large() {
+    const size_t pages = 18000, bytes = pages * 4096;
+    auto* const p = (unsigned char*)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long wrong = 0;
+    const auto look = [&](unsigned by) {
+        for (size_t i = 0; i < pages; ++i) wrong += *(unsigned*)(p + i * 4096) != i + by;
+    };
+    for (size_t i = 0; i < pages; ++i) *(unsigned*)(p + i * 4096) = (unsigned)i;
+    CHECK(cudaHostRegister(p, bytes, cudaHostRegisterMapped));
+    look(0);
+    unsigned char* device;
+    CHECK(cudaHostGetDevicePointer(&device, p, 0));
+    increment_words<<<(unsigned)(pages + 255) / 256, 256>>>(device, pages);
+    CHECK(cudaDeviceSynchronize());
+    look(1);
+    CHECK(cudaHostUnregister(p));
+    look(1);
+    munmap(p, bytes);
+    if (wrong) exit(1);
+    printf("70 MiB                   in place, right\n");
+}
+
 static void watch() {
     int* word = (int*)malloc(sizeof *word);
     int* device;
@@ -205,7 +233,7 @@ int main() {
     REQUIRE(cudaHostUnregister(mapped) == cudaErrorHostMemoryNotRegistered);
     (void)cudaGetLastError();
 
-    if (all) watch();
+    if (all) use_large(), watch();
     write_meanwhile(mapped, 40 * 4096);
     fork_meanwhile(mapped, n);
 

@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "host-bridge/soft-gpu/engine.h"
+#include "host-bridge/soft-gpu/ptx/native.h"
 
 namespace barcuda::soft::test {
 
@@ -89,10 +91,53 @@ class Engine final : public Machine {
             config.grid[0] = shape.grid, config.block[0] = shape.block;
             config.dynamic_shared_bytes = shape.shared, config.cooperative = shape.cooperative,
             config.parameters = parameters;
-            execute(*program, *info, config, space, [&](std::string_view text) { printed += text; });
+            both_ways(*program, *info, config, space, buffers, ptx);
         } catch (const Error& error) { throw Failure(error.code, error.message); }
     }
     bool is_hardware() const override { return false; }
+
+  private:
+    // Interpreted, and then compiled: what the kernel leaves, prints and fails with must be the same.
+    void both_ways(Program& program, const KernelInfo& info, const LaunchConfig& config, AddressSpace& space,
+                   const std::vector<Buffer>& buffers, std::string_view ptx) {
+        struct Outcome {
+            std::vector<std::byte> memory;
+            std::string text, error;
+            int code = 0;
+            bool operator==(const Outcome&) const = default;
+        };
+        const auto contents = [&] {
+            std::vector<std::byte> all;
+            for (const auto& b : buffers) all.insert(all.end(), b.begin(), b.end());
+            return all;
+        };
+        const auto run = [&](Compiling how) {
+            Outcome o;
+            compiling = how;
+            try {
+                execute(program, info, config, space, [&](std::string_view text) { o.text += text; });
+            } catch (const Error& error) { o.error = error.message, o.code = error.code; }
+            o.memory = contents();
+            return o;
+        };
+        const auto before = contents();
+        const Outcome interpreted = run(Compiling::never);
+        auto from = before.begin();
+        for (const auto& b : buffers) {
+            std::copy_n(from, b.size(), b.begin());
+            from += static_cast<std::ptrdiff_t>(b.size());
+        }
+        program.restart();
+        const Outcome compiled = run(Compiling::at_once);
+        printed += compiled.text;
+        // Of several blocks, who is first with an atomic operation is nobody's to say.
+        const auto says = [&](std::string_view word) { return ptx.find(word) != ptx.npos; };
+        const bool by_chance = says("clock") || says("globaltimer") || (config.grid[0] > 1 && says("atom."));
+        if (!by_chance && !(interpreted == compiled))
+            throw std::logic_error("compiled, it does something else: " + interpreted.error + interpreted.text + " | " +
+                                   compiled.error + compiled.text);
+        if (compiled.code != 0) throw Error{compiled.code, compiled.error};
+    }
 };
 
 class Driver final : public Machine {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Random kernels compute the same as nvcc optimizes them and as it writes them for a debugger.
+# Random kernels compute the same as nvcc optimizes them and as it writes them for a debugger, interpreted and, a few of
+# them, compiled to machine code.
 cd "$(dirname "$0")/../.." || exit 1
 nvcc=${NVCC:-/usr/local/cuda/bin/nvcc}
 [ -x "$nvcc" ] || { echo "skipped: no nvcc"; exit 77; }
@@ -11,4 +12,5 @@ if "$BUILD/soft/random_kernels" 1 300 | grep -E '_sync\(~?m,' | grep -v '__syncw
     echo "FAILED: these parts of a warp are not joined"
     exit 1
 fi
-exec tests/soft/compare --nvcc "$nvcc" --count 100 --each 25 --output "$BUILD/soft/check"
+tests/soft/compare --nvcc "$nvcc" --count 100 --each 25 --output "$BUILD/soft/check" || exit 1
+exec tests/soft/compare --nvcc "$nvcc" --compiled --seed 2 --count 4 --each 2 --output "$BUILD/soft/check-compiled"

@@ -3,8 +3,8 @@
 # Guest and host have no namespace in common but what both share (docs/design.md): no name of the one can be the other's.
 cd "$(dirname "$0")/../.." || exit 1
 wrong=$(
-    grep -rnE '^namespace barcuda' guest-allocator --include='*.h' --include='*.cc' | grep -vE 'barcuda::(guest|heap|runtime)\b'
-    grep -rnE '^namespace barcuda::(guest|heap|runtime)\b' host-bridge shm-device --include='*.h' --include='*.cc'
+    grep -rnE '^namespace barcuda' guest-allocator --include='*.h' --include='*.cc' | grep -vE 'barcuda::(guest|heap|runtime|pmem)\b'
+    grep -rnE '^namespace barcuda::(guest|heap|runtime|pmem)\b' host-bridge shm-device --include='*.h' --include='*.cc'
 )
 [ -z "$wrong" ] && echo passed && exit
 printf '%s\n' "$wrong" "a name of the guest's in a namespace of the host's, or the other way round"

@@ -8,10 +8,12 @@
 #include <gtest/gtest.h>
 #include <linux/landlock.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +29,7 @@
 
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/link.h"
+#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {
@@ -39,6 +42,9 @@ constexpr bool sanitized = true;
 #else
 constexpr bool sanitized = false;
 #endif
+
+#define SKIP_WITH_SANITIZERS() \
+    if (sanitized) GTEST_SKIP() << "sanitizers make calls of their own"
 
 Wish soft() {
     Wish wish;
@@ -64,19 +70,44 @@ TEST(CagePlan, HasEveryMeasureButAnotherUser) {
     if (sanitized) GTEST_SKIP() << "sanitizers need more than the cage allows";
     for (const Wish& wish : {Wish{}, soft()})
         EXPECT_EQ(on(decide(wish)),
-                  "environment folder descriptors core oom network ipc mounts privileges files capabilities dumpable "
-                  "syscalls ");
+                  "environment folder descriptors core oom cgroup network ipc mounts privileges files capabilities "
+                  "dumpable syscalls extents bridge ");
+}
+
+TEST(CagePlan, HasExtentsOnlyWithWhatTheyLeanOn) {
+    SKIP_WITH_SANITIZERS();
+    Wish wish = soft();
+    wish.without = "files";
+    EXPECT_THAT(on(decide(wish)), HasSubstr("extents")) << "the software GPU opens nothing";
+    wish.software = false;
+    EXPECT_EQ(why(decide(wish), Measure::extents), "it needs 'files'");
+    wish.without = "syscalls";
+    EXPECT_EQ(why(decide(wish), Measure::extents), "it needs 'syscalls'");
+    wish.with = "extents";
+    EXPECT_EQ(decide(wish).error, "--cage extents: it needs 'syscalls'");
+}
+
+TEST(CagePlan, HasNoExtentsOfARegionThatWorkersCouldOpenAgain) {
+    SKIP_WITH_SANITIZERS();
+    const auto extents = [](const Wish& wish, int region) {
+        return why(plan(wish, "/nowhere/libcuda.so.1", region), Measure::extents);
+    };
+    const File unnamed(memfd_create("region", MFD_CLOEXEC)),
+        named(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!extents({}, named.fd()).empty()) GTEST_SKIP() << extents({}, named.fd());
+    EXPECT_EQ(extents({}, unnamed.fd()), "workers could open the region again: a memfd, or in a folder that they read");
+    EXPECT_EQ(extents(soft(), unnamed.fd()), "");
 }
 
 TEST(CagePlan, TakesOnWhatIsNamedAndLeavesOutWhatIsNamed) {
     Wish wish;
     wish.without = "oom,files";
-    EXPECT_THAT(on(decide(wish)), AllOf(HasSubstr("core network "), Not(HasSubstr("files"))));
+    EXPECT_THAT(on(decide(wish)), AllOf(HasSubstr("core cgroup network "), Not(HasSubstr("files"))));
     wish.without = "all";
     wish.with = "oom";
     EXPECT_EQ(on(decide(wish)), "oom ");
     wish.with = "all";
-    EXPECT_THAT(on(decide(wish)), HasSubstr("core oom network ipc mounts privileges "));
+    EXPECT_THAT(on(decide(wish)), HasSubstr("core oom cgroup network ipc mounts privileges "));
 }
 
 TEST(CagePlan, OfASwitchedOffMeasureKnowsThatTheOperatorDidIt) {
@@ -171,13 +202,10 @@ Child child(const std::function<int(std::uint32_t* denied)>& body) {
     return c;
 }
 
-#define SKIP_WITH_SANITIZERS() \
-    if (sanitized) GTEST_SKIP() << "sanitizers make calls of their own"
-
 // The software GPU's list of system calls is on when `call` is made. The call that ended the child, by its name.
-std::string ended_for(const std::function<void()>& call) {
+std::string ended_for(const std::function<void()>& call, CodePlace code = {}) {
     const Child c = child([&](std::uint32_t* denied) {
-        if (!close(only(Measure::syscalls), denied).empty()) return 2;
+        if (!close(only(Measure::syscalls), denied, code).empty()) return 2;
         call();
         return 0;
     });
@@ -201,6 +229,27 @@ TEST(CageFilter, LooksAtArguments) {
     EXPECT_EQ(ended_for([&] { map(PROT_READ | PROT_EXEC); }), "called mmap, which its cage denies (syscalls)");
     EXPECT_EQ(ended_for([parent = getpid()] { kill(parent, 0); }), "");
     EXPECT_EQ(ended_for([] { return write(region_fd, "", 1); }), "called write, which its cage denies (syscalls)");
+}
+
+// The software GPU's compiled kernels become executable where they lie, and nothing else does: not even they while they
+// can be written.
+TEST(CageFilter, LetsCodeBeMadeInItsPlaceAlone) {
+    SKIP_WITH_SANITIZERS();
+    constexpr std::size_t size = 1 << 20;
+    char* const there = static_cast<char*>(mmap(nullptr, 3 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    const auto base = (reinterpret_cast<std::uintptr_t>(there) + size - 1) / size * size;
+    const auto ended = [&](std::uintptr_t at, int how, std::size_t bytes = 4096) {
+        return ended_for([&] { mprotect(reinterpret_cast<void*>(at), bytes, how); }, {base, size});
+    };
+    EXPECT_EQ(ended(base, PROT_READ | PROT_WRITE), "");
+    EXPECT_EQ(ended(base, PROT_READ | PROT_EXEC), "");
+    EXPECT_EQ(ended(base + size - 4096, PROT_READ | PROT_EXEC), "");
+    const std::string denied = "called mprotect, which its cage denies (syscalls)";
+    EXPECT_EQ(ended(base, PROT_READ | PROT_WRITE | PROT_EXEC), denied);
+    EXPECT_EQ(ended(base + size, PROT_READ | PROT_EXEC), denied);
+    EXPECT_EQ(ended(base + size - 4096, PROT_READ | PROT_EXEC, 8192), denied) << "it ends beyond";
+    EXPECT_EQ(ended(base - 4096, PROT_READ | PROT_EXEC), denied);
+    munmap(there, 3 * size);
 }
 
 TEST(CageFilter, HoldsForThreadsThatThereWereBefore) {
@@ -317,6 +366,28 @@ TEST(CageMeasure, PrivilegesDumpsAndCoresAreOff) {
                              return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max == 1;
                          }),
               0);
+}
+
+TEST(CageMeasure, TheBridgeLivesWithoutOtherProcessesMemoryAndWithoutANetwork) {
+    SKIP_WITH_SANITIZERS();
+    Plan plan = decide(soft());
+    const Child c = child([&](std::uint32_t*) {
+        if (!close_bridge(plan).empty()) return 77;
+        char byte = 0;
+        const iovec own{&byte, 1};
+        const auto refused = [](long result) { return result == -1 && errno == EPERM; };
+        return refused(process_vm_readv(getpid(), &own, 1, &own, 1, 0)) && refused(socket(AF_INET, SOCK_STREAM, 0)) &&
+                       refused(mount("none", "/nowhere", "tmpfs", 0, nullptr)) &&
+                       refused(syscall(SYS_userfaultfd, 0)) && socket(AF_UNIX, SOCK_SEQPACKET, 0) >= 0 &&
+                       waitpid(fork() ? -1 : (_exit(0), 0), nullptr, 0) > 0
+                   ? 0
+                   : 1;
+    });
+    if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "no seccomp in this kernel";
+    EXPECT_EQ(c.status, 0);
+    Wish wish = soft();
+    wish.without = "privileges";
+    EXPECT_EQ(why(decide(wish), Measure::bridge), "it needs 'privileges'");
 }
 
 TEST(CageMeasure, NetworkAndIpcAreNamespacesOfTheirOwn) {

@@ -105,6 +105,74 @@ TEST_F(GrantsTest, AGranuleIsClearedBeforeEachGrant) {  // before the first one 
     EXPECT_EQ(cleared[1].first, run.offset);
     EXPECT_EQ(cleared[1].second, granule);
 }
+// The bridge serves others meanwhile.
+TEST_F(GrantsTest, AreEmptiedByFewAtATime) {
+    unsigned time = 3;
+    const auto has_time = [&] { return time != 0 && time--; };
+    EXPECT_EQ(grants.grant(0, 7 * granule, ~0ull, has_time).bytes, 0u);
+    EXPECT_EQ(cleared.size(), 3u);
+    EXPECT_EQ(grants.held(0), 0u);
+    EXPECT_EQ(grants.grant(1, granule).offset, 4 * granule) << "somebody else is quicker";
+    EXPECT_EQ(cleared.size(), 3u) << "and finds it empty";
+    time = 3;
+    EXPECT_EQ(grants.grant(0, 7 * granule, ~0ull, has_time).bytes, 0u);
+    EXPECT_EQ(cleared.size(), 6u);
+    time = 3;
+    EXPECT_EQ(grants.grant(0, 7 * granule, ~0ull, has_time).bytes, 7 * granule);
+    EXPECT_EQ(cleared.size(), 8u) << "each once";
+}
+TEST_F(GrantsTest, AWorkerMapsWhatItsClientHasAndNothingElse) {
+    const auto mine = grants.grant(0, 2 * granule);
+    grants.grant(1, granule);
+    EXPECT_TRUE(grants.let_map(0, mine));
+    EXPECT_TRUE(grants.let_map(0, {mine.offset, granule}));
+    EXPECT_FALSE(grants.let_map(0, {mine.offset, 3 * granule}));
+    EXPECT_FALSE(grants.let_map(1, mine));
+    EXPECT_FALSE(grants.let_map(0, {0, granule})) << "the tables";
+    EXPECT_FALSE(grants.let_map(0, {mine.offset + 4096, granule}));
+    EXPECT_FALSE(grants.let_map(0, {mine.offset, 0}));
+    ASSERT_TRUE(grants.release(0, mine));
+    EXPECT_FALSE(grants.let_map(0, mine));
+}
+TEST_F(GrantsTest, WhatAWorkerMayHaveMappedIsItsClientsAloneUntilItEnds) {
+    const auto mapped = grants.grant(0, granule), other = grants.grant(0, granule);
+    grants.let_map(0, mapped);
+    ASSERT_TRUE(grants.release(0, mapped) && grants.release(0, other));
+    EXPECT_EQ(grants.held(0), granule);
+    EXPECT_EQ(grants.held(), granule);
+    EXPECT_EQ(grants.free(), (count - 1) * granule);
+    EXPECT_EQ(grants.grant(1, granule).offset, other.offset);
+    EXPECT_EQ(grants.reserve((count - 1) * granule).bytes, 0u);
+    EXPECT_EQ(grants.grant(1, (count - 1) * granule).bytes, 0u);
+    EXPECT_EQ(grants.grant(0, granule).offset, mapped.offset);
+    ASSERT_TRUE(grants.release(0, mapped));
+    grants.release_all(0);
+    EXPECT_EQ(grants.grant(2, granule).offset, mapped.offset);
+}
+TEST_F(GrantsTest, WhatAClientHasReleasedIsWhatItGetsFirst) {
+    const auto gap = grants.grant(0, granule), mapped = grants.grant(0, granule);
+    grants.let_map(0, mapped);
+    ASSERT_TRUE(grants.release(0, mapped) && grants.release(0, gap));
+    EXPECT_EQ(grants.grant(0, granule).offset, mapped.offset);
+}
+TEST_F(GrantsTest, WhatAClientHasReleasedDoesNotCountAgainWhenItGetsIt) {
+    const auto before = grants.grant(1, 3 * granule), mapped = grants.grant(0, 2 * granule);
+    grants.let_map(0, mapped);
+    ASSERT_TRUE(grants.release(0, mapped) && grants.release(1, before));
+    EXPECT_EQ(grants.grant(0, 3 * granule, granule - 1).bytes, 0u);
+    EXPECT_EQ(grants.grant(0, 3 * granule, granule).bytes, 3 * granule);
+    EXPECT_EQ(grants.grant(0, granule, 0).bytes, 0u);
+}
+TEST_F(GrantsTest, WhatAWorkerMayHaveWrittenSinceIsClearedBeforeItIsAnothers) {
+    const auto mapped = grants.grant(0, granule);
+    grants.let_map(0, mapped);
+    ASSERT_TRUE(grants.release(0, mapped));
+    while (grants.clean_one()) {}
+    cleared.clear();
+    grants.release_all(0);
+    EXPECT_EQ(grants.grant(1, granule).offset, mapped.offset);
+    EXPECT_EQ(cleared.size(), 1u);
+}
 TEST_F(GrantsTest, AGranuleThatAGuestStillMapsIsNotFree) {
     const auto run = grants.grant(0, granule);
     table[0].mapped = 1;

@@ -98,7 +98,7 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
      {sizeof(barcuda_client),
       {FIELD(barcuda_client, pid), FIELD(barcuda_client, bell), FIELD(barcuda_client, program),
        FIELD(barcuda_client, rows_hash), FIELD(barcuda_client, devices), FIELD(barcuda_client, device_count),
-       FIELD(barcuda_client, watching)}}},
+       FIELD(barcuda_client, watching), FIELD(barcuda_client, user)}}},
     {"barcuda_calls",
      {sizeof(barcuda_calls),
       {FIELD(barcuda_calls, asked), FIELD(barcuda_calls, function), FIELD(barcuda_calls, status),

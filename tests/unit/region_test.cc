@@ -2,7 +2,9 @@
 // region_test: a region is opened, refused, found and mapped. docs/region.md names these tests beside its sentences.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -203,7 +205,24 @@ TEST_F(RegionTest, WithoutOneTheFirstUioDeviceOfOurModuleIsTaken) {
     ::unsetenv("BARCUDA_REGION");
     EXPECT_FALSE(find_region(found, sizeof found, sys.c_str()));
     EXPECT_STREQ(found, "/dev/uio3");
-    EXPECT_EQ(find_region(found, sizeof found, "/nonexistent").kind, Error::not_found);
+    const std::string door = scratch / "guest.sock";
+    EXPECT_EQ(find_region(found, sizeof found, "/nonexistent", door.c_str()).kind, Error::not_found);
+    ASSERT_EQ(std::system(("touch " + door).c_str()), 0);
+    EXPECT_FALSE(find_region(found, sizeof found, "/nonexistent", door.c_str()));
+    EXPECT_STREQ(found, door.c_str());
+    EXPECT_FALSE(find_region(found, sizeof found, sys.c_str(), door.c_str()));
+    EXPECT_STREQ(found, "/dev/uio3");
+}
+TEST_F(RegionTest, ASocketWhereNobodyAnswersSaysWhomToStart) {
+    const std::string door = scratch / "guest.sock";
+    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un address{AF_UNIX, ""};
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", door.c_str());
+    ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const Error e = guest.open(door.c_str());
+    EXPECT_EQ(e.kind, Error::not_ready);
+    EXPECT_NE(std::strstr(e.text, "barcuda-guest"), nullptr) << e.text;
+    ::close(listener);
 }
 
 // ---- extents --------------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 
@@ -24,16 +24,11 @@ class Trace : public ::testing::Test {
     }
     ~Trace() override { on = false, unlink(file.c_str()), rmdir(folder); }
 
-    // What a reader of the trace event format makes of the file: the closing bracket is its to add.
     nlohmann::json events() {
         flush();
-        std::stringstream text;
-        text << std::ifstream(file).rdbuf();
-        std::string lines = text.str();
-        if (lines.size() < 2) return {};
-        lines.resize(lines.size() - 2);  // ",\n"
-        return nlohmann::json::parse(lines + "]");
+        return nlohmann::json::parse(std::ifstream(file));
     }
+    void write(const char* text) const { std::ofstream(file) << text; }
     int slices() {
         int n = 0;
         for (const auto& e : events()) n += e["ph"] == "X";
@@ -101,6 +96,48 @@ TEST_F(Trace, AForkedChildDoesNotWriteItsParentsSlices) {
     if (child == 0) flush(), _exit(0);
     waitpid(child, nullptr, 0);
     EXPECT_EQ(slices(), 1);
+}
+
+TEST_F(Trace, WhatAKilledWriterLeftOfALineGoesAndTheFileIsWholeAgain) {
+    start(file.c_str());
+    { const Slice slice("first"); }
+    flush();
+    const off_t whole = static_cast<off_t>(std::filesystem::file_size(file));
+    for (const off_t lost : {1, 2, 3, 5, 20}) {
+        ASSERT_EQ(truncate(file.c_str(), whole - lost), 0);
+        { const Slice slice("second"); }
+        const auto all = events();
+        EXPECT_EQ(all.back()["name"], "second") << lost;
+        EXPECT_EQ(all.size(), lost < 3 ? 3u : 2u) << lost;
+        ASSERT_EQ(truncate(file.c_str(), 0), 0);
+        start(file.c_str());
+        { const Slice slice("first"); }
+        flush();
+    }
+}
+
+TEST_F(Trace, AFileThatIsNoTraceStaysAsItIs) {
+    write("a letter\n");
+    start(file.c_str());
+    { const Slice slice("cuMemAlloc"); }
+    flush();
+    EXPECT_FALSE(on);
+    setenv("BARCUDA_TRACE", file.c_str(), 1);
+    EXPECT_STREQ(begin_run(), "there is a file of that name, which is no trace");
+    unsetenv("BARCUDA_TRACE");
+    std::string line;
+    EXPECT_TRUE(std::getline(std::ifstream(file), line));
+    EXPECT_EQ(line, "a letter");
+}
+
+TEST_F(Trace, ARunBeginsAnewWhatAnEarlierOneWrote) {
+    start(file.c_str());
+    { const Slice slice("cuMemAlloc"); }
+    flush();
+    setenv("BARCUDA_TRACE", file.c_str(), 1);
+    EXPECT_EQ(begin_run(), nullptr);
+    unsetenv("BARCUDA_TRACE");
+    EXPECT_EQ(std::filesystem::file_size(file), 0u);
 }
 
 TEST_F(Trace, AFileThatCannotBeWrittenEndsTheTraceAndNothingElse) {

@@ -26,6 +26,8 @@ using testing::IsEmpty;
 constexpr std::uint64_t ms = 1'000'000, begin = 1000 * ms;
 constexpr Uuid gpu{1, 2, 3};
 const auto self = static_cast<std::uint32_t>(getpid());
+constexpr auto low = static_cast<std::uint32_t>(Priority::low), normal = static_cast<std::uint32_t>(Priority::normal),
+               high = static_cast<std::uint32_t>(Priority::high);
 
 struct Turns : testing::Test {
     Book& book;
@@ -33,7 +35,8 @@ struct Turns : testing::Test {
     Turns()
         : book(*static_cast<Book*>(
               mmap(nullptr, sizeof(Book), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
-        book.groups[0] = {self, 300}, book.groups[1] = {self, 100}, book.groups[2] = {self, 100};
+        book.groups[0] = {self, 300, normal}, book.groups[1] = {self, 100, normal},
+        book.groups[2] = {self, 100, normal};
     }
     ~Turns() override { munmap(&book, sizeof book); }
     std::unique_ptr<Place> place(std::uint32_t group, std::uint32_t pid = self) {
@@ -99,6 +102,74 @@ TEST_F(Turns, ComeNextToWhoWantsLittle) {
         now += ms / 20, light->pass(now, false);
         now += ms / 2;
     }
+}
+
+TEST_F(Turns, AreThoseOfTheHigherPriorityWhateverTheWeights) {
+    book.groups[0].priority = low, book.groups[2].priority = high;
+    const auto a = place(0), b = place(1), c = place(2);
+    const auto had = share({a.get(), b.get(), c.get()}, 800);
+    const int least = 800 / static_cast<int>(floor_parts);
+    EXPECT_NEAR(had[0], least, 3) << "a lower one goes on";
+    EXPECT_NEAR(had[1], least, 3) << "each lower one";
+    EXPECT_NEAR(had[2], 800 - 2 * least, 6);
+}
+
+TEST_F(Turns, OfOnePriorityAreDividedByWeightsBesideAnother) {
+    book.groups[0].priority = book.groups[1].priority = high;
+    const auto a = place(0), b = place(1), c = place(2);
+    const auto had = share({a.get(), b.get(), c.get()}, 800);
+    EXPECT_NEAR(had[0], 3 * had[1], 8);
+    EXPECT_NEAR(had[2], 50, 3);
+}
+
+TEST_F(Turns, ComeNextToAHigherPriorityThoughItHasHadMore) {
+    book.groups[2].priority = high;
+    const auto a = place(1), b = place(1), c = place(2);
+    EXPECT_TRUE(c->ask(now));
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(c->pass(now += ms, true));
+    c->pass(now += ms, false);
+    EXPECT_TRUE(a->ask(now));
+    EXPECT_FALSE(b->ask(now));
+    for (int i = 0; i < 50; ++i) {
+        EXPECT_FALSE(c->ask(now));
+        Place& holder = a->has_turn() ? *a : *b;
+        now += ms, holder.pass(now, true);
+        EXPECT_TRUE(c->has_turn()) << i;
+        now += 2 * ms, c->pass(now, false);
+    }
+}
+
+// What it spent among others is no debt, and no claim.
+TEST_F(Turns, OfWhoComesToAnotherPriorityAreAsManyAsOfOthersThere) {
+    const test::Scratch scratch;
+    Member x, y;
+    ASSERT_THAT(x.join(scratch / "turns", {100, Priority::high}), IsEmpty());
+    ASSERT_THAT(y.join(scratch / "turns", {100}), IsEmpty());
+    Book& shared = *map(x.fd());
+    for (const std::uint64_t spent : {1'000'000 * ms, 0 * ms}) {
+        y.change({100});
+        {
+            const Place a(shared, x.group(), gpu, self), b(shared, y.group(), gpu, self);
+            auto &first = const_cast<Place&>(a), &second = const_cast<Place&>(b);
+            shared.gpus[0].spent[x.group()] = shared.gpus[0].clock[high] = 5000 * ms;
+            shared.gpus[0].spent[y.group()] = shared.gpus[0].clock[normal] = spent;
+            EXPECT_TRUE(first.ask(now));
+            EXPECT_FALSE(second.ask(now));
+            y.change({100, Priority::high});
+            EXPECT_NEAR(share({&first, &second}, 100)[0], 50, 2) << spent;
+        }
+    }
+    munmap(&shared, sizeof shared);
+}
+
+TEST_F(Turns, AreWaitedForLongerWhereOthersOutrank) {
+    const auto a = place(1), b = place(2);
+    EXPECT_FALSE(a->outranked());
+    book.groups[2].priority = high;
+    EXPECT_TRUE(a->outranked());
+    EXPECT_FALSE(b->outranked());
+    book.groups[2].pid = 0;
+    EXPECT_FALSE(a->outranked()) << "that one has gone";
 }
 
 TEST_F(Turns, ThatNobodyWantsCostNothing) {
@@ -191,26 +262,32 @@ struct TurnsFile : testing::Test {
 
 TEST_F(TurnsFile, IsMadeAndSharedByBridges) {
     Member a, b;
-    EXPECT_THAT(a.join(path, 300), IsEmpty());
-    EXPECT_THAT(b.join(path, 100), IsEmpty());
+    EXPECT_THAT(a.join(path, {300}), IsEmpty());
+    EXPECT_THAT(b.join(path, {100}), IsEmpty());
     EXPECT_NE(a.group(), b.group());
     Book* const book = map(a.fd());
     ASSERT_TRUE(book);
     EXPECT_EQ(book->groups[a.group()].weight, 300u);
-    a.weigh(700);
+    a.change({700, Priority::high});
     EXPECT_EQ(book->groups[a.group()].weight, 700u);
+    EXPECT_EQ(book->groups[a.group()].priority, high);
+    auto place = std::make_unique<Place>(*book, a.group(), gpu, self);
+    EXPECT_TRUE(place->takes_turns());
+    a.change({});
+    EXPECT_FALSE(place->takes_turns()) << "a VM without a weight";
+    place.reset();
     munmap(book, sizeof *book);
 }
 
 TEST_F(TurnsFile, OfEverybodyOrOfAnotherKindIsRefused) {
     ::close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
     chmod(path.c_str(), 0666);
-    EXPECT_THAT(Member().join(path, 1), HasSubstr("everybody may write to it"));
+    EXPECT_THAT(Member().join(path, {1}), HasSubstr("everybody may write to it"));
     chmod(path.c_str(), 0600);
     EXPECT_EQ(truncate(path.c_str(), sizeof(Book)), 0);
-    EXPECT_THAT(Member().join(path, 1), HasSubstr("no book of turns"));
+    EXPECT_THAT(Member().join(path, {1}), HasSubstr("no book of turns"));
     EXPECT_EQ(symlink("turns", (scratch / "link").c_str()), 0);
-    EXPECT_THAT(Member().join(scratch / "link", 1), HasSubstr("symbolic links"));
+    EXPECT_THAT(Member().join(scratch / "link", {1}), HasSubstr("symbolic links"));
 }
 
 }  // namespace

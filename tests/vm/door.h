@@ -42,6 +42,11 @@ class Header {
         if (e) std::fprintf(stderr, "%s: %s\n", device(), strerror(e)), std::exit(1);
         constant_ = *reinterpret_cast<barcuda_header*>(memory_);
     }
+    ~Header() {
+        munmap(memory_, BARCUDA_CHANNELS_OFFSET);
+        close(fd_);
+    }
+    Header(const Header&) = delete;
     const barcuda_header* operator->() const { return &constant_; }
     const barcuda_slot& slot(unsigned i) const {
         return reinterpret_cast<barcuda_slot*>(memory_ + BARCUDA_SLOTS_OFFSET)[i];

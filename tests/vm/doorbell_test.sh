@@ -41,7 +41,7 @@ TMPDIR=$scratch BARCUDA_LOG=debug BARCUDA_BUILD=$build tests/vm/run --keep-log -
     echo >&9; wait $waiter && echo passed' < "$scratch/in" > "$scratch/out" 2> "$scratch/err" &
 vm=$!
 await 'the caller sleeps' "$scratch/out"
-worker=$(sed -n 's/.*client admitted, worker //p' "$scratch"/barcuda-vm.*/bridge)
+worker=$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch"/barcuda-vm.*/bridge)
 bridge=$(sed -n 's/^PPid:\t//p' "/proc/$worker/status")
 sleep 3 # the bridge looks often for a second after it heard something; and it starts the next warm worker
 for process in $worker $bridge; do

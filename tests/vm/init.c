@@ -6,7 +6,8 @@
  * three are the program's standard streams, so that nothing the kernel prints can mix with them.
  *
  *   job, host to guest     NUL-terminated strings, an empty one last: arg=... (several), env=... (several), cwd=...,
- *                          uid=N, gid=N, module=PARAMETERS of uio_barcuda
+ *                          uid=N, gid=N, module=PARAMETERS of uio_barcuda, or else service=PROGRAM that gives clients
+ *                          their parts of a virtio-pmem device, and no module of ours
  *   job, guest to host     "status N OUT ERR\n": as a shell's $?, 128 + n after signal n; and how many bytes went out
  *   job, host to guest     a byte: all of them have arrived. (A write to a port does not wait for the host.)
  *
@@ -41,7 +42,7 @@
 static struct {
     char *arg[MAX_STRINGS], *env[MAX_STRINGS];
     int args, envs;
-    const char *cwd, *module;
+    const char *cwd, *module, *service;
     unsigned uid, gid;
 } job = {.cwd = "/", .module = ""};
 
@@ -77,11 +78,11 @@ static void load(const char *path, const char *parameters) {
     close(fd);
 }
 
-/* /modules/order names them, each after what it needs. */
-static void load_all(void) {
+/* A list names them, each after what it needs. */
+static void load_all(const char *list) {
     char name[256], path[300];
-    FILE *order = fopen("/modules/order", "re");
-    if (!order) die("/modules/order");
+    FILE *order = fopen(list, "re");
+    if (!order) die("%s", list);
     while (fscanf(order, "%255s", name) == 1) {
         snprintf(path, sizeof path, "/modules/%s", name);
         load(path, "");
@@ -138,6 +139,8 @@ static void read_job(void) {
                 job.gid = atoi(line + 4);
             else if (!strncmp(line, "module=", 7))
                 job.module = line + 7;
+            else if (!strncmp(line, "service=", 8))
+                job.service = line + 8;
             else
                 errno = EINVAL, die("job line %.40s", line);
         }
@@ -179,6 +182,26 @@ static void open_devices(void) {
         snprintf(path, sizeof path, "/dev/uio%d", i);
         if (!strncmp(name, "barcuda", 7) && (chown(path, 0, job.gid) || chmod(path, 0660))) die("%s", path);
     }
+}
+
+/* `barcuda guest serve`, which takes its orders by the name of its group. Its lines go to the console. */
+static void start_service(void) {
+    const char *socket = "/root/run/barcuda/guest.sock";
+    char group[16];
+    snprintf(group, sizeof group, "%u", job.gid);
+    load_all("/modules/order.pmem");
+    pid_t pid = fork();
+    if (pid < 0) die("fork");
+    if (pid == 0) {
+        if (chroot("/root") || chdir("/")) _exit(125);
+        execl(job.service, job.service, "guest", "serve", "--group", group, NULL);
+        _exit(127);
+    }
+    for (int tries = 0; tries < 3000 && access(socket, F_OK); ++tries) {
+        if (waitpid(pid, NULL, WNOHANG) == pid) errno = ECHILD, die("%s guest serve", job.service);
+        usleep(10000);
+    }
+    if (access(socket, F_OK)) die("%s", socket);
 }
 
 static void start_loopback(void) {
@@ -265,12 +288,16 @@ int main(void) {
     mount_at("proc", "proc", "/proc", 0, NULL);
     mount_at("sysfs", "sys", "/sys", 0, NULL);
     mount_at("devtmpfs", "dev", "/dev", 0, NULL);
-    load_all();
+    load_all("/modules/order");
     job_port = open_port("job", O_RDWR);
     read_job();
     make_root();
-    load("/modules/uio_barcuda.ko", job.module);
-    open_devices();
+    if (job.service) {
+        start_service();
+    } else {
+        load("/modules/uio_barcuda.ko", job.module);
+        open_devices();
+    }
     start_loopback();
     sethostname("guest", 5);
     fprintf(stderr, "init: uid %u runs %s in %s\n", job.uid, job.arg[0], job.cwd);

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Every program of tests/programs passes in a QEMU guest: its arrays lie in the BAR, its kernels run on the host's device. One that
-# has nothing to show on this device says so and ends with 77.
+# has nothing to show on this device says so and ends with 77. PROGRAMS names some of them; TRANSPORT is tests/vm/run's.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 command -v qemu-system-x86_64 > /dev/null || { echo "skipped: qemu-system-x86_64 is not installed (make deps)"; exit 77; }
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
+programs=${PROGRAMS:-$(basename -s .cu tests/programs/*.cu)}
 tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
-    for source in tests/programs/*.cu; do
-        program=$(basename $source .cu)
+    for program in '"$(echo $programs)"'; do
         '"$build"'/programs/$program > /tmp/out 2>&1
         status=$?
         [ $status = 77 ] && { echo "$program: passed over, $(grep -m 1 skipped /tmp/out)"; continue; }
@@ -18,4 +18,4 @@ tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
     done' > "$out" 2>&1
 status=$?
 cat "$out"
-[ $status = 0 ] && [ "$(grep -c ': passed' "$out")" = "$(ls tests/programs/*.cu | wc -l)" ]
+[ $status = 0 ] && [ "$(grep -c ': passed' "$out")" = "$(wc -w <<< "$programs")" ]

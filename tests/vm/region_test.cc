@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN,
-// and BAR2 mapped whole. Run as root; the stub bridge plays the host.
+// region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN, or
+// the socket of `barcuda guest serve` ($BARCUDA_TEST_DEVICE); and BAR2 mapped whole. Run as root; the stub bridge plays
+// the host.
 #include "shm-device/region.h"
 
 #include <dirent.h>
@@ -33,7 +34,8 @@ TEST(RegionInVm, IsFoundByTheNameOfTheModulesDevice) {
     ::unsetenv("BARCUDA_REGION");
     const Error e = r.open(nullptr);
     ASSERT_FALSE(e) << e.text;
-    EXPECT_EQ(r.kind(), Region::Kind::uio);
+    EXPECT_STREQ(r.path(), vm::device());
+    EXPECT_EQ(r.kind(), std::strcmp(vm::device(), door::usual_path) ? Region::Kind::uio : Region::Kind::door);
     EXPECT_EQ(r.header().base, BARCUDA_DEFAULT_BASE);
 }
 TEST(RegionInVm, OpensAChannelAndMapsWhatWasGranted) {

@@ -1,53 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // unplug_test: the device may vanish under its users (PCI hot-unplug) and come back. Takes the device away for a
 // moment: run it after the others, as root, on a PCI device.
-#include <dirent.h>
 #include <sys/uio.h>
 
-#include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "tests/vm/door.h"
+#include "tests/vm/pci.h"
 
 namespace barcuda::vm {
 namespace {
 
-// "/dev/uioN" of the PCI device; empty if there is none now. The kernel makes the node last.
-std::string pci_node() {
-    std::string found;
-    DIR* dir = opendir("/sys/class/uio");
-    while (const dirent* entry = dir ? readdir(dir) : nullptr) {
-        const std::string name = entry->d_name;
-        std::ifstream file("/sys/class/uio/" + name + "/name");
-        std::string kind;
-        if (file >> kind && kind == "barcuda" &&
-            access(("/sys/class/uio/" + name + "/device/vendor").c_str(), F_OK) == 0 &&
-            access(("/dev/" + name).c_str(), F_OK) == 0)
-            found = "/dev/" + name;
-    }
-    if (dir) closedir(dir);
-    return found;
-}
-
-// Its folder in /sys.
-std::string pci_device() {
-    char path[PATH_MAX];
-    return realpath(("/sys/class/uio/" + pci_node().substr(5) + "/device").c_str(), path) ? path : "";
-}
-
-bool write_one(const std::string& path) {
-    std::ofstream file(path);
-    return static_cast<bool>(file << 1 << std::flush);
-}
-
-void unplug() { ASSERT_TRUE(write_one(pci_device() + "/remove")); }
+void take_away() { ASSERT_TRUE(unplug()); }
 
 // Once nobody maps it any more, its memory can be used again. The kernel frees it a moment later.
 void plug() {
-    ASSERT_TRUE(write_one("/sys/bus/pci/rescan"));
+    ASSERT_TRUE(rescan());
     wait_until([] { return !pci_node().empty(); });
 }
 
@@ -65,7 +35,7 @@ template <class After> int unplugged_under(After after) {
         return after(c);
     });
     mapped.wait();
-    unplug();
+    take_away();
     EXPECT_TRUE(pci_node().empty());
     gone.open_for();
     const int status = status_of(pid);
@@ -108,8 +78,8 @@ TEST(Unplug, TheDeviceComesBackByItselfWhenItsLastUserHasEnded) {
         return 0;
     });
     mapped.wait();
-    unplug();
-    ASSERT_TRUE(write_one("/sys/bus/pci/rescan"));
+    take_away();
+    ASSERT_TRUE(rescan());
     EXPECT_EQ(access(before.c_str(), F_OK), 0) << "the device is there again";
     EXPECT_TRUE(pci_node().empty()) << "but its memory is not free";
     end.open_for();
@@ -136,8 +106,8 @@ TEST(Unplug, APipeMayHoldPagesOfItLongerThanAnybodyElse) {
     });
     if (held == EFAULT) GTEST_SKIP() << "this device's memory has no struct pages";
     ASSERT_EQ(held, 0);
-    unplug();
-    ASSERT_TRUE(write_one("/sys/bus/pci/rescan"));
+    take_away();
+    ASSERT_TRUE(rescan());
     EXPECT_TRUE(pci_node().empty()) << "its memory is not free";
     char text[6] = "";
     EXPECT_EQ(in_child([&] { return read(fds[0], text, 6) == 6 && !std::strcmp(text, "there") ? 0 : 1; }), 0);

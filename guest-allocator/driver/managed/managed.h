@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed.h: the door to managed memory (cudaMallocManaged, __managed__ variables): the one header of this folder, and
-// all that the rest of the driver layer knows of it.
+// managed.h: the door to managed memory (cudaMallocManaged, __managed__ variables): the one header of this folder, and all that
+// the rest of the guest knows of it, but for the moment before a command is posted (client/observer.h).
 //
-//   managed.cc     what programs ask for: pinned memory of the region under another name
-//   variables.cc   __managed__ variables, which the driver keeps where kernels' code names them: the program has a mirror
-//
-// The driver layer says here when a stream gets work, what a kernel is given, and what has been waited for. Which
-// memory commands may write the client's end of the channel says by itself (client/observer.h). Where no managed
-// variable is in use each is one load.
+//   managed.cc       what programs ask for: allocations, prefetches, attachments
+//   ranges.cc        what they ask about them: advice and attributes
+//   variables.cc     __managed__ variables, which the driver has at addresses of its own
+//   home.h           a range's two homes: made and removed in home.cc
+//   blocks.h         on which side each block is
+//   table.h          what there is, its lock, and who waits for whom
+//   posting.cc       the device is given work: blocks that the CPU has go there
+//   faults.cc        the CPU touches a block that is there: it comes back
+//   moves.cc         the DMA for both
+//   signals.h        how the CPU's touch comes to faults.cc, and what programs keep of SIGSEGV
+//   system_calls.cc  the kernel is given such memory
 #pragma once
 #include <cuda.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "guest-allocator/client/observer.h"
 
@@ -20,44 +26,51 @@ namespace barcuda::guest::managed {
 constexpr unsigned mark =
     0x80000000;  // among the flags that the heap keeps for a block: managed memory, not cuMemHostAlloc's
 
-inline bool variables_in_use() noexcept { return addresses_watched.load(std::memory_order_acquire); }
-void before_work(CUstream stream) noexcept;
-void behind_work(CUstream stream) noexcept;
-const void* changed_for_kernel(const void* packed, std::size_t bytes, std::byte* room) noexcept;
-void look_after_wait(CUstream stream) noexcept;
+// Memory that stays in the region is pinned memory by another name: all of it, unless BARCUDA_MANAGED=device says otherwise.
+bool stays_at_home() noexcept;
 
-// Lives while a stream is given kernels to run.
-class Work {
+// What is known of an allocation, or a variable, with two homes that holds the address.
+struct Known {
+    std::byte* base;
+    std::size_t bytes;
+    unsigned flags;
+    CUcontext context;
+};
+bool find(std::uintptr_t address, Known& out) noexcept;
+// cuMemFree: the device has been waited for. Of memory that stays in the region: it is freed elsewhere.
+void forget_pinned(std::uintptr_t address) noexcept;
+CUresult free(std::uintptr_t address) noexcept;
+
+// A function of the program's is given to a stream, or a graph that may have some, while this lives. A function waits for nobody
+// when it touches managed memory, so the device is to leave all such memory alone while it runs: its stream waits for what other
+// streams have been given before, and what they are given behind it waits for its stream.
+class Alone {
   public:
-    explicit Work(CUstream stream) noexcept : stream_(stream) {
-        if (variables_in_use()) [[unlikely]]
-            before_work(stream_);
+    explicit Alone(CUstream stream) noexcept {
+        if (calm.load(std::memory_order_acquire)) [[unlikely]]
+            begin(stream);
     }
-    ~Work() {
-        if (variables_in_use()) [[unlikely]]
-            behind_work(stream_);
+    ~Alone() {
+        if (state_) [[unlikely]]
+            end();
     }
-    Work(const Work&) = delete;
-    Work& operator=(const Work&) = delete;
+    Alone(const Alone&) = delete;
 
   private:
-    const CUstream stream_;
+    void begin(CUstream stream) noexcept;
+    void end() noexcept;
+    struct State;
+    State* state_ = nullptr;
 };
+void host_function_done() noexcept;  // its stream goes on when this returns
 
-// A kernel's packed parameters as it is to get them: these, or a changed copy in `room`, where they may lie already.
-inline const void* for_kernel(const void* packed, std::size_t bytes, std::byte* room) noexcept {
-    return variables_in_use() ? changed_for_kernel(packed, bytes, room) : packed;
-}
+// The context has ended, and its memory with it; its device has got one; a stream is destroyed; code is unloaded.
+void context_gone(CUcontext context) noexcept;
+void context_made(CUcontext context) noexcept;
+void stream_gone(CUstream stream) noexcept;
+void unloaded(std::uint64_t code) noexcept;  // a library's or a module's handle
 
-// A stream has been waited for: the CPU may look at what its kernels wrote.
-inline void waited(CUstream stream) noexcept {
-    if (variables_in_use()) [[unlikely]]
-        look_after_wait(stream);
-}
-
-// A device's context was reset, and has its variables at new addresses.
-void context_reset() noexcept;
-// A library is gone, and its variables with it.
-void unloaded(CUlibrary library) noexcept;
+// A variable, or whatever else the driver has of managed memory at an address of its own: the program reaches it there too.
+CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexcept;
 
 }  // namespace barcuda::guest::managed

@@ -65,19 +65,25 @@ int protection_of(const Mapping& m) noexcept {
 // Where else pages of a run are mapped: visit(where, bytes, at, protection), `at` of the run. Until it answers false.
 // False: that cannot be found out.
 template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F visit) noexcept {
-    Mapping own;
-    if (Maps maps; !maps.find(run, own)) return false;
-    const std::uint64_t from = own.offset + (reinterpret_cast<std::uintptr_t>(run) - own.begin), to = from + bytes;
-    Maps maps;
-    if (!maps) return false;
-    for (Mapping m; maps.next(m);) {
-        if (!m.shared || m.inode != own.inode || m.device != own.device || in_region(at(m.begin), 1)) continue;
-        const std::uint64_t first = m.offset > from ? m.offset : from, behind = m.offset + (m.end - m.begin);
-        const std::uint64_t last = behind < to ? behind : to;
-        if (first < last && !visit(at(m.begin + (first - m.offset)), last - first, first - from, protection_of(m)))
-            break;
-    }
-    return true;
+    bool known = true;
+    each_granule(run, bytes, [&](std::size_t at_run, std::size_t part) {
+        Mapping own;
+        if (Maps maps; !maps.find(run + at_run, own)) return known = false;
+        const std::uint64_t from = own.offset + (reinterpret_cast<std::uintptr_t>(run + at_run) - own.begin),
+                            to = from + part;
+        Maps maps;
+        if (!maps) return known = false;
+        for (Mapping m; maps.next(m);) {
+            if (!m.shared || m.inode != own.inode || m.device != own.device || in_region(at(m.begin), 1)) continue;
+            const std::uint64_t first = m.offset > from ? m.offset : from, behind = m.offset + (m.end - m.begin);
+            const std::uint64_t last = behind < to ? behind : to;
+            if (first < last &&
+                !visit(at(m.begin + (first - m.offset)), last - first, at_run + (first - from), protection_of(m)))
+                return false;
+        }
+        return true;
+    });
+    return known;
 }
 
 // Whether a loan is where it was lent to: a program may have unmapped its memory without a word.
@@ -154,9 +160,15 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
     if (!loans.make_room()) return refused(Refusal::full);
     auto* const run = static_cast<std::byte*>(staging_alloc(end - begin));
     if (!run) return refused(Refusal::full);
-    std::byte* const alias = connection.source->alias({run, end - begin});
-    if (!alias || !replace(at(begin), end - begin, alias)) {
-        if (alias) munmap(alias, end - begin);
+    const std::size_t done = each_granule(run, end - begin, [&](std::size_t from, std::size_t part) {
+        std::byte* const alias = connection.source->alias({run + from, part});
+        if (alias && replace(at(begin + from), part, alias)) return true;
+        if (alias) munmap(alias, part);
+        return false;
+    });
+    if (done < end - begin) {
+        if (done && !make_private(at(begin), done, run))
+            die("no memory left to exchange registered memory, and half of it is exchanged", at(begin));
         staging_free(run);
         return refused(Refusal::no_faults);
     }

@@ -61,7 +61,7 @@ class Reach {
     CUcontext context_ = nullptr;
 };
 
-// A scalar: its value now, or where it lies when the work runs.
+// A scalar: its value now, or where it lies when the work runs, which reads it once: a kernel may change it meanwhile.
 template <class T> class Scalar {
   public:
     Scalar(cublasHandle_t handle, const T* at) {

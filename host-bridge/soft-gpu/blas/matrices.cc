@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -11,11 +12,14 @@
 
 namespace barcuda::soft::blas {
 
+// `alpha` 0: neither a nor b was looked at (Gemm::in), and OpenBLAS would read them.
 template <> void Gemm<float>::operator()(float alpha, float beta) const {
-    cblas_sgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    cblas_sgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, alpha == 0 ? 0 : k, alpha, a, lda, b, ldb,
+                beta, c, ldc);
 }
 template <> void Gemm<double>::operator()(double alpha, double beta) const {
-    cblas_dgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    cblas_dgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, alpha == 0 ? 0 : k, alpha, a, lda, b, ldb,
+                beta, c, ldc);
 }
 
 namespace {
@@ -73,6 +77,11 @@ void multiply(const Gemm<float>& shape, const void* a, Other a_type, const void*
             c_type.put(c, std::int64_t{col} * shape.ldc + row, sum[std::size_t(col) * m + row]);
 }
 
+// The solution where the right-hand side is multiplied by 0; the triangle is not looked at.
+template <class T> void clear(T* at, std::int64_t rows, std::int64_t cols, std::int64_t ld) {
+    for (std::int64_t col = 0; col < cols; ++col) std::fill_n(at + col * ld, rows, T{});
+}
+
 // A = P L U in place, as LAPACK's getrf: pivots count from 1, none where there is no room for them. Returns the first
 // column whose pivot is zero, or 0.
 template <class T> int factor(int n, T* a, std::int64_t ld, int* pivots) {
@@ -123,7 +132,9 @@ FACTORS(double, D)
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         const Gemm<T> product{ta, tb, int(m), int(n), int(k), A, int(lda), B, int(ldb), C, int(ldc)};                  \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
-            if (reach.scalars(a, b) && product.in(reach, a())) product(a(), b());                                      \
+            if (!reach.scalars(a, b)) return;                                                                          \
+            const T by = a(), keep = b();                                                                              \
+            if (product.in(reach, by)) product(by, keep);                                                              \
         });                                                                                                            \
     }                                                                                                                  \
     BLAS cublas##S##gemmBatched_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, \
@@ -133,6 +144,8 @@ FACTORS(double, D)
         if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                          \
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
+            if (count == 0 || !reach.scalars(a, b)) return;                                                            \
+            const T by = a(), keep = b();                                                                              \
             for (int64_t i = 0; i < count; ++i) {                                                                      \
                 const Gemm<T> one{ta,       tb,                                                                        \
                                   int(m),   int(n),                                                                    \
@@ -140,7 +153,7 @@ FACTORS(double, D)
                                   int(lda), item(reach, B, i),                                                         \
                                   int(ldb), item(reach, C, i),                                                         \
                                   int(ldc)};                                                                           \
-                if (reach.scalars(a, b) && one.in(reach, a())) one(a(), b());                                          \
+                if (one.in(reach, by)) one(by, keep);                                                                  \
             }                                                                                                          \
         });                                                                                                            \
     }                                                                                                                  \
@@ -152,6 +165,8 @@ FACTORS(double, D)
         if (!alpha || !beta || count < 0) return CUBLAS_STATUS_INVALID_VALUE;                                          \
         const Scalar a(h, alpha), b(h, beta);                                                                          \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
+            if (count == 0 || !reach.scalars(a, b)) return;                                                            \
+            const T by = a(), keep = b();                                                                              \
             for (int64_t i = 0; i < count; ++i) {                                                                      \
                 const Gemm<T> one{ta,       tb,                                                                        \
                                   int(m),   int(n),                                                                    \
@@ -159,8 +174,8 @@ FACTORS(double, D)
                                   int(lda), step(B, i, stride_b),                                                      \
                                   int(ldb), step(C, i, stride_c),                                                      \
                                   int(ldc)};                                                                           \
-                if (!reach.scalars(a, b) || !one.in(reach, a())) return;                                               \
-                one(a(), b());                                                                                         \
+                if (!one.in(reach, by)) return;                                                                        \
+                one(by, keep);                                                                                         \
             }                                                                                                          \
         });                                                                                                            \
     }                                                                                                                  \
@@ -175,14 +190,17 @@ FACTORS(double, D)
         if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
         const Scalar a(h, alpha);                                                                                      \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
+            if (count == 0 || m < 1 || n < 1 || !reach.scalars(a)) return;                                             \
+            const T by = a();                                                                                          \
             for (int64_t i = 0; i < count; ++i) {                                                                      \
                 const T* const triangle = item(reach, A, i);                                                           \
                 T* const others = item(reach, B, i);                                                                   \
-                if (m > 0 && n > 0 && reach.scalars(a) && reach.matrix(others, m, n, ldb) &&                           \
-                    (a() == 0 || reach.matrix(triangle, left ? m : n, left ? m : n, lda)))                             \
+                if (!reach.matrix(others, m, n, ldb)) continue;                                                        \
+                if (by == 0) clear(others, m, n, ldb);                                                                 \
+                else if (reach.matrix(triangle, left ? m : n, left ? m : n, lda))                                      \
                     cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                      \
                                     fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),       \
-                                    diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), triangle, lda,     \
+                                    diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, by, triangle, lda,      \
                                     others, ldb);                                                                      \
             }                                                                                                          \
         });                                                                                                            \
@@ -197,11 +215,13 @@ FACTORS(double, D)
         if (!countable(m, n, lda, ldb)) return CUBLAS_STATUS_NOT_SUPPORTED;                                            \
         const Scalar a(h, alpha);                                                                                      \
         return enqueue(h, [=, reach = Reach()] {                                                                       \
-            if (m > 0 && n > 0 && reach.scalars(a) && reach.matrix(B, m, n, ldb) &&                                    \
-                (a() == 0 || reach.matrix(A, left ? m : n, left ? m : n, lda)))                                        \
+            if (m < 1 || n < 1 || !reach.scalars(a) || !reach.matrix(B, m, n, ldb)) return;                            \
+            const T by = a();                                                                                          \
+            if (by == 0) clear(B, m, n, ldb);                                                                          \
+            else if (reach.matrix(A, left ? m : n, left ? m : n, lda))                                                 \
                 cblas_##s##trsm(CblasColMajor, left ? CblasLeft : CblasRight,                                          \
                                 fill == CUBLAS_FILL_MODE_LOWER ? CblasLower : CblasUpper, transposed(trans),           \
-                                diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, a(), A, lda, B, ldb);       \
+                                diag == CUBLAS_DIAG_UNIT ? CblasUnit : CblasNonUnit, m, n, by, A, lda, B, ldb);        \
         });                                                                                                            \
     }
 MATRICES(float, S, s)
@@ -227,12 +247,12 @@ cublasStatus_t others(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t 
             for (int64_t i = 0; i < count; ++i)
                 if (const void* left = a(reach, i), *right = b(reach, i); reach.scalars(by, keep) && m > 0 && n > 0) {
                     void* const sum = c(reach, i);
-                    const bool at = ta != CUBLAS_OP_N, bt = tb != CUBLAS_OP_N, used = static_cast<float>(by()) != 0;
+                    const auto alpha = static_cast<float>(by()), beta = static_cast<float>(keep());
+                    const bool at = ta != CUBLAS_OP_N, bt = tb != CUBLAS_OP_N, used = alpha != 0;
                     if (c_type.in(reach, sum, shape.m, shape.n, shape.ldc) &&
                         (!used || (a_type.in(reach, left, at ? shape.k : shape.m, at ? shape.m : shape.k, shape.lda) &&
                                    b_type.in(reach, right, bt ? shape.n : shape.k, bt ? shape.k : shape.n, shape.ldb))))
-                        multiply(shape, left, a_type, right, b_type, sum, c_type, static_cast<float>(by()),
-                                 static_cast<float>(keep()));
+                        multiply(shape, left, a_type, right, b_type, sum, c_type, alpha, beta);
                 }
         });
     };

@@ -104,8 +104,10 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (n > 0 && reach.scalars(a) && a() != 0 && reach.vector(x, n, incx) && reach.vector(y, n, incy))     \
-                    cblas_##s##axpy(n, a(), x, incx, y, incy);                                                         \
+                if (n < 1 || !reach.scalars(a)) return;                                                                \
+                const T by = a();                                                                                      \
+                if (by != 0 && reach.vector(x, n, incx) && reach.vector(y, n, incy))                                   \
+                    cblas_##s##axpy(n, by, x, incx, y, incy);                                                          \
             },                                                                                                         \
             n, incx, incy);                                                                                            \
     }                                                                                                                  \
@@ -130,9 +132,11 @@ template <class T> int least(int n, const T* x, int inc) {
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
                 const bool turned = trans != CUBLAS_OP_N;                                                              \
-                if (m > 0 && n > 0 && reach.scalars(a, b) && reach.vector(y, turned ? n : m, incy) &&                  \
-                    (a() == 0 || (reach.matrix(A, m, n, lda) && reach.vector(x, turned ? m : n, incx))))               \
-                    cblas_##s##gemv(CblasColMajor, transposed(trans), m, n, a(), A, lda, x, incx, b(), y, incy);       \
+                if (m < 1 || n < 1 || !reach.scalars(a, b)) return;                                                    \
+                const T by = a(), keep = b();                                                                          \
+                if (reach.vector(y, turned ? n : m, incy) &&                                                           \
+                    (by == 0 || (reach.matrix(A, m, n, lda) && reach.vector(x, turned ? m : n, incx))))                \
+                    cblas_##s##gemv(CblasColMajor, transposed(trans), m, n, by, A, lda, x, incx, keep, y, incy);       \
             },                                                                                                         \
             m, n, lda, incx, incy);                                                                                    \
     }                                                                                                                  \
@@ -144,9 +148,10 @@ template <class T> int least(int n, const T* x, int inc) {
         return over(                                                                                                   \
             h,                                                                                                         \
             [=, reach = Reach()] {                                                                                     \
-                if (m > 0 && n > 0 && reach.scalars(a) && a() != 0 && reach.vector(x, m, incx) &&                      \
-                    reach.vector(y, n, incy) && reach.matrix(A, m, n, lda))                                            \
-                    cblas_##s##ger(CblasColMajor, m, n, a(), x, incx, y, incy, A, lda);                                \
+                if (m < 1 || n < 1 || !reach.scalars(a)) return;                                                       \
+                const T by = a();                                                                                      \
+                if (by != 0 && reach.vector(x, m, incx) && reach.vector(y, n, incy) && reach.matrix(A, m, n, lda))     \
+                    cblas_##s##ger(CblasColMajor, m, n, by, x, incx, y, incy, A, lda);                                 \
             },                                                                                                         \
             m, n, lda, incx, incy);                                                                                    \
     }

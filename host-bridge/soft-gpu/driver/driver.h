@@ -6,6 +6,7 @@
 //   CUDA_VISIBLE_DEVICES  which of them are shown, and in which order, as of any driver
 //   BARCUDA_SOFT_MEMORY   a device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
 //   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
+//   BARCUDA_SOFT_COMPILE  kernels become machine code: 1 (default) those that run for a while, 0 none, always
 //   BARCUDA_SOFT_WINDOW   where device memory lies in this process (default 0x300000000000)
 #pragma once
 #include <array>

@@ -267,6 +267,77 @@ GraphNode& GraphExec::node_of(CUgraphNode original) {
     return *found->second;
 }
 
+namespace {
+
+using Graphs = std::vector<Graph*>;
+Graphs graphs_in(const Operation& operation) {
+    Graphs all;
+    for_graphs_in(operation, [&](Graph& in) { all.push_back(&in); });
+    return all;
+}
+
+CUgraphExecUpdateResult difference(const Graph& own, const Graph& fresh, const GraphNode*& at);
+CUgraphExecUpdateResult difference(const Operation& own, const Operation& fresh, const GraphNode*& at) {
+    if (own.type() != fresh.type()) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    if (const auto* conditional = dynamic_cast<const Conditional*>(&own)) {
+        const auto& other = dynamic_cast<const Conditional&>(fresh);
+        if (conditional->kind != other.kind || conditional->condition != other.condition)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    }
+    const Graphs ours = graphs_in(own), others = graphs_in(fresh);
+    if (ours.size() != others.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    for (std::size_t i = 0; i < ours.size(); ++i)
+        if (const auto why = difference(*ours[i], *others[i], at); why != CU_GRAPH_EXEC_UPDATE_SUCCESS) return why;
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+CUgraphExecUpdateResult difference(const Graph& own, const Graph& fresh, const GraphNode*& at) {
+    const auto dependencies = [](const Graph& graph, const GraphNode& node) {
+        std::vector<std::ptrdiff_t> indices;
+        for (const GraphNode* each : node.after)
+            indices.push_back(std::ranges::find(graph.nodes, each, &std::shared_ptr<GraphNode>::get) -
+                              graph.nodes.begin());
+        std::ranges::sort(indices);
+        return indices;
+    };
+    at = nullptr;
+    if (own.nodes.size() != fresh.nodes.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    for (std::size_t i = 0; i < own.nodes.size(); ++i) {
+        const GraphNode &now = *own.nodes[i], &then = *fresh.nodes[i];
+        const auto why = difference(*now.operation, *then.operation, at);
+        at = &then;
+        if (why != CU_GRAPH_EXEC_UPDATE_SUCCESS) return why;
+        if (dependencies(own, now) != dependencies(fresh, then)) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    }
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+void take_over(GraphNode& own, const std::shared_ptr<Operation>& fresh) {
+    const Graphs ours = graphs_in(*own.operation), others = graphs_in(*fresh);
+    for (std::size_t i = 0; i < ours.size(); ++i)
+        for (std::size_t k = 0; k < ours[i]->nodes.size(); ++k)
+            take_over(*ours[i]->nodes[k], others[i]->nodes[k]->operation->copy());
+    if (ours.empty()) own.graph.replace(own, fresh);
+}
+
+}  // namespace
+
+CUgraphExecUpdateResultInfo GraphExec::update(const Graph& fresh) {
+    const GraphNode* at = nullptr;
+    const CUgraphExecUpdateResult why = difference(*graph, fresh, at);
+    if (why != CU_GRAPH_EXEC_UPDATE_SUCCESS) return {why, at ? at->handle() : nullptr, nullptr};
+    for (std::size_t i = 0; i < graph->nodes.size(); ++i)
+        take_over(*graph->nodes[i], fresh.nodes[i]->operation->copy());
+    plan_again();
+    return {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
+}
+
+void GraphExec::update(GraphNode& node, std::shared_ptr<Operation> fresh) {
+    const GraphNode* at = nullptr;
+    require(difference(*node.operation, *fresh, at) == CU_GRAPH_EXEC_UPDATE_SUCCESS);
+    take_over(node, fresh);
+    plan_again();
+}
+
 void GraphRun::run(Context& context) {
     for (const auto& operation : *plan) operation->run(context);
 }

@@ -114,6 +114,10 @@ struct GraphExec {
 
     GraphNode& node_of(CUgraphNode original);  // throws CUDA_ERROR_INVALID_VALUE
     void plan_again();
+    // Takes over what `fresh` does where both have the same shape: the same nodes in the same order, with the same edges. Nodes stay
+    // which they are, in graphs within it too: the originals' handles go on to mean them.
+    CUgraphExecUpdateResultInfo update(const Graph& fresh);
+    void update(GraphNode& node, std::shared_ptr<Operation> fresh);  // one of them; throws CUDA_ERROR_INVALID_VALUE
 
   private:
     void note_originals(const Graph& copy);  // those of its nodes, and of nodes of graphs in it

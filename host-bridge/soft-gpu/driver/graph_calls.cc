@@ -352,40 +352,6 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
     });
 }
 
-namespace {
-
-// Takes over what `fresh` does where both have the same shape: the same nodes in the same order, with the same edges.
-CUgraphExecUpdateResultInfo update(GraphExec& exec, const Graph& fresh) {
-    const auto index_of = [](const Graph& graph, const GraphNode* node) {
-        return std::find_if(graph.nodes.begin(), graph.nodes.end(),
-                            [&](const auto& each) { return each.get() == node; }) -
-               graph.nodes.begin();
-    };
-    const auto dependencies = [&](const Graph& graph, const GraphNode& node) {
-        std::vector<std::ptrdiff_t> indices;
-        for (const GraphNode* each : node.after) indices.push_back(index_of(graph, each));
-        std::sort(indices.begin(), indices.end());
-        return indices;
-    };
-    const auto differs = [](CUgraphExecUpdateResult why, const GraphNode* node) {
-        return CUgraphExecUpdateResultInfo{why, node ? node->handle() : nullptr, nullptr};
-    };
-    Graph& own = *exec.graph;
-    if (own.nodes.size() != fresh.nodes.size()) return differs(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-    for (std::size_t i = 0; i < own.nodes.size(); ++i) {
-        const GraphNode &now = *own.nodes[i], &then = *fresh.nodes[i];
-        if (now.operation->type() != then.operation->type())
-            return differs(CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &then);
-        if (dependencies(own, now) != dependencies(fresh, then))
-            return differs(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &then);
-    }
-    for (std::size_t i = 0; i < own.nodes.size(); ++i) own.replace(*own.nodes[i], fresh.nodes[i]->operation->copy());
-    exec.plan_again();
-    return {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
-}
-
-}  // namespace
-
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo* resultInfo) {
     return api([&] {
         require(resultInfo);
@@ -393,7 +359,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
         const auto exec = Driver::get().execs.find(hGraphExec);
         const auto graph = Driver::get().graphs.find(hGraph);
         std::lock_guard lock(graphs_mutex());
-        *resultInfo = update(*exec, *graph);
+        *resultInfo = exec->update(*graph);
         return resultInfo->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     });
 }

@@ -173,8 +173,7 @@ template <class Of, class Make> CUresult change(CUgraphExec exec_handle, CUgraph
             std::lock_guard lock(graphs_mutex());
             GraphNode& node = exec->node_of(handle);
             operation_in<Of>(node);
-            node.graph.replace(node, std::move(operation));
-            exec->plan_again();
+            exec->update(node, std::move(operation));
         },
         name);
 }
@@ -405,9 +404,6 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUg
         const auto exec = Driver::get().execs.find(hGraphExec);
         auto operation = operation_of(*params);
         std::lock_guard lock(graphs_mutex());
-        GraphNode& node = exec->node_of(hNode);
-        require(operation->type() == node.operation->type());
-        node.graph.replace(node, std::move(operation));
-        exec->plan_again();
+        exec->update(exec->node_of(hNode), std::move(operation));
     });
 }

@@ -42,7 +42,7 @@ bool read_ledger(const char* pid, Ledger& ledger) {
     if (n < 0) return false;
     target[n] = '\0';
     if (std::string(target).find(std::string("/memfd:") + Ledger::name) != 0) return false;
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // it may be another by now
     if (file < 0) return false;
     const bool whole = pread(file, static_cast<void*>(&ledger), sizeof ledger, 0) == sizeof ledger;
     close(file);

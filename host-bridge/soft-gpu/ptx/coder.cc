@@ -133,8 +133,8 @@ void Coder::allocate() {
     std::uint32_t end = 0;
     slots_ = assign(live_intervals(written_, accesses_), bytes, 8 * lane_count, &end);
     out_.register_bytes = end;
-    out_.code.clear(), out_.lines.clear(), out_.texts.clear(), out_.lists.clear(), out_.calls.clear(),
-        out_.callees.clear(), out_.constants.clear();
+    out_.code.clear(), out_.lines.clear(), out_.texts.clear(), out_.written.clear(), out_.lists.clear(),
+        out_.calls.clear(), out_.callees.clear(), out_.constants.clear();
     constants_.clear(), fixes_.clear(), scratch_.clear();
     condition_code_ = nowhere;
 }
@@ -156,6 +156,11 @@ void Coder::body() {
     recording_ = false;
     decode(end, table);
     recording_ = recording;
+    out_.written.back() = nullptr;
+    out_.slots = slots_;
+    out_.slot_bytes.clear();
+    for (const Type type : written_.registers)
+        out_.slot_bytes.push_back(static_cast<std::uint8_t>(type == Type::pred ? 4 : std::max(2u, bytes_of(type))));
     for (const auto& fix : fixes_) {
         const auto label = written_.labels.find(fix.label);
         const auto at = label == written_.labels.end() ? nowhere : starts[label->second];
@@ -386,6 +391,7 @@ std::uint32_t Coder::list(const std::vector<Slot>& slots) {
 Instr& Coder::emit(Handler run) {
     out_.lines.push_back(in_->line);
     out_.texts.push_back(in_->text);
+    out_.written.push_back(in_);
     out_.code.emplace_back();
     out_.code.back().run = run;
     return out_.code.back();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "host-bridge/soft-gpu/engine.h"
+#include "host-bridge/soft-gpu/ptx/ast.h"
 #include "host-bridge/soft-gpu/ptx/types.h"
 
 namespace barcuda::soft {
@@ -56,10 +57,14 @@ struct Place {
     std::uint32_t at = 0, bytes = 0;  // stack offset, or slot
 };
 
+struct Code;  // module.h: the whole program
+
 struct Call {                          // one call site
     const Function* callee = nullptr;  // null: indirect
     std::vector<Place> arguments, results;
 };
+
+struct Native;  // native.h: a function's machine code
 
 struct Function {
     std::string name;
@@ -68,7 +73,10 @@ struct Function {
     std::vector<Instr> code;
     std::vector<int> lines;  // of each instruction, in the PTX text
     std::vector<std::string_view> texts;
-    std::vector<std::uint32_t> lists;  // vector operands, branch tables
+    std::vector<const ast::Instruction*> written;  // each instruction's origin; null of the return that ends a body
+    std::vector<Slot> slots;                       // by register of the text
+    std::vector<std::uint8_t> slot_bytes;          // of a lane; a predicate's are 4
+    std::vector<std::uint32_t> lists;              // vector operands, branch tables
     std::vector<Call> calls;
     std::vector<Place> parameters, results;
     std::vector<std::byte> constants;  // 32 copies of each: the constants bank
@@ -79,6 +87,7 @@ struct Function {
     int refusal_code = 0;
     std::vector<const Function*> callees;
     bool calls_indirectly = false;
+    std::shared_ptr<Native> native;
 };
 
 struct Frame {
@@ -143,12 +152,13 @@ struct Block {
     std::array<AddressSpace::Range, 6> older_ranges;  // and before: of kernels with many arrays
     unsigned oldest = 0;
     std::uint64_t generation = ~std::uint64_t{0};
+    std::vector<AddressSpace::Range> sites;  // by a compiled function's loads and stores: the range found last
+    const Code* sites_of = nullptr;
+    std::uint64_t sites_seen = 0;                  // the generation
     std::vector<std::vector<Frame*>> free_frames;  // by function
     std::vector<std::unique_ptr<Frame>> frames;
     std::vector<std::unique_ptr<std::byte[]>> storage;
 };
-
-struct Code;  // module.h: the whole program
 
 struct Grid {
     const Code* code = nullptr;

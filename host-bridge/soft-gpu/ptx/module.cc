@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "host-bridge/soft-gpu/ptx/native.h"
 #include "host-bridge/soft-gpu/ptx/parser.h"
 
 namespace barcuda::soft {
@@ -55,6 +56,7 @@ Code::Code(std::string_view ptx, const Limits& l, AddressSpace& s, const Program
 }
 
 Code::~Code() {
+    forget_native(*this);
     for (const Memory& memory : {global_, constant_}) {
         if (memory.base == nullptr) continue;
         space.remove(reinterpret_cast<std::uintptr_t>(memory.base));
@@ -211,6 +213,8 @@ std::set<const Function*> Code::reach(const Function& from) const {
 
 void Code::prepare() {
     for (auto& out : functions) {
+        out.native = std::make_shared<Native>();
+        out.native->code = this;
         preparing_ = written_of_.at(&out);
         try {
             if (!preparing_->refused.empty())

@@ -91,7 +91,8 @@ struct Code final : Program, Symbols {
     std::deque<Function> functions;
     std::vector<Special> specials;
     std::uint32_t special_bytes = 0;
-    mutable Heap heap;  // of malloc in kernels
+    mutable Heap heap;                            // of malloc in kernels
+    mutable std::atomic<std::uint32_t> sites{0};  // of compiled loads and stores: Block::sites
 
   private:
     struct Memory {

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 
+#include "host-bridge/soft-gpu/ptx/native.h"
+
 namespace barcuda::soft {
 
 // ---- frames ---------------------------------------------------------------------------------------------------------
@@ -182,6 +184,15 @@ Progress run_warp(Warp& w, std::int64_t budget) {
         const Instr* const code = w.frame->function->code.data();
         const auto lanes = static_cast<unsigned>(__builtin_popcount(w.mask));
         const auto before = w.instructions;
+        const Function& f = *w.frame->function;
+        if (has_native(f, w.mask)) {
+            run_native(w);
+            w.block->instructions += w.instructions - before;
+            w.block->lane_instructions += (w.instructions - before) * lanes;
+            if (w.budget <= 0) return Progress::ran;
+            continue;
+        }
+        const Mask whole = w.mask;
         do {
             const Instr& in = code[w.pc++];
             Mask mask = w.mask;
@@ -195,6 +206,7 @@ Progress run_warp(Warp& w, std::int64_t budget) {
         } while (w.pc < w.stop);
         w.block->instructions += w.instructions - before;
         w.block->lane_instructions += (w.instructions - before) * lanes;
+        note_interpreted(f, whole, w.instructions - before);
         if (w.budget <= 0) return Progress::ran;
     }
     return w.exited == all_lanes ? Progress::finished : w.budget == budget ? Progress::waits : Progress::ran;

@@ -124,7 +124,7 @@ class HostSide final : public Granter {
 // The session's end, by a command that no honest library sends.
 inline void break_protocol() {
     const std::uint64_t nonsense = ~std::uint64_t{0};
-    guest::Client::current()->queue().submit(sizeof nonsense, 0, false, [&](std::span<std::byte> to) {
+    guest::Client::current()->queue().submit(sizeof nonsense, 0, nullptr, [&](std::span<std::byte> to) {
         std::memcpy(to.data(), &nonsense, sizeof nonsense);
     });
 }

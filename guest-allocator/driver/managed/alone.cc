@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// alone.cc: functions of the program's that a stream calls (cudaLaunchHostFunc). They touch managed memory as any thread does, but
+// none may wait for a stream. So nothing else works on managed memory while one runs; and what it has written goes to the device
+// before its stream goes on, where kernels that were given long ago find it.
+#include <utility>
+
+#include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/context.h"
+#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/streams.h"
+
+namespace barcuda::guest::managed {
+
+Mutex& one_by_one() noexcept {
+    static constinit Mutex mutex;
+    return mutex;
+}
+
+Stillness::Stillness() noexcept { wait_for_contexts_quietly(); }
+
+struct Alone::State {
+    CUstream stream;
+    CUcontext context;
+    std::lock_guard<Mutex> turn{one_by_one()};
+    Gate gate{};
+};
+
+void Alone::begin(CUstream given) noexcept {
+    const CUstream stream = real(given);
+    if (forked_after_connection() || !current_context() || capturing(stream)) return;
+    state_ = new State{stream, current_context()};
+    Table& t = table();
+    std::lock_guard lock(t.mutex);
+    Worker& own = worker_of(stream);
+    const std::unique_lock no_capture_begins = hold_captures();
+    for (const auto& [key, other] : t.workers) {
+        if (&other == &own || capturing(real(other.stream))) continue;
+        if (Mover* const m = mover(other.context)) {
+            const InContext in(other.context);
+            unannounced<Op::cuEventRecordWithFlags>(m->turn, other.stream, 0u);
+            const InContext back(own.context);
+            unannounced<Op::cuStreamWaitEvent>(own.stream, m->turn, 0u);
+        }
+    }
+}
+
+void Alone::end() noexcept {
+    const std::unique_ptr<State> state(std::exchange(state_, nullptr));
+    const InContext in(state->context);
+    std::lock_guard lock(table().mutex);
+    Mover* const m = mover(state->context);
+    if (!m) return;
+    unannounced<Op::cuEventRecordWithFlags>(m->called.event, worker_of(state->stream).stream, 0u);
+    m->called.last = ++table().moves;
+}
+
+void host_function_done() noexcept {
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_connection()) return;
+    Table& t = table();
+    std::lock_guard lock(t.mutex);
+    if (t.lent.empty()) return;
+    for (Home* home : std::exchange(t.lent, {})) close(*home, home->all());
+    // Also what others have closed meanwhile, and is on its way.
+    for (const auto& [context, m] : t.movers) finish_moves(context);
+}
+
+}  // namespace barcuda::guest::managed

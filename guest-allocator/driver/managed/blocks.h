@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// blocks.h: on which side each block of a home is valid, which blocks the CPU may touch, and how many neighbours it is worth
+// fetching with the one that was touched. Bookkeeping alone: who moves and protects memory is moves.cc.
+//
+//   device   the CPU may not touch it: the device's copy is the only one that counts
+//   both     the CPU may read it, and nothing on the device has changed it since it was fetched
+//   host     the CPU may write it: the device's copy is old
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace barcuda::guest::managed {
+
+// One fault's least. 64 KiB take little longer on their way than 4 KiB do, and what shares a block is seldom strangers.
+constexpr std::size_t grain = std::size_t{64} << 10;
+
+enum class Side : std::uint8_t { device, both, host };
+
+struct Run {  // blocks [first, last)
+    std::size_t first, last;
+    bool empty() const { return first >= last; }
+    std::size_t count() const { return empty() ? 0 : last - first; }
+    Run with(const Run& other) const { return {std::max(first, other.first), std::min(last, other.last)}; }
+};
+
+class Blocks {
+  public:
+    explicit Blocks(std::size_t bytes) : sides_((bytes + grain - 1) / grain, Side::device) {}
+
+    std::size_t count() const { return sides_.size(); }
+    Side operator[](std::size_t block) const { return sides_[block]; }
+    bool allows(std::size_t block, bool write) const { return sides_[block] >= (write ? Side::host : Side::both); }
+
+    // The blocks to fetch when the CPU touches `block`, which it may not: at least up to `least`, and more when it goes through
+    // the memory in order; all on the side that `block` is on.
+    Run fetch(std::size_t block, std::size_t least) {
+        std::size_t length = 1;
+        for (Walk& walk : walks_)
+            if (walk.next == block && walk.length) {
+                length = std::min(walk.length * 2, most_ahead);
+                walk.length = 0;
+                break;
+            }
+        Run run{block, block + 1};
+        const std::size_t end = std::min(std::max(block + length, least), count());
+        while (run.last < end && sides_[run.last] == sides_[block]) ++run.last;
+        walks_[turn_++ % walks] = {run.last, run.count()};
+        return run;
+    }
+
+    // The CPU may touch these now. A block that it could write before stays so.
+    void open(const Run& run, bool write) {
+        for (std::size_t i = run.first; i < run.last; ++i)
+            sides_[i] = std::max(sides_[i], write ? Side::host : Side::both);
+        if (!run.empty()) open_.push_back(run);
+    }
+    bool any_open() const { return !open_.empty(); }
+
+    // The CPU may touch none of these any more: calls protect(run) for what it could, then send(run) for what it may have
+    // written, and each once. False: protect() could not; then nothing of this run has changed.
+    template <class Protect, class Send> bool close(const Run& within, Protect protect, Send send) {
+        std::vector<Run> left;
+        bool all = true;
+        // In order of addresses: what was opened bit by bit is protected, and sent, as one.
+        std::sort(open_.begin(), open_.end(), [](const Run& a, const Run& b) { return a.first < b.first; });
+        for (std::size_t i = 0; i < open_.size();) {
+            Run whole = open_[i++];
+            while (i < open_.size() && open_[i].first <= whole.last) whole.last = std::max(whole.last, open_[i++].last);
+            const Run out = whole.with(within);
+            if (out.empty() || !protect(out)) {
+                all = all && out.empty();
+                left.push_back(whole);
+                continue;
+            }
+            for (std::size_t at = out.first; at < out.last;) {
+                const std::size_t first = at;
+                while (at < out.last && sides_[at] == Side::host) ++at;
+                if (first < at) send(Run{first, at});
+                else ++at;
+            }
+            std::fill(sides_.begin() + static_cast<std::ptrdiff_t>(out.first),
+                      sides_.begin() + static_cast<std::ptrdiff_t>(out.last), Side::device);
+            if (whole.first < out.first) left.push_back({whole.first, out.first});
+            if (out.last < whole.last) left.push_back({out.last, whole.last});
+        }
+        open_ = std::move(left);
+        return all;
+    }
+
+  private:
+    static constexpr std::size_t most_ahead = (std::size_t{32} << 20) / grain;  // less than a millisecond of a link
+    static constexpr std::size_t walks = 4;  // threads that go through the memory at once, each its own way
+
+    struct Walk {
+        std::size_t next = 0, length = 0;
+    };
+    std::vector<Side> sides_;
+    std::vector<Run> open_;  // what close() must look at; not disjoint, nor sorted
+    Walk walks_[walks];
+    std::size_t turn_ = 0;
+};
+
+}  // namespace barcuda::guest::managed

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// posting.cc: what happens before a command is posted that may touch managed memory: what the CPU has of it goes to the device,
+// and the command's stream waits for that. And the gates, by which threads that want memory back hold such commands up. table.h
+// says how the two are kept apart.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "guest-allocator/client/command.h"
+#include "guest-allocator/client/patience.h"
+#include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/context.h"
+#include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/streams.h"
+
+namespace barcuda::guest::managed {
+
+std::atomic<std::uint64_t> calm{unused};
+
+namespace {
+
+std::atomic<unsigned> posting{0};  // commands that are being posted now
+constinit thread_local unsigned own_gates = 0;
+
+std::atomic<std::uintptr_t> variables_begin{UINTPTR_MAX}, variables_end{0};
+
+// What no stream is known of comes behind the moves because they are done.
+void finish_all_moves() {
+    for (const auto& [context, m] : table().movers) finish_moves(context);
+}
+
+// After the lock's owner has seen to `stream`: whether its next kernels may go without a look.
+void settle(const CUstream* stream) {
+    Table& t = table();
+    const auto concerned = [&](const Home* home) { return home->attachment.concerns(*stream); };
+    if (!stream || t.gates || std::ranges::any_of(t.open, concerned) || std::ranges::any_of(t.young, concerned) ||
+        worker_of(*stream).seen != t.moves)
+        return calm.store(nobody, std::memory_order_release);
+    calm.store(key_of(*stream, current_context()), std::memory_order_release);
+}
+
+void grow_up(Home& home) {
+    home.young = false;
+    std::erase(table().young, &home);
+}
+
+// Something may change what these blocks are on the device: what is on its way to the host is not the last word.
+void spoil_inbound(Home& home, const Run& run) {
+    for (Inbound& in : home.inbound) in.stale |= !in.run.with(run).empty();
+}
+
+void note_worker(const CUstream* stream, bool moved) {
+    if (!stream) {
+        ++table().unknown_streams;
+        if (moved) finish_all_moves();
+        return;
+    }
+    order_behind_moves(worker_of(*stream));
+}
+
+}  // namespace
+
+Table& table() noexcept {
+    static auto& t = *new Table;  // never destroyed: programs touch managed memory in static destructors
+    return t;
+}
+
+Worker& worker_of(CUstream real_stream) noexcept {
+    const CUcontext context = current_context();
+    const CUstream spelled = real_stream ? real_stream : CU_STREAM_LEGACY;
+    return table().workers.try_emplace(key_of(real_stream, context), Worker{spelled, context}).first->second;
+}
+
+std::uint64_t key_of(CUstream real_stream, CUcontext context) noexcept {
+    return real_stream ? reinterpret_cast<std::uint64_t>(real_stream) << 2 | 2
+                       : reinterpret_cast<std::uint64_t>(context) << 2 | 3;
+}
+
+void add_home(Home* home) noexcept {
+    Table& t = table();
+    if (home->of_variables) {
+        if (home->begin < variables_begin.load()) variables_begin.store(home->begin);
+        if (home->end > variables_end.load()) variables_end.store(home->end);
+    }
+    if (home->young) t.young.push_back(home);
+    t.homes[home->end].reset(home);
+    calm.store(nobody, std::memory_order_seq_cst);
+}
+
+std::unique_ptr<Home> take_out(Home* home) noexcept {
+    Table& t = table();
+    for (const Inbound& in : home->inbound) wait_until(*in.fence->word, in.value), recycle_fence(in.fence);
+    finish_moves(home->context);
+    std::erase(t.open, home);
+    std::erase(t.young, home);
+    std::erase(t.lent, home);
+    const auto at = t.homes.find(home->end);
+    std::unique_ptr<Home> its = std::move(at->second);
+    t.homes.erase(at);
+    return its;
+}
+
+bool near_homes(std::uintptr_t address, std::size_t bytes) noexcept {
+    const std::uintptr_t end = address + bytes;
+    return (address < window_end && end > window_begin) || (address < variables_end.load(std::memory_order_relaxed) &&
+                                                            end > variables_begin.load(std::memory_order_relaxed));
+}
+
+// Kernels may touch all that their stream may. What was allocated for nobody's kernels yet is everybody's from now on.
+void Posting::kernels(const CUstream* given) noexcept {
+    if (forked_after_connection()) return;
+    CUstream stream = given ? real(*given) : nullptr;
+    if (given) given = &stream;
+    posting.fetch_add(1, std::memory_order_seq_cst);
+    if (given && calm.load(std::memory_order_seq_cst) == key_of(stream, current_context())) {
+        counted_ = true;
+        return;
+    }
+    posting.fetch_sub(1, std::memory_order_release);
+    if (given && capturing(stream)) return;  // when the graph is launched
+    Table& t = table();
+    std::unique_lock lock(t.mutex);
+    t.opened.wait(lock, [&] { return t.gates == own_gates; });
+    posting.fetch_add(1, std::memory_order_seq_cst);
+    counted_ = true;
+    bool moved = false;
+    const auto concerns = [&](const Home& home) {
+        return given ? home.attachment.concerns(stream) : home.attachment.mode != Attachment::host;
+    };
+    for (Home* home : std::vector(t.open))
+        if (concerns(*home)) moved |= close(*home, home->all());
+    for (Home* home : std::vector(t.young))
+        if (concerns(*home)) grow_up(*home);
+    if (std::exchange(t.any_inbound, false))
+        for (const auto& [end, home] : t.homes) {
+            if (concerns(*home)) spoil_inbound(*home, home->all());
+            t.any_inbound |= std::ranges::any_of(home->inbound, [](const Inbound& in) { return !in.stale; });
+        }
+    note_worker(given, moved);
+    settle(given);
+}
+
+void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* given) noexcept {
+    if (!bytes || forked_after_connection() || !near_homes(address, bytes)) return;
+    CUstream stream = given ? real(*given) : nullptr;
+    if (given) given = &stream;
+    if (given && capturing(stream)) return;
+    Table& t = table();
+    std::unique_lock lock(t.mutex);
+    // Whoever shuts a gate waits for commands that have counted themselves already.
+    if (!counted_) t.opened.wait(lock, [&] { return t.gates == own_gates; });
+    bool moved = false, any = false;
+    for (auto at = t.homes.upper_bound(address); at != t.homes.end() && at->second->begin < address + bytes; ++at) {
+        Home& home = *at->second;
+        const Run run = home.blocks_of(address, address + bytes);
+        any = true;
+        moved |= close(home, run);
+        if (home.young) grow_up(home);
+        spoil_inbound(home, run);
+    }
+    if (!any) return;
+    if (!counted_) posting.fetch_add(1, std::memory_order_seq_cst);
+    counted_ = true;
+    note_worker(given, moved);
+    settle(given);
+}
+
+void Posting::argument(const void* p, bool written) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(p);
+    if (!near_homes(at, 1) || shown_ == std::size(arguments_) || !bring(at, 1, written)) return;
+    arguments_[shown_++] = at;
+}
+
+namespace {
+
+// For as long as the command is written the CPU may read a block that is the device's: its own copy is as it was.
+void protect_arguments(const std::uintptr_t* arguments, unsigned count, bool show) {
+    std::lock_guard lock(table().mutex);
+    for (unsigned i = 0; i < count; ++i) {
+        Home* const home = table().find(arguments[i]);
+        const std::size_t block = home ? home->block_of(arguments[i]) : 0;
+        if (home && home->blocks[block] == Side::device) show_block(*home, block, show);
+    }
+}
+
+}  // namespace
+
+void Posting::show_arguments() noexcept {
+    if (shown_) protect_arguments(arguments_, shown_, true);
+}
+
+void Posting::end() noexcept {
+    if (shown_) protect_arguments(arguments_, shown_, false);
+    if (counted_) posting.fetch_sub(1, std::memory_order_release);
+}
+
+Gate::Gate() noexcept {
+    {
+        std::lock_guard lock(table().mutex);
+        ++table().gates, ++own_gates;
+        calm.store(nobody, std::memory_order_seq_cst);
+    }
+    for (Patience patience; posting.load(std::memory_order_seq_cst) != 0; patience.wait(*Client::current()))
+        if (Client::current()->ended() != CUDA_SUCCESS) return;
+}
+
+bool Gate::is_the_only_one() const noexcept { return table().gates == own_gates; }
+
+Gate::~Gate() {
+    std::lock_guard lock(table().mutex);
+    --own_gates, --table().gates;
+    table().opened.notify_all();
+}
+
+void stream_gone(CUstream stream) noexcept {
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_connection()) return;
+    Table& t = table();
+    std::lock_guard lock(t.mutex);
+    // Its work may go on, and its id may be another's.
+    if (t.workers.erase(key_of(stream, nullptr))) ++t.unknown_streams;
+    calm.store(nobody, std::memory_order_seq_cst);
+    for (const auto& [end, home] : t.homes)
+        if (home->attachment.mode == Attachment::single && home->attachment.stream == stream) home->attachment = {};
+}
+
+}  // namespace barcuda::guest::managed

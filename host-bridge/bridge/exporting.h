@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// exporting.h: the bridge's hold on its exporter (host-bridge/exporter): has the socket before the exporter is there, and so says at
+// once if that address cannot be had; starts it, and again when it has died. Without an address there is none.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+
+#include "host-bridge/message.h"
+
+namespace barcuda {
+
+struct MetricsOptions {
+    std::string address;  // empty: none
+    bool clients = false, gpus = false;
+};
+
+class Exporting {
+  public:
+    using Clock = std::chrono::steady_clock;
+    ~Exporting();
+    // Why there is none; empty: the address is ours, or none is wished for.
+    std::string open(const MetricsOptions& options, const std::string& region);
+    void look(Clock::time_point now = Clock::now());
+
+  private:
+    void launch();
+
+    MetricsOptions options_;
+    std::string region_;
+    File listener_;
+    pid_t pid_ = -1;
+    Clock::time_point launched_{};
+};
+
+}  // namespace barcuda

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// extents.cc: which parts of the region a client gets, and which its worker may map: its channel and its extents. Of
+// each mapping the kernel asks here first (cage/mapper.h). What was granted is in the bridge's own books (grants.h).
+#include <cuda.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "host-bridge/bridge/bridge.h"
+#include "host-bridge/cage/mapper.h"
+#include "host-bridge/log.h"
+
+namespace barcuda {
+
+// A region is sparse: memory is there when somebody touches it, and where there is none left he is killed. So what the file
+// system has no room for is refused, as if the region were full. (Others may be quicker; but a GPU's driver, which pins
+// extents, takes them at once.)
+Grants::Run Bridge::grant(std::uint32_t channel, std::uint64_t bytes) {
+    const Grants::Run run = grants_->grant(channel, bytes, room_of(channel), [this] { return has_time(); });
+    if (run.bytes == 0 || has_room(run.bytes)) return run;
+    grants_->release(channel, run);
+    return {};
+}
+
+// For emptying what others have left. The first in a turn of the loop may have as long as it takes.
+bool Bridge::has_time() {
+    if (!short_of_time_) short_of_time_ = std::chrono::steady_clock::now() > time_ends_;
+    return !short_of_time_;
+}
+
+// Clients whose memory must be emptied first, or is still held by workers that are leaving: by turns, so that none waits for all that
+// another wants.
+void Bridge::answer_asked() {
+    const std::size_t count = clients_.size();
+    for (std::size_t i = 0, from = next_asked_; i < count && !short_of_time_; ++i) {
+        auto& client = clients_[(from + i) % count];
+        if (!client || !client->asked) continue;
+        next_asked_ = (from + i + 1) % count;
+        const Grants::Run run = grant(client->channel.index, client->asked->bytes);
+        if (run.bytes == 0 && (short_of_time_ || !leaving_.empty())) continue;
+        if (run.bytes == 0 && may_be_granted(client->channel.index, client->asked->bytes) && drop_reserves()) continue;
+        client->asked.reset();
+        answer(*client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
+    }
+}
+
+bool Bridge::has_room(std::uint64_t bytes) const {
+    struct statvfs there;  // of no blocks at all: a file system without a limit
+    return !S_ISREG(mode_) || fstatvfs(region_.fd(), &there) != 0 || there.f_blocks == 0 ||
+           bytes <= std::uint64_t{there.f_bavail} * there.f_frsize;
+}
+
+// What its worker has prepared is its client's, and mapped already.
+void Bridge::hand_over(Client& client) {
+    const std::uint32_t channel = client.channel.index;
+    for (const Grants::Run& run : std::exchange(client.worker.reserved, {})) {
+        grants_->hand_over(run, channel);
+        if (cage_.order.has(cage::Measure::extents)) grants_->let_map(channel, run);
+    }
+}
+
+// The first thing that a worker says, before it has seen anything of its client's. Later ones are not believed.
+void Bridge::meet_mapper(Client& client, File listener) {
+    if (!listener) return log::error("channel {}: no descriptor is left for its worker's mapper", client.channel.index);
+    if (client.worker.mapper < 0) client.worker.mapper = listener.release();
+}
+
+void Bridge::answer_mapper(Client& client, short events) {
+    Worker& worker = client.worker;
+    if (!(events & POLLIN)) {  // the thread has ended
+        close(worker.mapper);
+        worker.mapper = -1;
+        return;
+    }
+    const Channel& channel = client.channel;
+    cage::judge(worker.mapper, region_.header().base, [&](std::uint64_t offset, std::uint64_t bytes) {
+        if ((offset == channel.offset && bytes == BARCUDA_CHANNEL_SIZE) ||
+            grants_->let_map(channel.index, {offset, bytes}))
+            return true;
+        if (!std::exchange(client.refused, true))
+            log::error("channel {}: its worker asks for what is not its client's: {:#x} bytes of the region at {:#x}",
+                       channel.index, bytes, offset);
+        return false;
+    });
+}
+
+// Who is one gets no part of the region by any other door.
+bool Bridge::is_worker(pid_t pid) const {
+    const auto its = [&](const Worker& w) { return w.pid == pid; };
+    return std::ranges::any_of(waiting_, its) || std::ranges::any_of(leaving_, its) ||
+           std::ranges::any_of(clients_, [&](const auto& client) { return client && its(client->worker); });
+}
+
+}  // namespace barcuda

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/cage/mapper.h"
+
+#include <linux/close_range.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "host-bridge/cage/filter.h"
+#include "host-bridge/link.h"
+#include "host-bridge/message.h"
+
+namespace barcuda::cage {
+namespace {
+
+constexpr int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
+
+// What the thread may do. By the link it tells its bridge of itself, once; then that is closed, and none can be had.
+std::vector<sock_filter> what_a_mapper_needs() {
+    Filter f(SCMP_ACT_TRAP);
+    f.add(SCMP_ACT_NOTIFY, {"mmap"});
+    f.allow({"futex", "sched_yield", "restart_syscall", "rt_sigreturn", "close", "exit"});
+    f.allow({"sendmsg"}, {is(0, link_fd)});
+    f.allow({"getpid", "exit_group"});  // to end the worker (filter.cc)
+    return f.program();
+}
+
+}  // namespace
+
+bool Mapper::take() {
+    static_assert(region_fd < link_fd && link_fd < log_fd, "as shed() has it");
+    if ((program_ = what_a_mapper_needs()).empty()) return false;
+    std::thread([this] { run(); }).detach();
+    done_.wait(0);
+    if (error_ == 0) ::close(region_fd);
+    return errno = error_, error_ == 0;
+}
+
+bool Mapper::confine() {
+    const std::lock_guard lock(mutex_);
+    return errno = ask(Errand::confine), errno == 0;
+}
+
+void* Mapper::map(void* at, std::size_t bytes, std::uint64_t offset) {
+    const std::lock_guard lock(mutex_);
+    at_ = at, bytes_ = bytes, offset_ = offset;
+    return errno = ask(Errand::map), errno == 0 ? at : MAP_FAILED;
+}
+
+int Mapper::ask(Errand errand) {
+    errand_ = errand;
+    const int number = asked_.load() + 1;
+    asked_ = number;
+    asked_.notify_one();
+    for (int done; (done = done_.load()) != number;) done_.wait(done);
+    return error_;
+}
+
+// The thread, which takes no memory: that would be a mapping.
+void Mapper::run() {
+    for (int number = 1;; ++number) {
+        for (int asked; (asked = asked_.load()) < number;) asked_.wait(asked);
+        bool done = false;
+        switch (errand_) {
+            case Errand::take: done = shed(); break;
+            case Errand::confine: done = tell_bridge(); break;
+            case Errand::map:
+                done = mmap(at_, bytes_, protection, flags, region_fd, static_cast<off_t>(offset_)) == at_;
+        }
+        error_ = done ? 0 : errno;
+        done_ = number;
+        done_.notify_one();
+    }
+}
+
+// Descriptors of its own, and of those the region's and the link's alone. No other is ever copied.
+bool Mapper::shed() const {
+    if (syscall(SYS_close_range, log_fd, ~0u, CLOSE_RANGE_UNSHARE) != 0) return false;
+    for (int fd = 0; fd < region_fd; ++fd) ::close(fd);
+    for (int fd = region_fd + 1; fd < link_fd; ++fd) ::close(fd);
+    return true;
+}
+
+bool Mapper::tell_bridge() const {
+    const sock_fprog program{static_cast<unsigned short>(program_.size()), const_cast<sock_filter*>(program_.data())};
+    const long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    if (listener < 0) return false;
+    const BridgeRequest request{BridgeRequest::mapper, 0, 0};
+    const bool told = send_message(link_fd, &request, sizeof request, static_cast<int>(listener));
+    const int why = errno;
+    ::close(static_cast<int>(listener)), ::close(link_fd);
+    return errno = why, told;
+}
+
+void judge(int listener, std::uint64_t base, const std::function<bool(std::uint64_t, std::uint64_t)>& may) {
+    seccomp_notif asked{};
+    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0) return;
+    const auto& [at, bytes, prot, how, file, offset] = asked.data.args;
+    const bool granted = asked.data.nr == SYS_mmap && file == region_fd && prot == protection && how == flags &&
+                         at == base + offset && may(offset, bytes);
+    seccomp_notif_resp answer{asked.id, 0, -EPERM, 0};
+    if (granted) answer.error = 0, answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);  // or it has been killed, or a signal has made it ask again
+}
+
+}  // namespace barcuda::cage

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// guest.cc: `barcuda guest enable` and `disable`: every program of a guest, or of one of its users, finds the library
+// without anybody's
+// saying so. Programs are told by their environment, as this system hands it to them: PAM's file for logins, cron and
+// su; environment.d
+// for a user's session; systemd's defaults for services. With --every-program the loader itself is told
+// (/etc/ld.so.preload).
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "host-bridge/cli/commands.h"
+
+namespace barcuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto begun = "# Written by `barcuda guest enable`; `barcuda guest disable` removes it.";
+constexpr auto ended = "# The end of what `barcuda guest enable` wrote.";
+
+std::string read(const fs::path& file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Another file takes the old one's place at once: a loader that reads a half of ld.so.preload starts no program.
+std::string write(const fs::path& file, const std::string& text) {
+    std::error_code error;
+    fs::create_directories(file.parent_path(), error);
+    const fs::path fresh = file.string() + ".barcuda";
+    {
+        std::ofstream out(fresh, std::ios::trunc);
+        out << text;
+        out.close();
+        if (!out) return fmt::format("cannot write {}: {}", fresh.string(), strerror(errno));
+    }
+    if (fs::exists(file)) fs::permissions(fresh, fs::status(file).permissions(), error);
+    fs::rename(fresh, file, error);
+    return error ? fmt::format("cannot write {}: {}", file.string(), error.message()) : "";
+}
+
+// A file without what is ours in it: our lines stand between two that say so.
+std::string without_ours(const std::string& text) {
+    std::istringstream in(text);
+    std::string kept;
+    bool ours = false;
+    for (std::string line; std::getline(in, line);) {
+        if (line == begun) ours = true;
+        if (!ours) kept += line + '\n';
+        if (line == ended) ours = false;
+    }
+    return kept;
+}
+
+struct Place {
+    fs::path file;
+    std::string what, lines;
+    bool shared;       // others write there, too
+    const char* says;  // a line of another's that says the same of its own begins so; null: nobody's does
+};
+
+std::vector<Place> places(const GuestCommand& c, const Installation& here) {
+    const std::string path = "LD_LIBRARY_PATH=" + here.links, library = "LD_PRELOAD=" + here.library;
+    const std::string both = c.every_program ? path : library + '\n' + path;
+    if (c.user) {
+        const char* const home = getenv("HOME");
+        const fs::path folder = home ? home : "";
+        std::string exports;
+        std::istringstream in(both);
+        for (std::string line; std::getline(in, line);) exports += "export " + line + '\n';
+        return {{folder / ".config/environment.d/50-barcuda.conf", "your sessions", both + '\n', false, nullptr},
+                {folder / ".profile", "your login shells", exports, true, "export LD_PRELOAD="}};
+    }
+    const fs::path root = c.root;
+    std::string words;
+    std::istringstream in(both);
+    for (std::string line; std::getline(in, line);) words += fmt::format("{}\"{}\"", words.empty() ? "" : " ", line);
+    std::vector<Place> all = {
+        {root / "etc/environment", "logins, ssh, cron, su", both + '\n', true, "LD_PRELOAD="},
+        {root / "etc/environment.d/50-barcuda.conf", "sessions of users", both + '\n', false, nullptr},
+        {root / "etc/systemd/system.conf.d/50-barcuda.conf", "services",
+         "[Manager]\nDefaultEnvironment=" + words + '\n', false, nullptr}};
+    if (c.every_program || c.disable)
+        all.push_back(
+            {root / "etc/ld.so.preload", "every program, however it is started", here.library + '\n', true, nullptr});
+    return all;
+}
+
+int refuse(const std::string& why) { return fmt::print(stderr, "barcuda guest: {}\n", why), 1; }
+
+int enable(const GuestCommand& c, const std::vector<Place>& all) {
+    for (const Place& p : all) {
+        std::istringstream in(p.says ? without_ours(read(p.file)) : "");
+        for (std::string line; std::getline(in, line);)
+            if (line.starts_with(p.says))
+                return refuse(fmt::format("{} has `{}` already; put {} in front there by hand, or remove that line",
+                                          p.file.string(), line, p.lines.substr(0, p.lines.find('\n'))));
+    }
+    for (const Place& p : all) {
+        std::string before = p.shared ? without_ours(read(p.file)) : "";
+        // ld.so.preload knows comments since glibc 2.35 alone: our line there says by itself whose it is.
+        const bool bare = p.file.filename() == "ld.so.preload";
+        if (bare && before.find(p.lines) != std::string::npos) continue;
+        const std::string text = bare ? before + p.lines : fmt::format("{}{}\n{}{}\n", before, begun, p.lines, ended);
+        if (const std::string error = write(p.file, text); !error.empty()) return refuse(error);
+        fmt::print("{:<44} {}\n", p.file.string(), p.what);
+    }
+    fmt::print("What is started from the next {} on uses CUDA without more ado{}.\n",
+               c.user ? "login" : "login or `systemctl daemon-reexec`",
+               c.every_program ? "" : "; sudo drops these variables: `sudo barcuda exec PROGRAM`");
+    return 0;
+}
+
+int disable(const std::vector<Place>& all, const std::string& library) {
+    bool any = false;
+    for (const Place& p : all) {
+        const std::string now = read(p.file);
+        std::string kept = without_ours(now);
+        if (p.file.filename() == "ld.so.preload")
+            if (const auto at = kept.find(library + '\n'); at != std::string::npos) kept.erase(at, library.size() + 1);
+        if (kept == now) continue;
+        any = true;
+        std::error_code error;
+        if (const bool empty = kept.find_first_not_of(" \n") == std::string::npos;
+            empty && p.file.filename() != "environment")
+            fs::remove(p.file, error);
+        else if (const std::string wrong = write(p.file, kept); !wrong.empty()) return refuse(wrong);
+        if (error) return refuse(fmt::format("cannot remove {}: {}", p.file.string(), error.message()));
+        fmt::print("{:<44} as it was\n", p.file.string());
+    }
+    if (!any) fmt::print("nothing was enabled here\n");
+    return 0;
+}
+
+}  // namespace
+
+int guest(const GuestCommand& c) {
+    const Installation here = installation();
+    if (const std::string lacks = check(here); !c.disable && !lacks.empty()) return refuse(lacks);
+    if (c.user && !getenv("HOME")) return refuse("--user: the variable HOME names no folder");
+    if (!c.user && c.root.empty() && geteuid() != 0)
+        return refuse("the system's files are root's: with sudo, or --user for your own programs alone");
+    GuestCommand where = c;
+    if (where.root.empty()) where.root.push_back('/');
+    const auto all = places(where, here);
+    return c.disable ? disable(all, here.library) : enable(where, all);
+}
+
+}  // namespace barcuda

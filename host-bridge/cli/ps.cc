@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// ps.cc: `barcuda ps`: the bridges of this machine, their VMs and clients, once; `barcuda metrics`: the same for Prometheus.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/watch/bridges.h"
+#include "host-bridge/watch/json.h"
+#include "host-bridge/watch/metrics.h"
+#include "host-bridge/watch/text.h"
+
+namespace barcuda {
+namespace {
+
+using namespace watch;
+
+void print(std::vector<std::vector<std::string>> rows) {
+    const std::vector<std::string> lines = columns(std::move(rows));
+    for (const std::string& line : lines) fmt::print("{}\n", line);
+}
+
+}  // namespace
+
+int ps(bool json) {
+    const View view = look(false);
+    for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda ps: {}\n", complaint);
+    if (json) return fmt::print("{}\n", json_of(view).dump(1)), 0;
+    if (view.bridges.empty()) return fmt::print("{}\n", nobody_serves(view)), 0;
+    std::vector<std::vector<std::string>> bridges = {
+        {"VM", ">BRIDGE", ">AGE", ">CLIENTS", ">CHANNELS", ">REGION", ">OF", ">GPU", ">GPU MEMORY", ">OF", "NAME"}};
+    std::vector<std::vector<std::string>> clients = {
+        {"VM", ">CHANNEL", ">PID", "USER", "PROGRAM", ">AGE", ">GPU MEMORY", ">REGION", ">WORKER"}};
+    for (const Bridge& b : view.bridges) {
+        std::vector<std::string> row = {b.name,
+                                        std::to_string(b.pid),
+                                        age(b.age),
+                                        std::to_string(b.clients),
+                                        std::to_string(b.channels),
+                                        size(b.region_held),
+                                        size(b.region_heap)};
+        for (std::size_t d = 0; d < b.gpus.size(); ++d) {
+            const watch::Gpu& gpu = b.gpus[d];
+            row.insert(row.end(), {std::to_string(d), size(gpu.held), size(gpu.memory), gpu.name});
+            bridges.push_back(row);
+            row = {"", "", "", "", "", "", ""};
+        }
+        for (const Client& c : b.rows)
+            clients.push_back({b.name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
+                               c.program, age(c.age), size(c.all_device_memory()), size(c.region_memory),
+                               c.worker ? std::to_string(c.worker) : "-"});
+    }
+    print(bridges);
+    if (clients.size() == 1) return fmt::print("\nNo client uses them.\n"), 0;
+    fmt::print("\n");
+    print(clients);
+    return 0;
+}
+
+int metrics(bool clients, bool gpus) {
+    const View view = gpus ? look_at_gpus() : look(false);
+    for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda metrics: {}\n", complaint);
+    return fmt::print("{}", watch::metrics(view, clients)), 0;
+}
+
+}  // namespace barcuda

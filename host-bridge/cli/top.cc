@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// top.cc: `barcuda top`: what the bridges of this machine and their clients do, again and again, on the whole terminal (ncurses);
+// where there is none, or with --once, one look as text.
+#include <curses.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <clocale>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <thread>
+
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/watch/bridges.h"
+#include "host-bridge/watch/json.h"
+#include "host-bridge/watch/rates.h"
+#include "host-bridge/watch/text.h"
+
+namespace barcuda {
+namespace {
+
+using namespace watch;
+
+struct Row {  // a client
+    const Bridge* bridge;
+    const watch::Client* client;
+    Rates rates;
+};
+
+// What a key sorts by: the largest first.
+struct Order {
+    char key;
+    const char* name;
+    std::function<double(const Row&)> value;
+};
+const std::vector<Order>& orders() {
+    static const std::vector<Order> all = {
+        {'g', "GPU", [](const Row& r) { return r.client->all_busy().value_or(0); }},
+        {'m', "GPU memory", [](const Row& r) { return double(r.client->all_device_memory()); }},
+        {'r', "region", [](const Row& r) { return double(r.client->region_memory); }},
+        {'l', "launches", [](const Row& r) { return r.rates.launches; }},
+        {'c', "copies",
+         [](const Row& r) { return r.rates.copied[Counts::to_device] + r.rates.copied[Counts::to_host]; }},
+        {'w', "queue", [](const Row& r) { return double(r.client->queued); }},
+        {'a', "age", [](const Row& r) { return r.client->age; }},
+    };
+    return all;
+}
+
+struct Picture {                                // one look, as lines
+    std::vector<std::string> bridges, clients;  // of each the first is the headings
+    std::vector<Percent> fill;  // of each line of `bridges` but that: how full the GPU's memory is, in percent
+};
+
+std::string bytes_a_second(double bytes) { return bytes < 1 ? "-" : size(static_cast<std::uint64_t>(bytes)) + "/s"; }
+std::string a_second(double number) { return number == 0 ? "-" : count(number); }
+
+std::vector<std::string> words_of(const Rates& r, std::uint64_t queued) {
+    return {a_second(r.commands),
+            a_second(r.launches),
+            a_second(r.copies),
+            bytes_a_second(r.copied[Counts::to_device]),
+            bytes_a_second(r.copied[Counts::to_host]),
+            bytes_a_second(r.copied[Counts::on_device]),
+            queued ? count(double(queued)) : "-"};
+}
+const std::vector<std::string> headings_of_rates = {">CMD/s",   ">LAUNCH/s", ">COPY/s", ">TO GPU",
+                                                    ">TO HOST", ">ON GPU",   ">QUEUE"};
+
+Picture draw(const View& view, const Since& since, const Order& order) {
+    const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+        words.insert(words.end(), more.begin(), more.end());
+        return words;
+    };
+    Picture picture;
+    std::vector<std::vector<std::string>> bridges = {
+        with({"VM", ">GPU", "NAME", ">BUSY", ">MEMORY", ">OF", ">REGION", ">OF", ">CLIENTS"}, headings_of_rates)};
+    std::vector<Row> rows;
+    for (const Bridge& b : view.bridges) {
+        std::vector<std::string> own = {size(b.region_held), size(b.region_heap), std::to_string(b.clients)};
+        std::vector<std::string> rates = words_of(since.of(b), b.queued), name = {b.name};
+        for (std::size_t d = 0; d < b.gpus.size(); ++d) {
+            const watch::Gpu& gpu = b.gpus[d];
+            std::vector<std::string> its = {std::to_string(d), gpu.name.substr(0, 24), percent(gpu.busy),
+                                            size(gpu.held), size(gpu.memory)};
+            bridges.push_back(with(with(with(name, its), own), rates));
+            picture.fill.push_back(gpu.memory ? Percent(unsigned(double(gpu.held) * 100 / double(gpu.memory)))
+                                              : Percent());
+            name = {""}, own = {"", "", ""}, rates = std::vector<std::string>(rates.size());  // a line of its own each
+        }
+        for (const watch::Client& c : b.rows) rows.push_back({&b, &c, since.of(b, c)});
+    }
+    std::ranges::stable_sort(rows, std::greater<>{}, order.value);
+    std::vector<std::vector<std::string>> clients = {
+        with({"VM", ">CH", ">PID", "USER", "PROGRAM", ">AGE", ">GPU", ">MEMORY", ">REGION"}, headings_of_rates)};
+    for (const Row& r : rows) {
+        const watch::Client& c = *r.client;
+        clients.push_back(with({r.bridge->name, std::to_string(c.channel), std::to_string(c.pid),
+                                c.user.empty() ? "?" : c.user, c.program.substr(0, 24), age(c.age),
+                                percent(c.all_busy()), size(c.all_device_memory()), size(c.region_memory)},
+                               words_of(r.rates, c.queued)));
+    }
+    picture.bridges = columns(bridges), picture.clients = columns(clients);
+    return picture;
+}
+
+std::string headline(const View& view) {
+    std::uint64_t clients = 0;
+    for (const Bridge& b : view.bridges) clients += b.clients;
+    return fmt::format("barcuda top  {:%H:%M:%S}  {} bridge{}, {} client{}", fmt::localtime(std::time(nullptr)),
+                       view.bridges.size(), view.bridges.size() == 1 ? "" : "s", clients, clients == 1 ? "" : "s");
+}
+
+// ---- on a terminal
+
+enum : short { plain_pair, title_pair, good_pair, high_pair, full_pair };
+
+class Screen {
+  public:
+    explicit Screen(bool with_colours) {
+        std::setlocale(LC_CTYPE, "");
+        set_escdelay(25), initscr(), cbreak(), noecho(), curs_set(0), keypad(stdscr, TRUE);
+        coloured_ = with_colours && has_colors();
+        if (!coloured_) return;
+        start_color(), use_default_colors();
+        init_pair(title_pair, COLOR_CYAN, -1), init_pair(good_pair, COLOR_GREEN, -1);
+        init_pair(high_pair, COLOR_YELLOW, -1), init_pair(full_pair, COLOR_RED, -1);
+    }
+    ~Screen() { endwin(); }
+    Screen(const Screen&) = delete;
+    void line(const std::string& text, attr_t how = A_NORMAL, short pair = plain_pair) {
+        if (at_ >= LINES) return;
+        attron(how | attr_t(coloured_ ? COLOR_PAIR(pair) : 0));
+        mvaddnstr(at_++, 0, text.c_str(), COLS);
+        if (how & A_REVERSE) hline(' ', COLS);
+        attroff(how | attr_t(coloured_ ? COLOR_PAIR(pair) : 0));
+        clrtoeol();
+    }
+    void begin() { at_ = 0; }
+    void end() {
+        clrtobot();
+        refresh();
+    }
+    int left() const { return LINES - at_; }
+
+  private:
+    bool coloured_ = false;
+    int at_ = 0;
+};
+
+std::string bar(unsigned percent, unsigned width) {
+    const unsigned full = std::min(percent, 100u) * width / 100;
+    return "[" + std::string(full, '|') + std::string(width - full, ' ') + "]";
+}
+
+void show(Screen& screen, const View& view, const Since& since, const Order& order, std::size_t& first) {
+    const Picture picture = draw(view, since, order);
+    screen.begin();
+    screen.line(headline(view), A_BOLD, title_pair);
+    if (view.bridges.empty()) screen.line(nobody_serves(view));
+    for (const std::string& complaint : view.complaints) screen.line(complaint, A_NORMAL, full_pair);
+    std::size_t n = 0;  // of the GPU
+    for (const Bridge& b : view.bridges)
+        for (std::size_t d = 0; d < b.gpus.size(); ++d, ++n) {
+            const unsigned full = picture.fill[n].value_or(0), busy = b.gpus[d].busy.value_or(0);
+            const unsigned most = std::max(full, busy);
+            screen.line(
+                fmt::format("{:<14.14} GPU {:<2} busy {} {:>4}  memory {} {:>3}% of {}", b.name, d, bar(busy, 20),
+                            percent(b.gpus[d].busy), bar(full, 20), full, size(b.gpus[d].memory)),
+                A_NORMAL,
+                most >= 95   ? full_pair
+                : most >= 75 ? high_pair
+                             : good_pair);
+        }
+    if (!view.bridges.empty()) {
+        screen.line("");
+        for (std::size_t i = 0; i < picture.bridges.size(); ++i)
+            screen.line(picture.bridges[i], i ? A_NORMAL : A_REVERSE);
+        screen.line("");
+        const std::size_t all = picture.clients.size() - 1;
+        const auto room = static_cast<std::size_t>(std::max(1, screen.left() - 2));
+        first = std::min(first, all > room ? all - room : 0);
+        screen.line(picture.clients[0], A_REVERSE);
+        for (std::size_t i = first; i < std::min(all, first + room); ++i) screen.line(picture.clients[i + 1]);
+    }
+    std::string keys = "q quit  sort:";
+    for (const Order& o : orders()) keys += fmt::format(" {}{} {}", &o == &order ? "*" : "", o.key, o.name);
+    while (screen.left() > 1) screen.line("");
+    screen.line(keys + "  arrows scroll", A_DIM);
+    screen.end();
+}
+
+int live(double interval) {
+    View now = look(true);
+    Since next(now), since = next;
+    Screen screen(colours(STDOUT_FILENO));
+    const Order* order = &orders()[1];
+    std::size_t first = 0;
+    for (double wait = std::min(interval, 0.3);;) {  // the first rates soon
+        show(screen, now, since, *order, first);
+        timeout(static_cast<int>(wait * 1000));
+        const int key = getch();
+        if (key == 'q' || key == 'Q' || key == 27) return 0;
+        if (key == KEY_DOWN) ++first;
+        else if (key == KEY_UP && first) --first;
+        else if (key == KEY_NPAGE) first += 10;
+        else if (key == KEY_PPAGE) first -= std::min<std::size_t>(first, 10);
+        else
+            for (const Order& o : orders())
+                if (key == o.key) order = &o;
+        if (key != ERR && key != ' ') continue;  // the same look, in another way
+        now = look(true);
+        next.look_again();
+        since = next, next = Since(now), wait = interval;
+    }
+}
+
+}  // namespace
+
+int top(bool json, bool once, double interval) {
+    const char* const terminal = std::getenv("TERM");
+    if (!json && !once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && terminal && *terminal) return live(interval);
+    const View before = look(true);
+    Since since(before);
+    std::this_thread::sleep_for(std::chrono::duration<double>(interval));
+    const View now = look(true);
+    since.look_again();
+    for (const std::string& complaint : now.complaints) fmt::print(stderr, "barcuda top: {}\n", complaint);
+    if (json) return fmt::print("{}\n", json_of(now, &since).dump(1)), 0;
+    if (now.bridges.empty()) return fmt::print("{}\n", nobody_serves(now)), 0;
+    const Picture picture = draw(now, since, orders()[1]);
+    fmt::print("{}\n", headline(now));
+    for (const auto* part : {&picture.bridges, &picture.clients}) {
+        fmt::print("\n");
+        for (const std::string& line : *part) fmt::print("{}\n", line);
+    }
+    return 0;
+}
+
+}  // namespace barcuda

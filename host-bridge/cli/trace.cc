@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// trace.cc: `barcuda trace`: the traces of a guest and of its host as one. Each has the clock of its own kernel. But a
+// worker takes a command on after its client has sent it, and before the client goes on (the worker's slice may end later):
+// each call bounds from both sides how far apart the two clocks are, and of thousands the narrowest bounds remain. A
+// worker's trace names its client's pid, and commands of a name come in the same order on both sides.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "host-bridge/cli/commands.h"
+#include "shm-device/commands.h"
+
+namespace barcuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Call {
+    double begin, end;  // microseconds
+};
+
+struct Process {
+    std::optional<std::int64_t> client;              // whom it serves: it is a worker
+    std::map<std::string, std::vector<Call>> calls;  // by their names, in their order
+};
+
+struct Trace {
+    std::string file, error;
+    Json events = Json::array();
+    std::map<std::int64_t, Process> processes;
+    double shift = 0;  // to the common clock
+    bool placed = false;
+};
+
+std::int64_t pid_of(const Json& event) { return event.value("pid", std::int64_t{0}); }
+
+// Commands that a client waits for.
+const std::set<std::string>& waited_for() {
+    static constexpr std::pair<const char*, std::string_view> rows[] = {
+#define X(name, how, ...) {#name, #how},
+        BARCUDA_ROWS(X)
+#undef X
+    };
+    static const std::set<std::string> names = [] {
+        std::set<std::string> all;
+        for (const auto& [name, how] : rows)
+            if (how.ends_with("call")) all.emplace(name);
+        return all;
+    }();
+    return names;
+}
+
+void look(Trace& trace) {
+    for (const Json& e : trace.events) {
+        const std::string phase = e.value("ph", ""), name = e.value("name", "");
+        Process& process = trace.processes[pid_of(e)];
+        if (phase == "M" && name == "process_name" && e.contains("args") && e["args"].contains("client"))
+            process.client = e["args"].value("client", std::int64_t{0});
+        if (phase == "X" && !e.contains("cat") && waited_for().contains(name))
+            process.calls[name].push_back({e.value("ts", 0.0), e.value("ts", 0.0) + e.value("dur", 0.0)});
+    }
+    for (auto& [pid, process] : trace.processes)
+        for (auto& [name, calls] : process.calls)
+            std::ranges::sort(calls, {}, process.client ? &Call::begin : &Call::end);
+}
+
+Trace read(const std::string& file) {
+    Trace trace;
+    trace.file = file;
+    std::ifstream in(file);
+    std::stringstream all;
+    if (!in || !(all << in.rdbuf())) return trace.error = "cannot be read", trace;
+    std::string text = std::move(all).str();
+    trace.events = Json::parse(text, nullptr, false);
+    if (trace.events.is_discarded())  // who wrote it was killed: up to its last whole line
+        if (const auto end = text.rfind("}\n", text.size() - std::min<std::size_t>(text.size(), 2)); end != text.npos)
+            trace.events = Json::parse(text.substr(0, end) + "}]", nullptr, false);
+    const auto is_event = [](const Json& e) { return e.is_object(); };
+    if (!trace.events.is_array() || !std::ranges::all_of(trace.events, is_event))
+        return trace.error = "is no trace that BARCUDA_TRACE has made", trace;
+    try {
+        look(trace);
+    } catch (const Json::exception& e) {
+        trace.error = fmt::format("is no trace that BARCUDA_TRACE has made: {}", e.what());
+    }
+    return trace;
+}
+
+// What a worker's clock lacks to its client's, at least and at most.
+struct Bounds {
+    double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+    bool any() const { return std::isfinite(least) && std::isfinite(most); }
+    double middle() const { return (least + most) / 2; }
+    double doubt() const { return std::abs(most - least) / 2; }  // clocks that drift may leave nothing between them
+};
+
+void narrow(Bounds& bounds, const Process& client, const Process& worker, double client_shift, double worker_shift) {
+    for (const auto& [name, sent] : client.calls) {
+        const auto served = worker.calls.find(name);
+        if (served == worker.calls.end()) continue;
+        for (std::size_t i = 0; i < std::min(sent.size(), served->second.size()); ++i) {
+            bounds.least =
+                std::max(bounds.least, sent[i].begin + client_shift - served->second[i].begin - worker_shift);
+            bounds.most = std::min(bounds.most, sent[i].end + client_shift - served->second[i].begin - worker_shift);
+        }
+    }
+}
+
+// How far `trace` has to be moved to stand right beside `other`, if a process of the one serves one of the other.
+Bounds apart(const Trace& trace, const Trace& other) {
+    Bounds to_client, to_worker;
+    for (const auto& [pid, worker] : trace.processes)
+        if (const auto c = worker.client ? other.processes.find(*worker.client) : other.processes.end();
+            c != other.processes.end())
+            narrow(to_client, c->second, worker, other.shift, 0);
+    for (const auto& [pid, worker] : other.processes)
+        if (const auto c = worker.client ? trace.processes.find(*worker.client) : trace.processes.end();
+            c != trace.processes.end())
+            narrow(to_worker, c->second, worker, 0, other.shift);
+    if (to_client.any()) return to_client;
+    return to_worker.any() ? Bounds{-to_worker.most, -to_worker.least} : Bounds{};
+}
+
+// Each is put beside one that has its place already.
+void place(std::vector<Trace>& traces) {
+    traces[0].placed = true;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (Trace& trace : traces)
+            for (const Trace& other : traces) {
+                if (trace.placed || !other.placed) continue;
+                const Bounds bounds = apart(trace, other);
+                if (!bounds.any()) continue;
+                trace.shift = bounds.middle(), trace.placed = moved = true;
+                fmt::print(stderr, "{}: {:+.6f} s to the clock of {}, to within {:.1f} us\n", trace.file,
+                           trace.shift / 1e6, traces[0].file, bounds.doubt());
+            }
+    }
+}
+
+// Processes of two machines may have the same number.
+std::map<std::int64_t, std::int64_t> numbers(const Trace& trace, std::set<std::int64_t>& taken) {
+    std::map<std::int64_t, std::int64_t> all;
+    for (const auto& [pid, process] : trace.processes) {
+        std::int64_t number = pid;
+        while (!taken.insert(number).second) number += 10'000'000;  // more than a kernel has
+        all[pid] = number;
+    }
+    return all;
+}
+
+}  // namespace
+
+int merge_traces(const std::vector<std::string>& files, const std::string& output) {
+    std::vector<Trace> traces;
+    for (const std::string& file : files) {
+        traces.push_back(read(file));
+        if (const std::string& e = traces.back().error; !e.empty())
+            return fmt::print(stderr, "barcuda trace: {} {}\n", file, e), 1;
+    }
+    place(traces);
+    std::ofstream out;
+    if (output != "-") out.open(output);
+    std::ostream& to = output == "-" ? std::cout : out;
+    std::set<std::int64_t> taken;
+    const char* between = "[\n";
+    for (const Trace& trace : traces) {
+        if (!trace.placed)
+            fmt::print(
+                stderr,
+                "barcuda trace: {}: no process there serves one of the others, or is served: its clock is its own\n",
+                trace.file);
+        const auto number = numbers(trace, taken);
+        for (Json event : trace.events) {
+            if (event.contains("pid")) event["pid"] = number.at(pid_of(event));
+            if (event.contains("ts")) event["ts"] = event["ts"].get<double>() + trace.shift;
+            to << between << event.dump(-1, ' ', false, Json::error_handler_t::replace);
+            between = ",\n";
+        }
+    }
+    to << (*between == '[' ? "[\n]\n" : "\n]\n") << std::flush;
+    if (!to) return fmt::print(stderr, "barcuda trace: {} cannot be written\n", output), 1;
+    const bool alone = std::ranges::any_of(traces, [](const Trace& t) { return !t.placed; });
+    return alone ? 1 : 0;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// vm_config.cc: `barcuda vm-config`: what to add to a VM, in the words of whoever manages it. Names are those of the
+// unit
+// barcuda-bridge@NAME: its region, and its socket for interrupts.
+#include <fmt/format.h>
+
+#include "host-bridge/cli/commands.h"
+
+namespace barcuda {
+namespace {
+
+std::string size_in(std::uint64_t bytes) {  // as QEMU, libvirt and Proxmox write it
+    return bytes % (1ull << 30) == 0 ? fmt::format("{}G", bytes >> 30) : fmt::format("{}M", bytes >> 20);
+}
+
+// With the region, which is memory of the VM's then, and begins at a multiple of a gibibyte.
+std::uint64_t most_memory(const VmConfig& c) { return c.memory + c.size + (1ull << 30); }
+
+std::string qemu_options(const VmConfig& c) {
+    if (c.interrupts)
+        return fmt::format("-chardev socket,id=barcuda,path={} -device ivshmem-doorbell,chardev=barcuda,vectors=1",
+                           c.socket);
+    return fmt::format(
+        "{}-object memory-backend-file,id=barcuda,share=on,mem-path={},size={} -device {},memdev=barcuda",
+        c.pmem ? fmt::format("-m {},slots=1,maxmem={} ", size_in(c.memory), size_in(most_memory(c))) : "", c.region,
+        size_in(c.size), c.pmem ? "virtio-pmem-pci" : "ivshmem-plain");
+}
+
+std::string libvirt(const VmConfig& c) {
+    if (c.interrupts)
+        return fmt::format(
+            "<!-- virsh edit {0}: into <devices> -->\n<shmem name='barcuda-{0}'>\n  <model type='ivshmem-doorbell'/>\n"
+            "  <server path='{1}'/>\n  <msi vectors='1'/>\n</shmem>\n",
+            c.name, c.socket);
+    if (c.pmem)
+        return fmt::format(
+            "<!-- virsh edit {0}: in <cpu> a NUMA node, <numa><cell id='0' cpus='0-...' memory='...'/></numa>, of all "
+            "processors and all of the VM's own memory;\n     in the place of <memory>, which counts the region, too:\n"
+            "<maxMemory slots='1' unit='M'>{1}</maxMemory><memory unit='M'>{2}</memory>\n     and into <devices>: -->\n"
+            "<memory model='virtio-pmem' access='shared'>\n  <source>\n    <path>{3}</path>\n  </source>\n"
+            "  <target>\n    <size unit='M'>{4}</size>\n  </target>\n</memory>\n",
+            c.name, most_memory(c) >> 20, (c.memory + c.size) >> 20, c.region, c.size >> 20);
+    return fmt::format(
+        "<!-- virsh edit {0}: into <devices>; libvirt looks for the file in /dev/shm -->\n<shmem name='{1}'>\n"
+        "  <model type='ivshmem-plain'/>\n  <size unit='M'>{2}</size>\n</shmem>\n",
+        c.name, c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
+}
+
+std::string proxmox(const VmConfig& c) {
+    return fmt::format(
+        "# /etc/pve/qemu-server/VMID.conf. Not Proxmox's own `ivshmem:`, which makes a file and deletes it with the "
+        "VM.\n"
+        "args: {}\n",
+        qemu_options(c));
+}
+
+std::string incus(const VmConfig& c) {
+    return fmt::format("incus config set {0} raw.qemu='{1}'\nincus config set {0} raw.apparmor='{2} rw,'\n", c.name,
+                       qemu_options(c), c.interrupts ? c.socket : c.region);
+}
+
+// KubeVirt has no such device of its own: a hook changes the domain, and finds the file where a volume brings it.
+std::string kubevirt(const VmConfig& c) {
+    return fmt::format(
+        "# The feature gate Sidecar must be on. No live migration: such a device cannot move.\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: barcuda-{0}\ndata:\n  barcuda.sh: |\n    #!/bin/sh\n"
+        "    tempFile=$(mktemp); cat > $tempFile\n"
+        "    sed \"s|</devices>|<shmem name='{1}'><model type='ivshmem-plain'/><size "
+        "unit='M'>{2}</size></shmem></devices>|\" $tempFile\n"
+        "---\n# in the VirtualMachineInstance\nmetadata:\n  annotations:\n"
+        "    hooks.kubevirt.io/hookSidecars: '[{{\"args\": [\"--version\", \"v1alpha2\"], \"configMap\": {{\"name\": "
+        "\"barcuda-{0}\", "
+        "\"key\": \"barcuda.sh\", \"hookPath\": \"/usr/bin/onDefineDomain\"}}}}]'\n"
+        "spec:\n  evictionStrategy: None\n",
+        c.name, c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
+}
+
+}  // namespace
+
+int vm_config(VmConfig c) {
+    if (c.region.empty()) c.region = "/dev/shm/barcuda-" + c.name;
+    if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
+    if (c.interrupts && c.manager == "kubevirt")
+        return fmt::print(stderr, "barcuda vm-config: a KubeVirt VM polls: --doorbell is not for it\n"), 1;
+    if (c.pmem && c.manager == "kubevirt")
+        return fmt::print(stderr, "barcuda vm-config: KubeVirt has no virtio-pmem: leave out --virtio-pmem\n"), 1;
+    if (!c.interrupts && !c.pmem && (c.manager == "libvirt" || c.manager == "kubevirt") &&
+        !c.region.starts_with("/dev/shm/"))
+        return fmt::print(stderr,
+                          "barcuda vm-config: libvirt looks for {} in /dev/shm; use --doorbell, which gives it the "
+                          "memory by a socket\n",
+                          c.region),
+               1;
+    if (c.manager == "qemu") fmt::print("{}\n", qemu_options(c));
+    if (c.manager == "libvirt") fmt::print("{}", libvirt(c));
+    if (c.manager == "proxmox") fmt::print("{}", proxmox(c));
+    if (c.manager == "incus") fmt::print("{}", incus(c));
+    if (c.manager == "kubevirt") fmt::print("{}", kubevirt(c));
+    return 0;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// barcuda-exporter: metrics for Prometheus over HTTP, of all bridges of this machine that its user may ask, or of one. A process of its
+// own: strangers talk to it, so it has no files, and a bridge waits for nobody. `barcuda-bridge --metrics` starts one.
+#include <fmt/format.h>
+#include <microhttpd.h>
+#include <seccomp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <string>
+
+#include "host-bridge/listen.h"
+#include "host-bridge/usage.h"
+#include "host-bridge/watch/metrics.h"
+
+namespace {
+
+using namespace barcuda;
+using Clock = std::chrono::steady_clock;
+
+struct Source {
+    const watch::Doors doors;
+    const bool clients, gpus;
+    std::string text;
+    Clock::time_point taken{};
+
+    // However often somebody asks, bridges are not asked more often than that.
+    const std::string& now() {
+        constexpr std::chrono::milliseconds fresh{500};
+        if (taken == Clock::time_point{} || Clock::now() - taken > fresh) {
+            text = watch::metrics(gpus ? watch::look_at_gpus(doors) : watch::look(false, doors), clients);
+            taken = Clock::now();
+        }
+        return text;
+    }
+};
+
+MHD_Result say(MHD_Connection* to, unsigned status, const char* type, const std::string& text) {
+    MHD_Response* const response =
+        MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    const MHD_Result queued = MHD_queue_response(to, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+MHD_Result answer(void* source, MHD_Connection* to, const char* url, const char* method, const char*, const char*,
+                  std::size_t*, void**) {
+    if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 && std::strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return say(to, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET is understood\n");
+    if (std::strcmp(url, "/metrics") == 0)
+        return say(to, MHD_HTTP_OK, watch::metrics_type, static_cast<Source*>(source)->now());
+    return say(to, std::strcmp(url, "/") == 0 ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND, "text/html",
+               "<a href=\"/metrics\">Barcuda's metrics</a>\n");
+}
+
+// From here on: talk to who has come, ask bridges, and nothing else. False: with errno.
+bool enter_cage() {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+#ifndef BARCUDA_SANITIZED  // sanitizers open files
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    int status = filter ? 0 : -ENOMEM;
+    for (
+        const char* name :
+        {"accept",       "accept4",     "brk",       "clock_gettime", "close",      "connect",         "epoll_ctl",
+         "epoll_pwait",  "epoll_wait",  "exit",      "exit_group",    "fcntl",      "fstat",           "futex",
+         "getdents64",   "getpeername", "getrandom", "getsockname",   "getsockopt", "geteuid",         "gettimeofday",
+         "lseek",        "madvise",     "mmap",      "mprotect",      "mremap",     "munmap",          "newfstatat",
+         "poll",         "ppoll",       "read",      "recvfrom",      "recvmsg",    "restart_syscall", "rt_sigprocmask",
+         "rt_sigreturn", "sendmsg",     "sendto",    "setsockopt",    "shutdown",   "write",           "writev"})
+        if (status == 0) status = seccomp_rule_add(filter, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(name), 0);
+    if (status == 0)
+        status = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0));
+    if (status == 0) status = seccomp_load(filter);
+    seccomp_release(filter);
+    errno = -status;
+    return status == 0;
+#else
+    return true;
+#endif
+}
+
+int complain(const std::string& what) { return fmt::print(stderr, "barcuda-exporter: {}\n", what), 1; }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    CLI::App app{
+        "Metrics for Prometheus over HTTP, of the bridges of this machine: its own user's, or, as root, everybody's.",
+        "barcuda-exporter"};
+    std::string address = "127.0.0.1:9788", region;
+    bool clients = false, gpus = false;
+    int listener = -1;
+    pid_t bridge = 0;
+    app.add_option("--listen", address, "HOST:PORT in numbers, or the path of a socket")->capture_default_str();
+    app.add_option("--region", region, "only of the bridge that serves this one (default: of all)");
+    app.add_flag("--clients", clients, "series of each client, too");
+    app.add_flag("--gpus", gpus, "how busy the GPUs are, too: each time NVML is asked for some seconds");
+    app.add_option("--listener", listener)->group("");  // a bridge's, which is open already
+    app.add_option("--bridge", bridge)->group("");      // its pid: it is not survived
+    app.set_version_flag("--version", BARCUDA_VERSION);
+    int status = 0;
+    if (!understood(app, argc, argv, status)) return status;
+
+    if (bridge && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != bridge)) return 0;
+    std::string error;
+    File at = listener >= 0 ? File(listener) : listen_at(address, error);
+    if (!at) return complain(error);
+    Source source{watch::Doors(region), clients, gpus, {}, {}};
+    signal(SIGPIPE, SIG_IGN);
+    constexpr unsigned most_connections = 16, patience = 5;  // seconds
+    MHD_Daemon* const daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, &answer, &source, MHD_OPTION_LISTEN_SOCKET, at.fd(),
+        MHD_OPTION_CONNECTION_LIMIT, most_connections, MHD_OPTION_CONNECTION_TIMEOUT, patience, MHD_OPTION_END);
+    if (!daemon) return complain("libmicrohttpd does not start");
+    if (!enter_cage()) return complain(fmt::format("no filter of system calls: {}", strerror(errno)));
+    while (MHD_run_wait(daemon, -1) == MHD_YES) {}
+    return complain("libmicrohttpd has stopped");
+}

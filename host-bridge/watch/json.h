@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// json.h: bridges and their clients, for programs: `barcuda ps --json`; with `before`, what they did a second since then, too.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "host-bridge/watch/rates.h"
+
+namespace barcuda::watch {
+
+nlohmann::ordered_json json_of(const View& view, const Since* since = nullptr);
+
+}  // namespace barcuda::watch

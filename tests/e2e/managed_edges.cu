@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// managed_edges.cu: for managed_edges_test.sh. Managed memory where not everything can be had, and at a program's end.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "../programs/check.h"
+
+__global__ void add(int* p, size_t n, int by) {
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += by;
+}
+static int* managed(size_t n) {
+    int* p;
+    CHECK(cudaMallocManaged(&p, n * sizeof *p));
+    return p;
+}
+static bool all_are(const int* p, size_t n, int value) {
+    for (size_t i = 0; i < n; ++i)
+        if (p[i] != value) return printf("%zu: %d, not %d\n", i, p[i], value), false;
+    return true;
+}
+
+// The GPU, and whatever was on it, is lost under a running program. What the CPU has stays; no touch waits for ever.
+static int lost() {
+    const size_t n = 100000;
+    int *written = managed(n), *read = managed(n), *here = managed(n);
+    for (size_t i = 0; i < n; ++i) written[i] = read[i] = here[i] = 1;
+    add<<<1, 32>>>(written, n, 1);
+    add<<<1, 32>>>(read, n, 0);
+    CHECK(cudaDeviceSynchronize());
+    here[5] = 2;
+    printf("running\n"), fflush(stdout);
+    cudaError_t r = cudaSuccess;
+    for (int i = 0; i < 3000 && r == cudaSuccess; ++i) usleep(10000), r = cudaStreamSynchronize(0);
+    REQUIRE(r != cudaSuccess);
+    REQUIRE(here[5] == 2 && here[6] == 1 && all_are(read, n, 1));
+    const int found = written[7];
+    REQUIRE(found == 1 || found == 2);
+    written[7] = 5;
+    REQUIRE(written[7] == 5);
+    REQUIRE(cudaFree(written) != cudaSuccess);
+    return printf("went on\n"), 0;
+}
+
+// More than the device has.
+static int full() {
+    const size_t n = 4 << 20;
+    std::vector<int*> all;
+    for (int i = 0; i < 12; ++i) all.push_back(managed(n));
+    for (int* p : all)
+        for (size_t i = 0; i < n; ++i) p[i] = 1;
+    for (int* p : all) add<<<4, 64>>>(p, n, 2);
+    CHECK(cudaDeviceSynchronize());
+    for (int* p : all) REQUIRE(all_are(p, n, 3));
+    for (int* p : all) CHECK(cudaFree(p));
+    // Room again: what comes now is the device's.
+    cudaPointerAttributes a;
+    int* p = managed(n);
+    CHECK(cudaPointerGetAttributes(&a, p));
+    REQUIRE(a.type == cudaMemoryTypeManaged);
+    CHECK(cudaFree(p));
+    size_t free_before, free_now, total;
+    CHECK(cudaMemGetInfo(&free_before, &total));
+    for (int i = 0; i < 10000; ++i) all.push_back(managed(1));
+    CHECK(cudaMemGetInfo(&free_now, &total));
+    REQUIRE(free_before - free_now <= (8 << 20));
+    return printf("fits\n"), 0;
+}
+
+static int reset() {
+    for (int round = 0; round < 3; ++round) {
+        int *large = managed(1 << 20), *small = managed(1);
+        *small = large[77] = round;
+        add<<<1, 1>>>(small, 1, 1);
+        add<<<1, 1>>>(large + 77, 1, 1);
+        CHECK(cudaDeviceSynchronize());
+        REQUIRE(*small == round + 1 && large[77] == round + 1);
+        add<<<1, 1>>>(small, 1, 1);
+        CHECK(cudaDeviceReset());
+    }
+    return printf("reset\n"), 0;
+}
+
+// Of static storage: its destructor runs when main has returned.
+struct Late {
+    int* p = nullptr;
+    ~Late() {
+        if (p && p[3] == 4) printf("late: %d\n", ++p[3]), fflush(stdout);
+    }
+} late;
+static int end() {
+    late.p = managed(1000);
+    late.p[3] = 3;
+    add<<<1, 1>>>(late.p + 3, 1, 1);
+    return 0;
+}
+
+// The process has nearly as many mappings as it may (vm.max_map_count); blocks are touched here and there, to be read and to be
+// written.
+static void take_mappings(long left) {
+    long most = 0, have = 0;
+    FILE* file = fopen("/proc/sys/vm/max_map_count", "r");
+    REQUIRE(file && fscanf(file, "%ld", &most) == 1);
+    fclose(file);
+    REQUIRE(file = fopen("/proc/self/maps", "r"));
+    for (int c; (c = getc(file)) != EOF;) have += c == '\n';
+    fclose(file);
+    const size_t page = 4096, pages = most - have - left;
+    auto* at = static_cast<char*>(mmap(nullptr, pages * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(at != MAP_FAILED);
+    for (size_t i = 0; i < pages; i += 2) REQUIRE(mprotect(at + i * page, page, PROT_READ) == 0);
+}
+static int scattered() {
+    const size_t block = 64 << 10, n = (size_t)600 << 20;
+    unsigned char* p;
+    CHECK(cudaMallocManaged(&p, n));
+    CHECK(cudaMemset(p, 7, n));
+    CHECK(cudaDeviceSynchronize());
+    take_mappings(500);
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i += 2 * block) sum += p[i];
+    for (size_t i = 0; i < n; i += 4 * block) p[i] = 8;
+    REQUIRE(sum == 7 * (n / block / 2));
+    CHECK(cudaMemset(p, 9, 100));
+    add<<<1, 1>>>(reinterpret_cast<int*>(p + block), 1, 1);
+    CHECK(cudaDeviceSynchronize());
+    for (size_t i = 0; i < n; i += block) REQUIRE(p[i] == (i == 0 ? 9 : i / block % 4 == 0 ? 8 : i == block ? 8 : 7));
+    return printf("scattered\n"), 0;
+}
+
+int main(int, char** argv) {
+    if (!strcmp(argv[1], "lost")) return lost();
+    if (!strcmp(argv[1], "full")) return full();
+    if (!strcmp(argv[1], "reset")) return reset();
+    if (!strcmp(argv[1], "scattered")) return scattered();
+    return end();
+}

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `barcuda vm-config`: what it prints is what each manager of VMs takes: QEMU itself, and libvirt where it is installed.
+. "$(dirname "$0")/lib.sh"
+need python3
+config() { "$build/bin/barcuda" vm-config "$@"; }
+export size=256M
+serve --doorbell "$scratch/doorbell"
+if command -v qemu-system-x86_64 > /dev/null; then
+    for more in "--region $scratch/region" "--doorbell --socket $scratch/doorbell" "--virtio-pmem --memory 64M --region $scratch/region"; do
+        options=$(config --qemu vm1 --size $size $more) || fail "vm-config: $options"
+        # the machine comes up, and says what is plugged in
+        printf '{"execute":"qmp_capabilities"}\n{"execute":"query-pci"}\n{"execute":"query-memory-devices"}\n{"execute":"quit"}\n' |
+            timeout 60 qemu-system-x86_64 -S -nodefaults -display none -qmp stdio $options > "$scratch/qmp" 2> "$scratch/qemu" || fail "QEMU: $(cat "$scratch/qemu")"
+        grep -q '"device": 4368, "vendor": 6900' "$scratch/qmp" || grep -q '"vendor": 6900' "$scratch/qmp" || fail "no ivshmem device: $(cat "$scratch/qmp")"
+        [[ $more != --virtio-pmem* ]] || grep -q '"type": "virtio-pmem".*"size": 268435456' "$scratch/qmp" || fail "no virtio-pmem device: $(cat "$scratch/qmp")"
+    done
+else
+    echo "no qemu-system-x86_64 here"
+fi
+for more in "" --doorbell --virtio-pmem; do
+    config --libvirt vm1 --size 8G $more > "$scratch/xml" || fail "--libvirt"
+    python3 - "$scratch/xml" "$more" << 'P' || fail "$(cat "$scratch/xml")"
+import sys, xml.etree.ElementTree as tree
+shmem = tree.parse(sys.argv[1]).getroot()
+kind = shmem.get('model') or shmem.find('model').get('type')
+if sys.argv[2] == '--virtio-pmem': assert kind == 'virtio-pmem' and shmem.find('source/path').text == '/dev/shm/barcuda-vm1' and shmem.find('target/size').text == '8192'
+elif sys.argv[2]: assert kind == 'ivshmem-doorbell' and shmem.find('server').get('path') == '/run/barcuda/vm1/doorbell'
+else: assert kind == 'ivshmem-plain' and shmem.get('name') == 'barcuda-vm1' and shmem.find('size').text == '8192'
+P
+done
+if command -v virt-xml-validate > /dev/null; then
+    { echo '<domain type="qemu"><name>vm1</name><memory>1048576</memory><os><type arch="x86_64" machine="q35">hvm</type></os><devices>'; cat "$scratch/xml"
+      echo '</devices></domain>'; } > "$scratch/domain.xml"
+    virt-xml-validate "$scratch/domain.xml" domain > "$scratch/out" 2>&1 || fail "libvirt: $(cat "$scratch/out")"
+fi
+config --kubevirt vm1 | python3 -c 'import json, re, sys; json.loads(re.search("hookSidecars: .(.*).$", sys.stdin.read(), re.M)[1])' || fail "--kubevirt"
+config --proxmox vm1 --size 1536M | grep -q '^args: .*size=1536M' || fail "--proxmox"
+config --incus vm1 | grep -q "^incus config set vm1 raw.qemu='-object .*/dev/shm/barcuda-vm1" || fail "--incus"
+! config --libvirt vm1 --region /dev/hugepages/vm1 > "$scratch/out" 2>&1 && grep -q -- --doorbell "$scratch/out" || fail "libvirt and another folder: $(cat "$scratch/out")"
+! config --kubevirt vm1 --virtio-pmem > "$scratch/out" 2>&1 || fail "KubeVirt and virtio-pmem"
+! config --qemu vm1 --virtio-pmem --doorbell > "$scratch/out" 2>&1 || fail "virtio-pmem with interrupts"
+! config vm1 > "$scratch/out" 2>&1 || fail "no manager"
+echo passed

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// mapper_test: what a worker's mapper can map, with a bridge's answers: each time in a process of its own, which has
+// the whole filter of the software GPU's worker. (What somebody tries who has taken a worker over:
+// tests/e2e/cage_test.sh.)
+#include "host-bridge/cage/mapper.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#include "host-bridge/cage/cage.h"
+#include "host-bridge/link.h"
+#include "host-bridge/message.h"
+
+namespace barcuda::cage {
+namespace {
+
+struct CageMapper : testing::Test {
+    void SetUp() override {
+        Wish wish;
+        wish.software = true;
+        const Plan here = plan(wish, "/nowhere/libcuda.so.1");
+        if (!here.order.has(Measure::extents)) GTEST_SKIP() << here.why[static_cast<unsigned>(Measure::extents)];
+    }
+};
+
+// A worker of a region of some pages, with its mapper. `may` answers in its bridge's place.
+constexpr std::uint64_t base = BARCUDA_DEFAULT_BASE, page = 4096;
+// What its `body` comes to.
+int bridged(const std::function<int(Mapper&)>& body, const std::function<bool(std::uint64_t, std::uint64_t)>& may,
+            const std::function<void(pid_t)>& before_answer = {}) {
+    int link[2];
+    const File region(memfd_create("region", MFD_CLOEXEC));
+    if (ftruncate(region.fd(), 16 * page) != 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0)
+        return -1;
+    const pid_t worker = fork();
+    if (worker == 0) {
+        const int file = fcntl(region.fd(), F_DUPFD, 16), end = fcntl(link[1], F_DUPFD, 16);
+        dup2(file, region_fd), dup2(end, link_fd);
+        close_range(link_fd + 1, ~0u, 0);
+        Order order;
+        for (const Measure m : {Measure::syscalls, Measure::extents}) order.on |= 1u << static_cast<unsigned>(m);
+        order.software = true;
+        auto& mapper = *new Mapper;
+        _exit(mapper.take() && close(order, nullptr).empty() && mapper.confine() ? body(mapper) : 2);
+    }
+    ::close(link[1]);
+    const File ours(link[0]);
+    BridgeRequest request{};
+    File listener;
+    int status = -1;
+    if (receive_message(ours.fd(), &request, sizeof request, listener) == sizeof request)
+        for (pollfd asked{listener.fd(), POLLIN, 0}; poll(&asked, 1, -1) > 0 && asked.revents & POLLIN;) {
+            if (before_answer) before_answer(worker);
+            judge(listener.fd(), base, may);
+        }
+    waitpid(worker, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : status;
+}
+void* in_place(std::uint64_t offset) { return reinterpret_cast<void*>(base + offset); }
+bool always(std::uint64_t, std::uint64_t) { return true; }
+
+TEST_F(CageMapper, MapsWhatItsBridgeAllowsAndNothingElse) {
+    const auto may = [](std::uint64_t offset, std::uint64_t bytes) { return offset == page && bytes == 2 * page; };
+    const int b = bridged(
+        [](Mapper& mapper) {
+            if (mapper.map(in_place(page), 2 * page, page) == MAP_FAILED) return 1;
+            std::memset(in_place(page), 1, 2 * page);
+            const auto refused = [&](std::uint64_t at, std::uint64_t bytes, std::uint64_t offset) {
+                return mapper.map(in_place(at), bytes, offset) == MAP_FAILED && errno == EPERM;
+            };
+            return refused(0, page, 0) && refused(page, 3 * page, page) && refused(8 * page, 2 * page, 8 * page) &&
+                           refused(8 * page, 2 * page, page)
+                       ? 0
+                       : 3;
+        },
+        may);
+    EXPECT_EQ(b, 0);
+}
+
+TEST_F(CageMapper, IsTheOnlyThreadThatHasTheRegion) {
+    const int b = bridged(
+        [](Mapper& mapper) {
+            const bool gone = lseek(region_fd, 0, SEEK_END) < 0 && errno == EBADF;
+            return gone && mapper.map(in_place(0), page, 0) != MAP_FAILED ? 0 : 1;
+        },
+        always);
+    EXPECT_EQ(b, 0);
+}
+
+TEST_F(CageMapper, HasNothingMappedThatWasNotJudged) {
+    const int b = bridged(
+        [](Mapper& mapper) {
+            if (mapper.map(in_place(0), page, 0) == MAP_FAILED) return 1;
+            const auto refused = [](void* got, int why) { return got == MAP_FAILED && errno == why; };
+            return refused(mremap(in_place(0), page, 2 * page, MREMAP_MAYMOVE), ENOMEM) &&
+                           refused(mremap(in_place(0), 0, 8 * page, MREMAP_MAYMOVE), ENOMEM)
+                       ? 0
+                       : 3;
+        },
+        [](std::uint64_t offset, std::uint64_t) { return offset == 0; });
+    EXPECT_EQ(b, 0);
+}
+
+TEST_F(CageMapper, ThatIsKilledWhileItAsksKeepsNobodyWaiting) {
+    const int b = bridged([](Mapper& mapper) { return mapper.map(in_place(0), page, 0) == MAP_FAILED; }, always,
+                          [](pid_t worker) {
+                              siginfo_t end;
+                              kill(worker, SIGKILL);
+                              waitid(P_PID, static_cast<id_t>(worker), &end, WEXITED | WNOWAIT);
+                          });
+    EXPECT_EQ(b, SIGKILL);
+}
+
+}  // namespace
+}  // namespace barcuda::cage
