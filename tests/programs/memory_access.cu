@@ -17,7 +17,8 @@ int main() {
     FUNCTION(cuMemGetAccess, 10020);
     CUmemAllocationProp of{};
     of.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    of.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    of.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    of.location.id = 0;
     size_t bytes = 0;
     DRIVER(p_cuMemGetAllocationGranularity(&bytes, &of, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     CUmemGenericAllocationHandle memory = 0;
@@ -40,7 +41,8 @@ int main() {
     DRIVER(p_cuMemRelease(memory));
 
     // What host memory would have to be like may be asked (NCCL does) also where there is none to be had.
-    of.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+    of.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    of.location.id = 0;
     of.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     bytes = 0;
     DRIVER(p_cuMemGetAllocationGranularity(&bytes, &of, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
