@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
         "barcuda-bridge"};
     barcuda::BridgeOptions options;
     std::string worker, monitor, priority, level = "warn";
+    unsigned warm_idle = static_cast<unsigned>(options.warm.idle.count());
     app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
     app.add_option("--name", options.name,
                    "what the VM is called in the log, by `barcuda ps` and in metrics (default: the name of the file of "
@@ -82,7 +83,12 @@ int main(int argc, char** argv) {
                 ->transform(not_negative);
         }
     });
-    app.add_option("--warm", options.warm, "workers that wait with a CUDA context ready")->capture_default_str();
+    app.add_option("--warm", options.warm.least, "workers that wait with a CUDA context ready")->capture_default_str();
+    app.add_option("--warm-most", options.warm.most,
+                   "as many of them when clients come faster than that: one more for each that finds none (default: as "
+                   "many as --warm)");
+    app.add_option("--warm-idle", warm_idle, "seconds without a client after which those beyond --warm end")
+        ->capture_default_str();
     app.add_option(
         "--worker-wrapper", options.wrapper,
         "a profiler or a debugger around each worker, with its options, as a shell reads them: 'ncu --set basic'; "
@@ -146,6 +152,7 @@ int main(int argc, char** argv) {
                           "is missing\n"),
                barcuda::wrong_usage;
 
+    options.warm.idle = std::chrono::seconds(warm_idle);
     if (!priority.empty()) {
         options.share.priority = *barcuda::turns::priority_named(priority);
         if (options.share.weight == 0) options.share.weight = barcuda::turns::usual_weight;

@@ -36,7 +36,8 @@ namespace {
 // heard (a worker's request or end, the doorbell, a program that opens or closes the region's file) makes the bridge
 // look often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks
 // for its heart's sake; one that a plain VM may come to must go on looking.
-constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250, idle_after_looks = 500;
+constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250;
+constexpr std::chrono::seconds looks_often{1};  // after anything has happened
 // Of a turn of the loop, for emptying memory that somebody asks for: everybody else waits.
 constexpr std::chrono::milliseconds cleaning_time{2};
 
@@ -76,7 +77,8 @@ std::uint64_t bytes_of(const std::vector<Grants::Run>& runs) {
 int Bridge::patience() const {
     if (short_of_time_) return 0;
     const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
-    if (!leaving_.empty() || quiet_looks_ <= idle_after_looks || std::ranges::any_of(clients_, leaving))
+    if (!leaving_.empty() || std::chrono::steady_clock::now() - heard_ < looks_often ||
+        std::ranges::any_of(clients_, leaving))
         return look_every_ms;
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
@@ -89,7 +91,7 @@ Bridge::~Bridge() {
 
 int Bridge::run() {
     if (!options_.wrapper.empty()) {
-        options_.warm = 0;  // a profile is of a client's work, and what writes it may not be started twice
+        warm_ = WarmPool({.least = 0});  // a profile is of a client's work, and what writes it may not be started twice
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return log::critical("{}", e), 1;
     }
     signal(SIGBUS, say_that_memory_is_gone);
@@ -202,7 +204,7 @@ int Bridge::run() {
         // Who asks what there is (control_) is no sign of a client.
         const bool heard =
             std::any_of(fds.begin(), fds.begin() + control, [](const pollfd& fd) { return fd.revents != 0; });
-        quiet_looks_ = heard ? 0 : quiet_looks_ + 1;
+        if (heard) heard_ = std::chrono::steady_clock::now();
         publish_heartbeat();
         if (fds[0].revents) break;
         short_of_time_ = false, time_ends_ = std::chrono::steady_clock::now() + cleaning_time;
@@ -266,7 +268,7 @@ void Bridge::publish_heartbeat() {
 // Whoever has opened this slot: maps its channel. True once it has said which devices its program sees.
 bool Bridge::meet(std::uint32_t slot) {
     if (!clients_[slot]) {
-        quiet_looks_ = 0;
+        heard_ = std::chrono::steady_clock::now();
         auto client = std::make_unique<Client>();
         client->opening = observe(region_.slots()[slot].opened);
         if (Error e = region_.map_channel(slot, client->channel)) {
@@ -302,6 +304,8 @@ void Bridge::admit(Client& client) {
         dismiss(*ready), leaving_.push_back(*ready);
         waiting_.erase(ready), ready = waiting_.end();
     }
+    if (devices == likely_)
+        warm_.client_came(ready != waiting_.end() && ready->warm(), std::chrono::steady_clock::now());
     if (ready != waiting_.end()) {
         client.worker = *ready;
         waiting_.erase(ready);

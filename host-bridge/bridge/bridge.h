@@ -24,12 +24,14 @@
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/shared.h"
+#include "host-bridge/bridge/warm.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/limits.h"
 #include "host-bridge/link.h"
 #include "host-bridge/turns.h"
 #include "shm-device/region.h"
+#include "shm-device/sync.h"
 
 namespace barcuda {
 
@@ -42,7 +44,7 @@ struct BridgeOptions {
     std::string device = "auto";
     std::string gpus;      // which of the host's the VM gets, as --gpus names them; empty: all
     std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if that is known
-    unsigned warm = 1;     // workers that wait with their context ready; with a wrapper none does
+    WarmOptions warm;      // workers that wait with their context ready; with a wrapper none does
     std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     LimitOptions limits;
@@ -64,9 +66,10 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1, mapper = -1;  // the last: what its mapper asks (cage/mapper.h)
-        Sheet* sheet = nullptr;                               // which it has mapped, too
-        std::chrono::steady_clock::time_point dismissed{};    // when it was killed, or, in a wrapper, told to end
+        int pidfd = -1, link = -1, errors = -1, mapper = -1;     // the last: what its mapper asks (cage/mapper.h)
+        Sheet* sheet = nullptr;                                  // which it has mapped, too
+        std::chrono::steady_clock::time_point dismissed{};       // when it was killed, or, in a wrapper, told to end
+        bool warm() const { return observe(sheet->bare) != 0; }  // its driver is open
         bool leaving() const { return dismissed != decltype(dismissed){}; }
         std::vector<int> devices;           // that its driver shows: of the region's, in this order
         std::vector<Grants::Run> reserved;  // for its client to come
@@ -161,7 +164,7 @@ class Bridge {
     void shut_down();
 
     BridgeOptions options_;
-    int quiet_looks_ = 0;         // since anything last happened
+    std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();  // when anything last happened
     std::size_t next_asked_ = 0;  // the slot whose client has been granted nothing for longest
     bool short_of_time_ =
         false;  // there is more to empty than this turn of the loop has time for, which is until then:
@@ -179,7 +182,8 @@ class Bridge {
     int opens_ = -1;  // inotify: somebody opens or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;
-    std::vector<std::unique_ptr<Client>> clients_;        // by slot; null: nobody
+    std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
+    WarmPool warm_{options_.warm};
     std::vector<Worker> waiting_, leaving_;               // warm workers, and those of them that are to end
     std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
     std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended

@@ -81,7 +81,7 @@ std::size_t Bridge::files_of_each() {
     rlimit all = files_;
     all.rlim_cur = all.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = files_;
-    const std::size_t clients = region_.header().channel_count, needed = own + of_a_worker * (clients + options_.warm);
+    const std::size_t clients = region_.header().channel_count, needed = own + of_a_worker * (clients + warm_.most());
     return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
 }
 
@@ -261,7 +261,11 @@ void Bridge::put_off_warm() {
 }
 
 void Bridge::keep_warm() {
-    while (waiting_.size() < options_.warm && !likely_.empty() && std::chrono::steady_clock::now() >= warm_again_) {
+    const auto now = std::chrono::steady_clock::now();
+    const unsigned wanted = warm_.wanted(now);
+    for (; waiting_.size() > wanted; waiting_.pop_back())
+        dismiss(waiting_.back()), leaving_.push_back(std::move(waiting_.back()));
+    while (waiting_.size() < wanted && !likely_.empty() && now >= warm_again_) {
         Worker w;
         if (!start_worker(w, likely_)) {
             log::error("cannot start a worker: {}", strerror(errno));

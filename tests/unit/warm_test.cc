@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/warm.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace std::chrono_literals;
+using barcuda::WarmPool;
+
+TEST(WarmPool, KeepsWhatTheOperatorSays) {
+    const WarmPool::Time start{100s};
+    WarmPool fixed({.least = 2});
+    for (int i = 0; i < 10; ++i) fixed.client_came(false, start);
+    EXPECT_EQ(fixed.wanted(start), 2u);
+    EXPECT_EQ(fixed.most(), 2u);
+    WarmPool none({.least = 0});
+    none.client_came(false, start);
+    EXPECT_EQ(none.wanted(start), 0u);
+}
+
+TEST(WarmPool, GrowsByThoseThatFoundNone) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 1, .most = 6});
+    pool.client_came(true, start);
+    EXPECT_EQ(pool.wanted(start), 1u);
+    for (int i = 0; i < 3; ++i) pool.client_came(false, start);
+    EXPECT_EQ(pool.wanted(start), 4u);
+    for (int i = 0; i < 9; ++i) pool.client_came(false, start);
+    EXPECT_EQ(pool.wanted(start), 6u);
+}
+
+TEST(WarmPool, ShrinksWhenNobodyComes) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 1, .most = 6, .idle = 10s});
+    for (int i = 0; i < 3; ++i) pool.client_came(false, start);
+    EXPECT_EQ(pool.wanted(start + 9s), 4u);
+    pool.client_came(true, start + 9s);
+    EXPECT_EQ(pool.wanted(start + 18s), 4u);
+    EXPECT_EQ(pool.wanted(start + 19s), 1u);
+    pool.client_came(false, start + 30s);
+    EXPECT_EQ(pool.wanted(start + 30s), 2u);
+}
+
+}  // namespace
