@@ -324,13 +324,14 @@ archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx%
     $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(host) soft-engine shm-device)))
 generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
+fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
 unit_names := $(filter $(UNIT),$(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc))))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
 $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) -lgmock -lgtest -lgtest_main $(host_libraries)
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) $(fast_link) -lgmock -lgtest -lgtest_main $(host_libraries)
 
 # They run kernels compiled, too.
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
@@ -370,7 +371,7 @@ tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_progr
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
 clang_packages := clang libclang-rt-14-dev
-unit_packages := $(if $(clang),$(clang_packages)) g++ make libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
+unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
 packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev llvm-14-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
@@ -410,12 +411,13 @@ check-unit: installed
 unit_tests: $(unit_tests)
 .PHONY: unit_tests
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench sharing_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/measure.h tests/bench/processes.h
-$(B)/bench/cuda_bench $(B)/bench/sharing_bench: $(B)/bench/%: tests/bench/%.cu
+$(B)/bench/exits_bench: tests/programs/check.h
+$(B)/bench/cuda_bench $(B)/bench/sharing_bench $(B)/bench/exits_bench: $(B)/bench/%: tests/bench/%.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
+	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ tests/bench/$*.cu
 $(B)/bench/libjump.so: tests/bench/jump.cc
 	@mkdir -p $(@D)
