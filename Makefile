@@ -7,6 +7,7 @@
 #   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, hardly optimized)
 #   CXX=g++ | clang++                      either builds without warnings; clang's build under ASan is the fuzzers' too
 #   CXXFLAGS=... CPPFLAGS=... LDFLAGS=...  are added to the project's own
+#   PRECOMPILED=1                          the standard library's headers are read once (clang's builds: a sixth faster)
 #   KERNELS=all                            make check with the suite of kernels in each form for each target
 
 SANITIZE ?=
@@ -109,7 +110,7 @@ $(patsubst %.cc,$(B)/%.o,$(shell grep -rl --include='*.cc' BARCUDA_VERSION guest
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	@$(CXX) $(compile) -MMD -MP -c -o $@ $<
+	@$(CXX) $(compile) $(if $(PRECOMPILED),$$(tests/precompile $(B) $(CXX) $(compile))) -MMD -MP -c -o $@ $<
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.
