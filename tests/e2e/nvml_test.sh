@@ -182,12 +182,12 @@ echo "who finds no bridge is told so"
 
 # --gpus: NVML's devices are those of CUDA without CUDA_VISIBLE_DEVICES, in that order; a process is on the device that it uses,
 # also if its worker has a wrapper. The host sees the three that it has, by their places on the bus.
-table() { # table NAME COMMAND...: "index bus pid..." of each device, of the processes that are called so
+table() { # table NAME COMMAND...: "index bus pid..." of each device, of the processes with that in "NAME PID"
     local name=$1; shift
     "$@" --json | python3 -c '
 import json, sys
 for i, gpu in enumerate(json.load(sys.stdin)["gpus"]):
-    print(i, gpu["pci_bus_id"][9:11], *[p["pid"] for p in gpu["processes"] if sys.argv[1] in p["name"]])' "$name"
+    print(i, gpu["pci_bus_id"][9:11], *[p["pid"] for p in gpu["processes"] if sys.argv[1] in "{name} {pid}".format(**p)])' "$name"
 }
 is() { # is WANTED NAME COMMAND...: in the end
     for _ in $(seq 400); do [ "$(table "${@:2}")" = "$1" ] && return; sleep 0.05; done
@@ -205,7 +205,8 @@ await '^[0-9]' "$scratch/client"
 is "0 BC $program"$'\n1 BA' nvml_client client_of_none $smi
 client_of_none $smi | grep -q '?\[31mnvml_client?' || fail "a name is not as it was given, but for what a terminal would obey: $(client_of_none $smi)"
 worker=$(pgrep -P "$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log")")
-is $'0 BA\n1 BB\n2 BC '$worker barcuda-bridge client_of_none $smi --device soft
+# (Other bridges' workers may be there, too.)
+is $'0 BA\n1 BB\n2 BC '$worker "barcuda-bridge $worker" client_of_none $smi --device soft
 kill -9 "$program"; wait "$program" 2> /dev/null
 is $'0 BC\n1 BA' nvml_client client_of_none $smi
 
