@@ -50,7 +50,7 @@ carried_libraries := -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
 old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu docs fuzz install install-module uninstall dist deb rpm clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu docs site fuzz install install-module uninstall dist deb rpm clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -466,6 +466,17 @@ docs: all
 	@CUDA_HOME=$(CUDA_HOME) docs/support.py --build $(B)
 	@docs/limits.py --build $(B)
 
+# The pages as a site, in $(B)/site: docs/mkdocs.yml has their order. They are laid out as they are here, so that their links hold.
+site_tree := $(B)/site-tree
+site: packages := mkdocs mkdocs-material
+site: installed
+	@rm -rf $(site_tree) && mkdir -p $(site_tree)/pages && cp docs/mkdocs.yml docs/site.py $(site_tree)
+	@tar -c --exclude='*.py' --exclude=mkdocs.yml --exclude=screen *.md LICENSE guest-uio/LICENSE docs | tar -x -C $(site_tree)/pages
+	@sed -i '/^\[.*\]: \.\.\/\.\.\//d' $(site_tree)/pages/CHANGELOG.md  # links into the forge
+	@mkdocs build --strict --clean --config-file $(site_tree)/mkdocs.yml --site-dir $(abspath $(B)/site) > $(site_tree)/log 2>&1 || \
+	    { cat $(site_tree)/log; exit 1; }
+	@echo $(B)/site/index.html
+
 # Fuzzers: each tests/fuzz/NAME_fuzz.cc, with all that it tests instrumented: clang's build under ASan and UBSan. What those of PTX and of
 # images begin with: the PTX of the tests, and what nvcc writes. A corpus stays, and grows; what made a fuzzer stop is in its .found folder.
 FUZZ_SECONDS ?= 60
@@ -620,6 +631,7 @@ help:
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"
+	@echo "make site        the pages as a site, in build/site"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
 	@echo "                 install-module: the guest's module alone, for dkms"
 	@echo "make deb         Debian packages, in build/packages; rpm: rpm packages, dist: a source tarball, there too"

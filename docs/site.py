@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What mkdocs calls for each page (docs/mkdocs.yml): a link that is called as its file gets the page's title."""
+import os
+import re
+from pathlib import Path
+
+
+def on_page_markdown(markdown, page, config, files):
+    here = Path(page.file.src_path).parent
+
+    def titled(match):
+        text, target = match.groups()
+        if Path(text).name != Path(target.split("#")[0]).name:
+            return match[0]
+        file = files.get_file_from_path(os.path.normpath(here / target.split("#")[0]))
+        title = file and re.search(r"^# (.+)", Path(file.abs_src_path).read_text(), re.M)
+        return f"[{title[1]}]({target})" if title else match[0]
+
+    return re.sub(r"\[([\w./-]+\.md)\]\(([^)]+\.md(?:#[\w-]+)?)\)", titled, markdown)
