@@ -243,6 +243,35 @@ $(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,h
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(host_libraries) -lmicrohttpd
 
+# The device plugin for Kubernetes, and a kubelet's side of its protocol for its test: only where they are asked for, since gRPC is large.
+kubernetes: packages += libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
+kubernetes: deps
+	@$(MAKE) --no-print-directory -j$(jobs) all $(kubernetes_programs)
+kubernetes_programs := $(bin)/barcuda-device-plugin $(B)/e2e/kubelet
+generated := $(B)/kubernetes/device_plugin
+$(generated).grpc.pb.cc: host-bridge/kubernetes/device_plugin.proto
+	@mkdir -p $(@D)
+	@echo "  GEN  $(@D)"
+	@protoc -Ihost-bridge/kubernetes --cpp_out=$(@D) --grpc_out=$(@D) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $(<F)
+$(generated).pb.cc $(generated).pb.h $(generated).grpc.pb.h: $(generated).grpc.pb.cc
+$(B)/host-bridge/kubernetes/%.o $(B)/tests/e2e/kubelet.o: cppflags += -isystem $(B)/kubernetes
+$(B)/host-bridge/kubernetes/plugin.o $(B)/tests/e2e/kubelet.o: $(generated).grpc.pb.cc
+$(generated)%.o: $(generated)%.cc
+	@echo "  CXX  $<"
+	@$(CXX) $(compile) -w -I$(B)/kubernetes -c -o $@ $<
+grpc_libraries = $(shell pkg-config --libs grpc++ protobuf)
+protocol := $(generated).pb.o $(generated).grpc.pb.o
+$(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc host-bridge/cli/installation.cc) \
+        $(protocol) $(call archive_files,host-watch host-common shm-device)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(link) $(host_libraries) $(grpc_libraries)
+$(B)/e2e/kubelet: $(B)/tests/e2e/kubelet.o $(protocol)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) -o $@ $^ $(link) $(grpc_libraries)
+.PHONY: kubernetes
+
 # ---- programs: what users write, built as users build them -----------------------------------------------------------
 programs := $(patsubst tests/programs/%.cu,$(B)/programs/%,$(wildcard tests/programs/*.cu))
 programs: $(programs)
@@ -609,7 +638,7 @@ check-format: installed
 check-tidy: packages := $(unit_packages) clang-tidy libcli11-dev
 check-tidy: installed
 	@$(MAKE) --no-print-directory -j$(jobs) -O -k \
-	    $$(tests/without_toolkit $$(find shm-device guest-allocator host-bridge -name '*.cc') | sed 's/[.]cc\>/&.tidy/g')
+	    $$(tests/without_toolkit $$(find shm-device guest-allocator host-bridge -name '*.cc' ! -path '*/kubernetes/*') | sed 's/[.]cc\>/&.tidy/g')
 %.cc.tidy:
 	@echo "  TIDY $*.cc"
 	@clang-tidy --quiet $*.cc -- $(cppflags) $(CPPFLAGS) -std=c++20 2> /dev/null || { echo "clang-tidy $*.cc: status $$?"; exit 1; }
@@ -631,6 +660,7 @@ help:
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"
+	@echo "make kubernetes  barcuda-device-plugin, and what its test needs (gRPC)"
 	@echo "make site        the pages as a site, in build/site"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
 	@echo "                 install-module: the guest's module alone, for dkms"

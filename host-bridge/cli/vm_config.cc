@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // vm_config.cc: `barcuda vm-config`: what to add to a VM, in the words of whoever manages it. Names are those of the
-// unit
-// barcuda-bridge@NAME: its region, and its socket for interrupts.
+// unit barcuda-bridge@NAME: its region, and its socket for interrupts.
 #include <fmt/format.h>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/container.h"
 
 namespace barcuda {
 namespace {
@@ -26,6 +26,12 @@ std::string qemu_options(const VmConfig& c) {
         size_in(c.size), c.pmem ? "virtio-pmem-pci" : "ivshmem-plain");
 }
 
+// libvirt's element of a device with the region, which libvirt looks for in /dev/shm.
+std::string shmem(const VmConfig& c) {
+    return fmt::format("<shmem name='{}'>\n  <model type='ivshmem-plain'/>\n  <size unit='M'>{}</size>\n</shmem>\n",
+                       c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
+}
+
 std::string libvirt(const VmConfig& c) {
     if (c.interrupts)
         return fmt::format(
@@ -40,10 +46,8 @@ std::string libvirt(const VmConfig& c) {
             "<memory model='virtio-pmem' access='shared'>\n  <source>\n    <path>{3}</path>\n  </source>\n"
             "  <target>\n    <size unit='M'>{4}</size>\n  </target>\n</memory>\n",
             c.name, most_memory(c) >> 20, (c.memory + c.size) >> 20, c.region, c.size >> 20);
-    return fmt::format(
-        "<!-- virsh edit {0}: into <devices>; libvirt looks for the file in /dev/shm -->\n<shmem name='{1}'>\n"
-        "  <model type='ivshmem-plain'/>\n  <size unit='M'>{2}</size>\n</shmem>\n",
-        c.name, c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
+    return fmt::format("<!-- virsh edit {}: into <devices>; libvirt looks for the file in /dev/shm -->\n{}", c.name,
+                       shmem(c));
 }
 
 std::string proxmox(const VmConfig& c) {
@@ -59,26 +63,50 @@ std::string incus(const VmConfig& c) {
                        qemu_options(c), c.interrupts ? c.socket : c.region);
 }
 
-// KubeVirt has no such device of its own: a hook changes the domain, and finds the file where a volume brings it.
+// KubeVirt has no such device of its own: a hook puts it into the domain. Its protocol: `onDefineDomain --vmi JSON --domain XML` prints the domain
+// (github.com/kubevirt/kubevirt, cmd/sidecars/README.md).
+constexpr auto hook = R"sh(#!/bin/sh
+# onDefineDomain --vmi JSON --domain XML: prints the domain with the region's device.
+while [ $# -gt 0 ]; do
+    case $1 in
+        --domain) domain=$2; shift ;;
+        --vmi) shift ;;
+    esac
+    shift
+done
+case $domain in
+    *"<shmem name='{0}'>"*) printf '%s\n' "$domain"; exit ;;
+    *"</devices>"*) ;;
+    *) echo "barcuda: onDefineDomain was given no domain with devices (--domain)" >&2; exit 1 ;;
+esac
+printf '%s' "${{domain%%</devices>*}}"
+cat << 'DEVICE'
+{1}DEVICE
+printf '%s\n' "</devices>${{domain#*</devices>}}"
+)sh";
+
 std::string kubevirt(const VmConfig& c) {
+    const std::string script = fmt::format(hook, c.region.substr(c.region.rfind('/') + 1), shmem(c));
+    std::string block;
+    for (std::size_t at = 0, end; at < script.size(); at = end + 1) {
+        end = script.find('\n', at);
+        block += "    " + script.substr(at, end - at) + "\n";
+    }
     return fmt::format(
-        "# The feature gate Sidecar must be on. No live migration: such a device cannot move.\n"
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: barcuda-{0}\ndata:\n  barcuda.sh: |\n    #!/bin/sh\n"
-        "    tempFile=$(mktemp); cat > $tempFile\n"
-        "    sed \"s|</devices>|<shmem name='{1}'><model type='ivshmem-plain'/><size "
-        "unit='M'>{2}</size></shmem></devices>|\" $tempFile\n"
-        "---\n# in the VirtualMachineInstance\nmetadata:\n  annotations:\n"
+        "# KubeVirt's feature gate Sidecar must be on, and on the node `barcuda-device-plugin --vms` run "
+        "(docs/kubernetes.md).\n"
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: barcuda-{0}\ndata:\n  barcuda.sh: |\n{1}"
+        "---\n# Of the VirtualMachineInstance, or in spec.template of the VirtualMachine:\nmetadata:\n  annotations:\n"
         "    hooks.kubevirt.io/hookSidecars: '[{{\"args\": [\"--version\", \"v1alpha2\"], \"configMap\": {{\"name\": "
-        "\"barcuda-{0}\", "
-        "\"key\": \"barcuda.sh\", \"hookPath\": \"/usr/bin/onDefineDomain\"}}}}]'\n"
-        "spec:\n  evictionStrategy: None\n",
-        c.name, c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
+        "\"barcuda-{0}\", \"key\": \"barcuda.sh\", \"hookPath\": \"/usr/bin/onDefineDomain\"}}}}]'\n"
+        "spec:\n  evictionStrategy: None\n  domain:\n    resources:\n      limits:\n        {2}: \"1\"\n",
+        c.name, block, container::vm_resource);
 }
 
 }  // namespace
 
 int vm_config(VmConfig c) {
-    if (c.region.empty()) c.region = "/dev/shm/barcuda-" + c.name;
+    if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
     if (c.interrupts && c.manager == "kubevirt")
         return fmt::print(stderr, "barcuda vm-config: a KubeVirt VM polls: --doorbell is not for it\n"), 1;

@@ -35,6 +35,22 @@ if command -v virt-xml-validate > /dev/null; then
     virt-xml-validate "$scratch/domain.xml" domain > "$scratch/out" 2>&1 || fail "libvirt: $(cat "$scratch/out")"
 fi
 config --kubevirt vm1 | python3 -c 'import json, re, sys; json.loads(re.search("hookSidecars: .(.*).$", sys.stdin.read(), re.M)[1])' || fail "--kubevirt"
+# KubeVirt's hook, by its protocol: what it makes of a domain is the domain, with what --libvirt prints.
+config --kubevirt vm1 --size 8G | sed -n '/^  barcuda.sh: |$/,/^---$/p' | sed '1d; $d; s/^    //' > "$scratch/onDefineDomain" && chmod +x "$scratch/onDefineDomain"
+config --libvirt vm1 --size 8G --region /dev/shm/barcuda > "$scratch/xml"
+domain="<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>a_b</name><devices><disk type='file'><source file='/a &amp; b'/></disk></devices><metadata>100% \\n \$x</metadata></domain>"
+"$scratch/onDefineDomain" --vmi '{"metadata": {"name": "a --domain b"}}' --domain "$domain" > "$scratch/domain" || fail "the hook"
+python3 - "$scratch/domain" "$scratch/xml" "$domain" << 'P' || fail "the hook's domain: $(cat "$scratch/domain")"
+import sys, xml.etree.ElementTree as tree
+made, wanted, before = tree.parse(sys.argv[1]).getroot(), tree.parse(sys.argv[2]).getroot(), tree.fromstring(sys.argv[3])
+device = made.find('devices/shmem')
+plain = lambda e: (e.tag, e.attrib, (e.text or '').strip(), [plain(child) for child in e])
+assert plain(device) == plain(wanted) and device.get('name') == 'barcuda' and device.find('size').text == '8192'
+made.find('devices').remove(device)
+assert plain(made) == plain(before)
+P
+"$scratch/onDefineDomain" --domain "$(cat "$scratch/domain")" --vmi '{}' | cmp - "$scratch/domain" || fail "the hook gives a domain a second device"
+! "$scratch/onDefineDomain" --vmi '{}' > "$scratch/out" 2>&1 && grep -q 'no domain' "$scratch/out" || fail "a hook without a domain: $(cat "$scratch/out")"
 config --proxmox vm1 --size 1536M | grep -q '^args: .*size=1536M' || fail "--proxmox"
 config --incus vm1 | grep -q "^incus config set vm1 raw.qemu='-object .*/dev/shm/barcuda-vm1" || fail "--incus"
 ! config --libvirt vm1 --region /dev/hugepages/vm1 > "$scratch/out" 2>&1 && grep -q -- --doorbell "$scratch/out" || fail "libvirt and another folder: $(cat "$scratch/out")"

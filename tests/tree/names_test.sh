@@ -22,13 +22,15 @@ targets = set(re.findall(r"^([\w-]+):", make, re.M)) | set(" ".join(re.findall(r
 options = set(re.findall(r"--[a-z][\w-]+", code))
 KNOWN = r"(?:cc|h|c|cu|sh|py|md|map|svg|json|conf|rules|S|txt)"
 
-# glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's, mokutil's, virt-install's, systemd-tmpfiles', a profiler's and a debugger's; what is short for a name; what is no name.
+# glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's, mokutil's, virt-install's, Slurm's, Kubernetes' resources, systemd-tmpfiles', a profiler's and a debugger's; what is short for a name; what is no name.
 foreign = set("""
 closefrom pidfd_getfd
 malloc_trim mallinfo malloc_info
 softmax layer_norm bmm matmul _scaled_mm linalg conv2d fft fft2 scaled_dot_product_attention mem_get_info RawKernel
 uvm_disable_hmm
 sub.cc
+barcuda.dev/gpu barcuda.dev/vm
+--gres --gres=barcuda:1 ConstrainDevices
 --reload --create --import --shmem
 nsys --args
 Unregister _7 _17 _19

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// barcuda-device-plugin: lets Kubernetes give the GPUs of a node's bridges to containers, or their regions to KubeVirt's VMs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "host-bridge/kubernetes/plugin.h"
+#include "host-bridge/log.h"
+#include "host-bridge/usage.h"
+
+int main(int argc, char** argv) {
+    using namespace barcuda;
+    CLI::App app{"Lets Kubernetes give the GPUs of this node's bridges to containers.", "barcuda-device-plugin"};
+    kubernetes::Options options;
+    unsigned each = 8;
+    std::set<std::string> names;
+    std::string level = "info";
+    app.add_option("--shares", each, "how many containers may use a bridge at a time")
+        ->check(CLI::Range(1u, 256u))
+        ->capture_default_str();
+    app.add_flag(
+        "--vms", options.vms,
+        "for KubeVirt: bridges that wait for a VM, each for one pod, which finds the region at /dev/shm/barcuda "
+        "(without it: bridges with --no-vm, for containers)");
+    app.add_option("--bridge", names, "only of this bridge; may be given again (default: of all)");
+    app.add_option(
+        "--resource", options.resource,
+        fmt::format("what pods ask for (default: {}, with --vms {})", container::kind, container::vm_resource));
+    app.add_option("--cdi", options.cdi,
+                   "the folder for a CDI specification (/var/run/cdi), by which containers get devices by name; mounts "
+                   "and variables, for kubelets before 1.28, are answered in any case")
+        ->check(CLI::ExistingDirectory);
+    app.add_option("--kubelet", options.folder, "the folder of its socket")->capture_default_str();
+    app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
+        ->check(CLI::IsMember({"trace", "debug", "info", "warn", "err", "critical", "off"}))
+        ->envname("BARCUDA_LOG")
+        ->capture_default_str();
+    app.set_version_flag("--version", BARCUDA_VERSION);
+    int status = 0;
+    if (!understood(app, argc, argv, status)) return status;
+    if (options.resource.empty()) options.resource = options.vms ? container::vm_resource : container::kind;
+    log::start(stderr, "barcuda-device-plugin", level);
+    if (options.vms && !options.cdi.empty()) {
+        log::critical("--cdi is for containers; with --vms a region is mounted");
+        return wrong_usage;
+    }
+    if (const std::string lacks = check(installation()); !options.vms && !lacks.empty())
+        return log::critical("{}", lacks), 1;
+
+    sigset_t ending;
+    sigemptyset(&ending), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // also in threads of the server's
+    signal(SIGPIPE, SIG_IGN);
+    kubernetes::Shares shares(each, options.vms, std::move(names));
+    kubernetes::Plugin plugin(options, shares);
+    constexpr timespec second{1, 0};
+    do plugin.tend(shares.update(watch::look(false)));
+    while (sigtimedwait(&ending, nullptr, &second) < 0);
+    return 0;
+}
