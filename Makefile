@@ -246,7 +246,7 @@ $(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,h
 # The device plugin for Kubernetes, and a kubelet's side of its protocol for its test: only where they are asked for, since gRPC is large.
 kubernetes: packages += libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
 kubernetes: deps
-	@$(MAKE) --no-print-directory -j$(jobs) all $(kubernetes_programs)
+	@$(MAKE) --no-print-directory $(side_by_side) all $(kubernetes_programs)
 kubernetes_programs := $(bin)/barcuda-device-plugin $(B)/e2e/kubelet
 generated := $(B)/kubernetes/device_plugin
 $(generated).grpc.pb.cc: host-bridge/kubernetes/device_plugin.proto
@@ -403,6 +403,9 @@ tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_progr
 clang_packages := clang libclang-rt-14-dev
 unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libmimalloc2.0 libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
 packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev llvm-14-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
+clang_packages := clang libclang-rt-dev
+unit_packages := $(if $(clang),$(clang_packages)) g++ make libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
+packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev $(if $(wildcard /usr/bin/llvm-config-14),llvm-14-dev,llvm-dev) help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
@@ -422,21 +425,23 @@ headers:
 toolkit: headers
 	@[ -n "$$(command -v $(NVCC))" ] || { echo "nvcc is missing in $(CUDA_HOME)/bin: programs and tests need it"; exit 1; }
 
+# As many side by side as make was told to (-j), or as there are processors.
 jobs := $(shell nproc)
+side_by_side = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(jobs))
 demo: deps
-	@$(MAKE) --no-print-directory -j$(jobs) all programs
+	@$(MAKE) --no-print-directory $(side_by_side) all programs
 	@tests/demo
 
 # TESTS=REGEX runs the tests with it in their names; JUNIT=FILE writes the results there as XML.
 check_options = --build $(B) $(if $(TESTS),--filter '$(TESTS)') $(if $(JUNIT),--junit '$(JUNIT)')
 check: deps
-	@$(MAKE) --no-print-directory -j$(jobs) -k tests
+	@$(MAKE) --no-print-directory $(side_by_side) -k tests
 	@tests/check $(check_options)
 
 # The unit tests alone, or those that UNIT='virtqueue% wait%' names; without a CUDA toolkit, those that need none.
 check-unit: packages := $(unit_packages)
 check-unit: installed
-	@$(MAKE) --no-print-directory -j$(jobs) -k unit_tests
+	@$(MAKE) --no-print-directory $(side_by_side) -k unit_tests
 	@tests/check $(check_options) $(unit_tests)
 unit_tests: $(unit_tests)
 .PHONY: unit_tests
@@ -469,8 +474,8 @@ SOAK ?= 3600
 soak_lies = $(foreach mode,structured flip ring eat,--$(mode) 1000000000000) --seconds $$(($(SOAK) / 16)) --build $(B)
 sanitized := build-address-undefined
 soak: deps
-	@$(MAKE) --no-print-directory -j$(jobs) all $(programs) $(e2e_programs) $(hostile) $(vm_tests)
-	@$(MAKE) --no-print-directory -j$(jobs) SANITIZE=address,undefined CXX=g++ all
+	@$(MAKE) --no-print-directory $(side_by_side) all $(programs) $(e2e_programs) $(hostile) $(vm_tests)
+	@$(MAKE) --no-print-directory $(side_by_side) SANITIZE=address,undefined CXX=g++ all
 	@tests/hostile/campaign $(soak_lies) -- --client-device-memory 1G
 	@tests/hostile/campaign $(soak_lies) --bridge $(sanitized) --patience 20 -- --client-device-memory 1G
 	@tests/hostile/chaos --build $(B) --kills 1000000000000 --seconds $$(($(SOAK) / 4))
@@ -479,15 +484,15 @@ soak: deps
 .PHONY: soak
 # Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
 bench: deps
-	@$(MAKE) --no-print-directory -j$(jobs) all $(bench_programs)
+	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
 	@tests/bench/run --root $(B) --device soft --quick --repetitions 3 $(BENCH)
 bench-gpu: deps
-	@$(MAKE) --no-print-directory -j$(jobs) all $(bench_programs)
+	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
 	@tests/bench/run --root $(B) --device cuda --vm $(BENCH)
 
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
-	@$(MAKE) --no-print-directory -j$(jobs) tests
+	@$(MAKE) --no-print-directory $(side_by_side) tests
 	@tests/check $(check_options) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
 # docs/support.md: what is done with each function of CUDA, and which test names it. The table of docs/limits.md.
@@ -521,7 +526,7 @@ $(B)/fuzz/seeds: tests/fuzz/seeds $(ptx_tests) $(B)/soft/random_kernels $(wildca
 fuzz: packages += $(clang_packages)
 fuzz: fuzz_make = $(MAKE) --no-print-directory CXX='$(if $(clang),$(CXX),clang++)' SANITIZE=address,undefined
 fuzz: deps
-	@$(fuzz_make) -j$(jobs) fuzzers
+	@$(fuzz_make) $(side_by_side) fuzzers
 	@$(fuzz_make) -j$(words $(fuzzers)) -O fuzz_runs
 seeded := ptx fatbin
 fuzzers: $(fuzzers) $(B)/fuzz/seeds
@@ -637,7 +642,7 @@ check-format: installed
 # can do without CUDA's headers: region, heap, bells, grants, the readers of files.
 check-tidy: packages := $(unit_packages) clang-tidy libcli11-dev
 check-tidy: installed
-	@$(MAKE) --no-print-directory -j$(jobs) -O -k \
+	@$(MAKE) --no-print-directory $(side_by_side) -O -k \
 	    $$(tests/without_toolkit $$(find shm-device guest-allocator host-bridge -name '*.cc' ! -path '*/kubernetes/*') | sed 's/[.]cc\>/&.tidy/g')
 %.cc.tidy:
 	@echo "  TIDY $*.cc"

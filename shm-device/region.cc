@@ -136,6 +136,8 @@ Error Region::open_file(const char* path, int flags) {
     if (!(flags & O_CREAT) && ::stat(path, &st) == 0 && S_ISSOCK(st.st_mode)) return open_door(path);
     if (flags & O_NOFOLLOW && names_a_descriptor(path)) flags &= ~O_NOFOLLOW;
     fd_ = ::open(path, O_RDWR | O_CLOEXEC | flags, 0660);
+    if (fd_ < 0 && errno == ENOENT && flags & O_CREAT)
+        return error(Error::not_found, 0, "%s: its folder is not there; make it, or name another path", path);
     if (fd_ < 0) return cannot_open(path, errno);
     fd_ = out_of_the_way(fd_);
     struct statfs fs;

@@ -9,7 +9,9 @@
 // Libraries ask these functions before each of their launches: nothing here is a command, but where it says so.
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -152,11 +154,16 @@ constexpr auto runtimes = id_of("6BD5FB6C-5BF4-E74A-8987-D93912FD9DF9");
 void tell_of_runtime(const char* file) {
     static std::atomic_flag told;
     if (told.test_and_set()) return;
+    const char* const in_front = getenv("LD_PRELOAD");
+    if ((!in_front || !strstr(in_front, "libbarcuda.so")) && access("/etc/ld.so.preload", F_OK) != 0)
+        return log_line(
+            "%s carries a CUDA runtime of its own, and Barcuda's library came too late to take its place: start the "
+            "program by `barcuda exec`, or all programs after `barcuda guest enable` (LD_PRELOAD)",
+            file);
     log_line(
         "%s carries a CUDA runtime of its own, which works with NVIDIA's driver alone, and it is not one that we know "
-        "how "
-        "to replace: what it asks of the GPU will fail. Link it with -cudart=shared, do not strip it, or build Barcuda "
-        "with the toolkit that it comes from",
+        "how to replace: what it asks of the GPU will fail. Link it with -cudart=shared, do not strip it, or build "
+        "Barcuda with the toolkit that it comes from",
         file);
 }
 

@@ -134,6 +134,7 @@ int Bridge::run() {
     }
     cage::enter_bridge(cage_);
     if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
+    place_ = Place(options_.region, region_.fd());
     publish_devices(region_, devices_);
     show_memory();
     every_ = devices_seen(devices_, nullptr);
@@ -223,6 +224,7 @@ int Bridge::run() {
         look_at_slots();
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
+        place_.look();
         monitoring_.look();
         exporting_.look();
         if (!leaving_.empty() ||

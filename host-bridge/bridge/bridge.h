@@ -20,6 +20,7 @@
 #include "host-bridge/bridge/exporting.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/monitoring.h"
+#include "host-bridge/bridge/place.h"
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/service.h"
@@ -177,6 +178,7 @@ class Bridge {
     Monitoring monitoring_;
     Doorbell doorbell_;
     Service service_;
+    Place place_;
     Control control_;
     Exporting exporting_;
     int opens_ = -1;  // inotify: somebody opens or closes the region's file

@@ -46,7 +46,8 @@ std::string Doorbell::open(const std::string& path, int region) {
     umask(mask);
     // As the region's file: for its user and group, less the umask.
     if (host_ < 0 || guest_ < 0 || !bound || chmod(path.c_str(), 0660 & ~mask) != 0 || listen(listener, 4) != 0) {
-        std::string why = fmt::format("{}: cannot listen for QEMU there: {}", path, strerror(errno));
+        std::string why = fmt::format("{}: cannot listen for QEMU there: {}", path,
+                                      errno == ENOENT ? "its folder is not there; make it" : strerror(errno));
         if (listener >= 0) close(listener);
         return why;
     }

@@ -69,6 +69,9 @@ int main(int argc, char** argv) {
     CLI::App* doctor = app.add_subcommand("doctor", "what is there, what is missing, and what to do");
     bool json = false;
     doctor->add_flag("--json", json, "as JSON");
+    doctor->add_option_function<std::string>(
+        "--region", [](const std::string& file) { setenv("BARCUDA_REGION", file.c_str(), 1); },
+        "of this bridge's file (default: BARCUDA_REGION, or this guest's device)");
     CLI::App* support = app.add_subcommand(
         "support",
         "the functions that cross to the host, and how: call, the program waits for the host; post, it goes "

@@ -14,10 +14,13 @@ serve
 cp --sparse=always "$scratch/region" "$scratch/copy"
 mv "$scratch/region" "$scratch/own" && mv "$scratch/copy" "$scratch/region"
 try "$build/programs/vector_add"; ended 'replaced by a copy'
+await "the region's file was replaced by another one" "$scratch/log"
 rm "$scratch/region"
 try "$build/programs/vector_add"; ended 'taken away'
+await "the region's file was removed" "$scratch/log"
 mv "$scratch/own" "$scratch/region"
 try "$build/programs/vector_add"; grep -q PASSED "$scratch/out" || fail "its own file again: $(cat "$scratch/out")"
+await "the region's file is there again" "$scratch/log"
 echo 'replaced, taken away: passed'
 
 # As nobody, who may reach neither the folder nor the file.
