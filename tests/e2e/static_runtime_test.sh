@@ -77,6 +77,8 @@ nm "$scratch/vector_add" | sed -n 's/^0*\([0-9a-f]*\) T cudaGraph.*/\1/p' | whil
 done
 timeout 60 $run -- "$scratch/other" > "$scratch/out" 2>&1 && fail "a program with a runtime that nobody knows ended well: $(cat "$scratch/out")"
 grep -q 'other carries a CUDA runtime of its own.*-cudart=shared' "$scratch/out" || fail "what such a program hears: $(cat "$scratch/out")"
+timeout 60 $run -- env -u LD_PRELOAD "$scratch/vector_add" > "$scratch/out" 2>&1 && fail "a program without LD_PRELOAD ended well: $(cat "$scratch/out")"
+[ -e /etc/ld.so.preload ] || grep -q 'came too late.*barcuda exec' "$scratch/out" || fail "what a program without LD_PRELOAD hears: $(cat "$scratch/out")"
 echo "a runtime that nobody knows is told"
 
 # Runtimes of older days: what tells them apart are the names that they have.
