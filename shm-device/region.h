@@ -94,6 +94,8 @@ class Region {
     // Waits a little for one that the host is about to free.
     Error open_channel(Channel& channel);
     void close_channel(Channel& channel);
+    // In a forked child: the channel is its parent's, and stays open.
+    void leave_channel(Channel& channel);
     // Interrupts the host, where the door has a doorbell; false: it has none.
     bool ring() const;
     // Wakes a bridge that sleeps, if it can be woken.

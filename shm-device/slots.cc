@@ -177,6 +177,11 @@ void Region::close_channel(Channel& channel) {
     unmap_window(memory, slot_offset(i), sizeof(barcuda_slot));
 }
 
+void Region::leave_channel(Channel& channel) {
+    if (kind_ == Kind::uio || kind_ == Kind::door) channel = {};  // a child has no mapping of it
+    else unmap_channel(channel);
+}
+
 bool Region::owner_gone(std::uint32_t index) const {
     const barcuda_slot& s = slots()[index];
     const std::uint32_t pid = observe(s.pid);

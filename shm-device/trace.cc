@@ -191,6 +191,8 @@ void flush() noexcept {
 void forked() noexcept {
     pthread_mutex_init(&lock, nullptr);
     count = noted_bytes = 0;
+    owner = getpid();
+    named = false;
 }
 
 void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view members) noexcept {

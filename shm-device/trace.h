@@ -22,7 +22,8 @@ const char* begin_run() noexcept;
 // This process is a worker, whose client has this pid in its guest: by that the two files are told to belong together.
 void serves(std::uint32_t client) noexcept;
 void flush() noexcept;  // writes what is held back; it also happens by itself, and at exit
-// In a forked child, where another thread of the parent may have held the lock: what is held back is the parent's to write.
+// In a forked child, where another thread of the parent may have held the lock: what is held back is the parent's to write,
+// what comes is the child's own.
 void forked() noexcept;
 
 std::int64_t clock() noexcept;  // nanoseconds

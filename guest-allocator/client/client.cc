@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/device_window.h"
@@ -31,11 +33,12 @@ std::atomic<std::uint64_t> live[wire::most_ids / 64];
 }  // namespace
 
 std::atomic<Client*> Client::ready_{nullptr};
+std::atomic<bool> Client::initialized_{false};
 
 const Error& Client::why() noexcept { return reason; }
 
 Client* Client::get() noexcept {
-    if (forked_after_connection()) return nullptr;
+    if (forked_after_init()) return nullptr;
     if (Client* c = current()) return c;
     heap::Inside guard;  // what connecting allocates is ordinary memory
     std::lock_guard lock(connecting);
@@ -50,6 +53,12 @@ Client* Client::get() noexcept {
     return c;
 }
 
+Client* Client::initialize() noexcept {
+    Client* const c = get();
+    if (c) initialized_.store(true, std::memory_order_release);
+    return c;
+}
+
 Error Client::connect() noexcept {
     if (Error e = region_.open(nullptr)) return e;
     if (!region_.served())
@@ -60,8 +69,10 @@ Error Client::connect() noexcept {
     if (Error e = choose_devices()) return e;
     if (Error e = region_.open_channel(channel_)) return e;
     const std::uint64_t base = header().base, end = base + header().size;  // in the window, or above it
-    reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
-    reserve_window(end, BARCUDA_DEVICE_END);
+    if (static bool reserved = false; !std::exchange(reserved, true)) {    // a forked child has its parent's
+        reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
+        reserve_window(end, BARCUDA_DEVICE_END);
+    }
     introduce(channel_.client());
     channel_.client().rows_hash = rows_hash;
     memcpy(channel_.client().devices, devices_, sizeof devices_);
@@ -103,7 +114,7 @@ void Client::complain(const char* text) noexcept {
 }
 
 CUresult Client::ended() noexcept {
-    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;  // what is waited for here comes to the parent
+    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;  // what is waited for here comes to the parent
     barcuda_status& s = status();
     if (observe(s.state) <= BARCUDA_STATE_READY) return CUDA_SUCCESS;
     char message[sizeof s.message];
@@ -208,7 +219,7 @@ heap::Extent Client::window() const noexcept {
 }
 
 // Calls never overlap (heap/extents.h). What answers is the host, whatever its GPU does: host-bridge/worker/supply.h.
-bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
+bool Client::ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint64_t& granted) noexcept {
     if (ended() != CUDA_SUCCESS) return false;
     barcuda_supply& page = channel_.supply();
     const std::uint64_t request = observe(page.asked) + 1;
@@ -217,8 +228,28 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
     bell_.kick_supply();
     for (Patience patience; observe(page.answered) != request; patience.wait(*this))
         if (ended() != CUDA_SUCCESS) return false;
-    const std::uint64_t offset = page.offset, granted = page.granted;
-    if (page.error != CUDA_SUCCESS) return false;
+    offset = page.offset, granted = page.granted;
+    return page.error == CUDA_SUCCESS;
+}
+
+bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
+    // In a forked child some may lie where it has its parent's blocks still, which the parent has given back since. They are
+    // held until one is found that does not.
+    struct Aside {
+        std::uint64_t offset, bytes;
+    } aside[128];
+    std::size_t held = 0;
+    std::uint64_t offset = 0, granted = 0;
+    bool got;
+    while ((got = ask_for_extent(bytes, offset, granted)) && heap::inherited(region_.at(offset), granted)) {
+        aside[held++] = {offset, granted};
+        if (held == std::size(aside)) {
+            got = false;
+            break;
+        }
+    }
+    while (held > 0) --held, command<Op::release>(aside[held].offset, aside[held].bytes);
+    if (!got) return false;
     void* at = nullptr;
     if (Error e = region_.map_extent(offset, granted, &at)) {
         command<Op::release>(offset, granted);
@@ -227,11 +258,19 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
     return out = {static_cast<std::byte*>(at), granted}, true;
 }
 
-// CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's is waited for
-// (mutex.h). The heap calls it, for fork() and _Fork() alike.
+// After cuInit CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's is
+// waited for (mutex.h). Before, nothing is connected but the heap, and nothing is known to the layers above: the child
+// becomes a client of its own when it uses CUDA. The heap calls it, for fork() and _Fork() alike.
 void Client::forked() noexcept {
-    guest::forked.store(true, std::memory_order_relaxed);
     trace::forked();
+    if (initialized_.load(std::memory_order_relaxed)) return guest::forked.store(true, std::memory_order_relaxed);
+    if (ready_.exchange(nullptr, std::memory_order_relaxed)) {  // else another thread was connecting: who knows how far
+        region_.leave_channel(channel_);
+        region_.close();
+    }
+    new (&connecting) Mutex;
+    tried = false;
+    reason = {};
 }
 
 void Client::release(heap::Extent extent) noexcept {

@@ -19,12 +19,16 @@ namespace barcuda::guest {
 
 class Client final : public heap::ExtentSource {
   public:
-    // The connection; made by the first caller. Null if there is none (why() says so), or it
-    // is the parent's.
+    // The connection; made by the first caller. Null if there is none (why() says so), or CUDA does not work in this
+    // process, which was forked after its parent had initialized it.
     static Client* get() noexcept;
+    // cuInit: from here on it does not work in children. The heap connects earlier; children of such a process begin anew.
+    static Client* initialize() noexcept;
     static const Error& why() noexcept;
     // The connection if it has been made already.
     static Client* current() noexcept { return ready_.load(std::memory_order_acquire); }
+    // Likewise, once the program has initialized CUDA: without that the driver has no devices, and so no contexts.
+    static Client* initialized() noexcept { return initialized_.load(std::memory_order_acquire) ? current() : nullptr; }
 
     Region& region() { return region_; }
     const barcuda_header& header() const { return region_.header(); }
@@ -71,9 +75,11 @@ class Client final : public heap::ExtentSource {
     Client() = default;
     Error connect() noexcept;
     Error choose_devices() noexcept;
+    bool ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint64_t& granted) noexcept;
     void complain(const char* text) noexcept;  // once
 
     static std::atomic<Client*> ready_;
+    static std::atomic<bool> initialized_;
     Region region_;
     Channel channel_;
     Bell bell_;

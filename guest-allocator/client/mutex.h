@@ -8,18 +8,18 @@
 
 namespace barcuda::guest {
 
-// This process was forked after its parent had connected (client.cc).
+// This process was forked after its parent had initialized CUDA (client.cc).
 inline std::atomic<bool> forked{false};
-inline bool forked_after_connection() noexcept { return forked.load(std::memory_order_relaxed); }
+inline bool forked_after_init() noexcept { return forked.load(std::memory_order_relaxed); }
 
 class Mutex {
   public:
     void lock() noexcept {
-        if (!forked_after_connection()) mutex_.lock();
+        if (!forked_after_init()) mutex_.lock();
     }
-    bool try_lock() noexcept { return forked_after_connection() || mutex_.try_lock(); }
+    bool try_lock() noexcept { return forked_after_init() || mutex_.try_lock(); }
     void unlock() noexcept {
-        if (!forked_after_connection()) mutex_.unlock();
+        if (!forked_after_init()) mutex_.unlock();
     }
 
   private:

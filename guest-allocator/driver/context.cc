@@ -71,7 +71,7 @@ Known take(Known& k) {
     return std::exchange(k, {});
 }
 
-bool device_exists(CUdevice device) { return Client::current() && Client::current()->device(device); }
+bool device_exists(CUdevice device) { return Client::initialized() && Client::current()->device(device); }
 
 }  // namespace
 
@@ -130,7 +130,7 @@ using namespace barcuda::guest;
 
 CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     if (!context) return CUDA_ERROR_INVALID_VALUE;
-    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!Client::initialized()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(mutex);
     Known* primary = find_primary(device);
@@ -180,7 +180,7 @@ CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
 
 CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
     if (!context) return CUDA_ERROR_INVALID_VALUE;
-    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!Client::initialized()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (parameters && (parameters->numExecAffinityParams || parameters->cigParams)) return CUDA_ERROR_NOT_SUPPORTED;
     if (stack.depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -105,7 +105,7 @@ namespace descriptors {
 bool there_are() noexcept { return host_rows::numbers[static_cast<std::size_t>(Op::export_memory)] != no_row; }
 
 void collect() noexcept {
-    if (forked_after_connection()) return;
+    if (forked_after_init()) return;
     const heap::Uncancelled uncancelled;
     std::vector<ext::Token> closed;
     {

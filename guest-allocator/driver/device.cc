@@ -18,7 +18,7 @@ namespace {
 // is told nothing.
 CUresult no_client() {
     static std::atomic_flag told;
-    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
     if (Client::why().text[0] && !told.test_and_set()) {
         char line[600];
         const int n = snprintf(line, sizeof line, "barcuda: no GPU: %s\n", Client::why().text);
@@ -28,7 +28,7 @@ CUresult no_client() {
 }
 
 const barcuda_device* device(int ordinal) {
-    Client* client = Client::current();
+    Client* client = Client::initialized();
     return client ? client->device(ordinal) : nullptr;
 }
 
@@ -43,7 +43,7 @@ CUresult copy_name(char* to, int room, const char* from) {
 
 CU cuInit(unsigned flags) {
     if (flags) return CUDA_ERROR_INVALID_VALUE;
-    if (!Client::get()) return no_client();
+    if (!Client::initialize()) return no_client();
     heap::activate();
     return CUDA_SUCCESS;
 }
@@ -60,7 +60,7 @@ CU cuDriverGetVersion(int* version) {
 
 CU cuDeviceGetCount(int* count) {
     if (!count) return CUDA_ERROR_INVALID_VALUE;
-    Client* client = Client::current();
+    Client* client = Client::initialized();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     *count = client->device_count();
     return CUDA_SUCCESS;
@@ -68,7 +68,7 @@ CU cuDeviceGetCount(int* count) {
 
 CU cuDeviceGet(CUdevice* out, int ordinal) {
     if (!out) return CUDA_ERROR_INVALID_VALUE;
-    if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!Client::initialized()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
     *out = ordinal;
     return CUDA_SUCCESS;

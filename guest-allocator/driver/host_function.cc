@@ -125,7 +125,7 @@ void forget(std::uint64_t number) {  // it could not be launched
 }
 
 CUresult launch(CUstream stream, Function f, bool with_status = false) {
-    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     f.once = !capturing(stream);
     const std::uint64_t number = keep(f);

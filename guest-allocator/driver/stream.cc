@@ -101,7 +101,7 @@ struct PerThread {
         return nullptr;
     }
     ~PerThread() {
-        if (!Client::current() || forked_after_connection()) return;
+        if (!Client::current() || forked_after_init()) return;
         for (const Own& o : all) destroy(o.stream);
     }
 };
@@ -191,7 +191,7 @@ bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CU
 }
 
 CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
-    if (forked_after_connection()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
     const InContext in(context);
     const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
     CUresult result = CUDA_SUCCESS;

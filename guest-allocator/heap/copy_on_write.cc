@@ -14,6 +14,7 @@ namespace {
 // Remembered in blocks of 16 pages: a copy asks for few of them, and little is written in vain.
 constexpr std::size_t block = 16 * page;
 std::atomic<std::uint32_t> forks{0};  // that the module has seen
+std::uint32_t inherited_forks = 0;    // of them, in a forked child: its parents'
 std::atomic<std::uint32_t>
     written_at[max_granules * (granule / block)];  // the value of `forks` when the block was written
 
@@ -28,11 +29,11 @@ void write_the_same(std::byte* p, std::size_t bytes) noexcept {
 void note_fork() noexcept {
     if (connection.source && connection.source->forks_by_itself()) forks.fetch_add(1, std::memory_order_relaxed);
 }
-void forget_forks() noexcept { forks.store(0, std::memory_order_relaxed); }
+void forget_forks() noexcept { inherited_forks = forks.load(std::memory_order_relaxed); }
 
 void break_copy_on_write(const void* p, std::size_t bytes) noexcept {
     const std::uint32_t now = forks.load(std::memory_order_relaxed);
-    if (!now || !bytes || !in_region(p, bytes)) return;
+    if (now == inherited_forks || !bytes || !in_region(p, bytes)) return;
     const std::uintptr_t base = window.base.load(std::memory_order_relaxed);
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - base, end = (offset + bytes - 1) / block + 1;
     for (std::size_t first = offset / block; first < end;) {

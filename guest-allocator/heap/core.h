@@ -30,7 +30,7 @@ enum class Use : std::uint8_t {
     pageable,
     pinned,
     small,
-    kept_pages,  // in a forked child: private copies of what its parent had there (fork.cc), only read and forgotten
+    kept_pages,  // in a forked child: private copies of what its parent had there (fork.cc), ordinary memory
     kept_small,
 };
 struct Granule {

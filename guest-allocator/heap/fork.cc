@@ -229,6 +229,7 @@ void child() noexcept {
         const int file = kept_by_copy ? connection.source->file() : -1;
         if (kept_by_copy) part_lent(file);
         each_extent([&](std::size_t first, Use use, Extent extent) {
+            keeps_parents_blocks = true;
             if (kept_by_copy) snapshot(use, extent, file);
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
                 granules[g].use.store(use == Use::small ? Use::kept_small : Use::kept_pages, std::memory_order_relaxed);
@@ -267,7 +268,9 @@ void forget(void* p) noexcept {
     madvise(p, std::size_t{books[at].pages} * page, MADV_DONTNEED);  // private memory: it goes back to the system
 }
 
-bool inherited(const void* p, std::size_t bytes) noexcept {
+bool keeps_parents_blocks = false;
+
+bool in_kept_blocks(const void* p, std::size_t bytes) noexcept {
     if (!in_region(p, bytes) || !bytes) return false;
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(p) - window.base.load();
     for (std::size_t g = offset / granule; g <= (offset + bytes - 1) / granule; ++g)

@@ -266,7 +266,7 @@ Kind kind_of(const void* p, std::size_t bytes) noexcept {
 
 std::byte* reach(const void* p, std::size_t bytes) noexcept {
     auto* const at = static_cast<std::byte*>(const_cast<void*>(p));
-    if (in_region(p, bytes)) return at;
+    if (in_region(p, bytes) && !inherited(p, bytes)) return at;
     Found found;
     return find_registered(p, bytes, found) && found.device ? found.device + (at - found.base) : nullptr;
 }

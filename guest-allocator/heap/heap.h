@@ -97,7 +97,12 @@ void staging_free(void* p) noexcept;
 // (copy_on_write.cc).
 void break_copy_on_write(const void* p, std::size_t bytes) noexcept;
 
-// True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there.
-bool inherited(const void* p, std::size_t bytes) noexcept;
+// True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there, and
+// the device finds nothing of it.
+[[gnu::visibility("hidden")]] extern bool keeps_parents_blocks;
+bool in_kept_blocks(const void* p, std::size_t bytes) noexcept;
+inline bool inherited(const void* p, std::size_t bytes) noexcept {
+    return keeps_parents_blocks && in_kept_blocks(p, bytes);
+}
 
 }  // namespace barcuda::heap

@@ -18,6 +18,9 @@ passes "a program as nvcc links it" "$scratch/vector_add"
 compile -o "$scratch/no_pie" -Xcompiler -no-pie -Xlinker -no-pie tests/programs/vector_add.cu
 passes "a program at a fixed address" "$scratch/no_pie"
 
+compile -o "$scratch/fork_first" tests/programs/fork_first.cu
+passes "children of a program that has only allocated" "$scratch/fork_first"
+
 # A library of that kind, and programs that know nothing of CUDA.
 cat > "$scratch/twice.cu" <<'EOF'
 __global__ void kernel(int* p) { *p *= 2; }

@@ -89,8 +89,13 @@ TEST_F(Fork, PinnedMemoryOfTheParentIsOrdinaryMemoryToTheChild) {
     void* p = pinned_alloc(1 * MiB, 0);
     EXPECT_TRUE(in_child([&] {
         return find(p).kind == Kind::outside && kind_of(p, 1) == Kind::outside && inherited(p, 1 * MiB) &&
-               !pinned_free(p);
+               !reach(p, 1 * MiB) && !pinned_free(p);
     }));
+    EXPECT_TRUE(in_child([&] {
+        return register_host(p, 1 * MiB, 0) == Registration::done && find(p).kind == Kind::registered &&
+               !find(p).device && !reach(p, 1 * MiB) && unregister_host(p) == Registration::done;
+    }));
+    EXPECT_EQ(reach(p, 1 * MiB), p);
     EXPECT_EQ(kind_of(p, 1), Kind::pinned);
     pinned_free(p);
 }

@@ -229,6 +229,33 @@ TEST_F(Fork, NoNumberOfMappingsLooksLikeNone) {
     munmap(far, copies * BARCUDA_GRANULE);
 }
 
+TEST_F(Fork, AChildMayBeAClientOfItsOwn) {
+    word(0) = word(1) = 1;
+    Gate written;
+    const pid_t pid = start_child([&] {
+        Client own;
+        if (own.error() || own.index() == client->index() || own.map_extents(0, stub_granules)) return 1;
+        const std::atomic_ref mine(*reinterpret_cast<std::uint64_t*>(own.address()));
+        mine = 5;
+        written.wait();
+        if (word(0) != 1 || mine != 5) return 2;
+        word(1) = 3;
+        Gate changed;
+        const pid_t grandchild = start_child([&] {
+            changed.wait();
+            return mine == 5 && word(0) == 1 && word(1) == 3 ? 0 : 3;
+        });
+        mine = 6;
+        word(1) = 4;
+        changed.open_for();
+        return status_of(grandchild);
+    });
+    word(0) = 2;
+    written.open_for();
+    EXPECT_EQ(status_of(pid), 0);
+    EXPECT_EQ(word(1), 1u);
+}
+
 TEST_F(Fork, AChildMayUnmapItAndMapOtherMemory) {
     EXPECT_EQ(in_child([&] {
                   munmap(memory, stub_granules * BARCUDA_GRANULE);

@@ -29,7 +29,7 @@ struct Alone::State {
 
 void Alone::begin(CUstream given) noexcept {
     const CUstream stream = real(given);
-    if (forked_after_connection() || !current_context() || capturing(stream)) return;
+    if (forked_after_init() || !current_context() || capturing(stream)) return;
     state_ = new State{stream, current_context()};
     Table& t = table();
     std::lock_guard lock(t.mutex);
@@ -57,7 +57,7 @@ void Alone::end() noexcept {
 }
 
 void host_function_done() noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_connection()) return;
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     Table& t = table();
     std::lock_guard lock(t.mutex);
     if (t.lent.empty()) return;

@@ -106,7 +106,7 @@ Next settle_all(std::uintptr_t& begin, std::uintptr_t end, bool write, Home*& ho
 }  // namespace
 
 bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
-    if (forked_after_connection() || !near_homes(address, bytes)) return false;
+    if (forked_after_init() || !near_homes(address, bytes)) return false;
     const heap::Uncancelled uncancelled;
     struct Errno {
         const int before = errno;

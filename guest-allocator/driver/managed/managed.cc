@@ -109,8 +109,7 @@ std::uintptr_t allocate(std::size_t bytes, unsigned flags) {
 bool stays_at_home() noexcept { return heap::settings.managed_stays; }
 
 bool find(std::uintptr_t address, Known& out) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || !near_homes(address, 1) || forked_after_connection())
-        return false;
+    if (calm.load(std::memory_order_acquire) == unused || !near_homes(address, 1) || forked_after_init()) return false;
     std::lock_guard lock(table().mutex);
     const Allocation* a = table().allocation(address);
     if (!a || !a->home) return false;
@@ -150,7 +149,7 @@ CUresult free(std::uintptr_t address) noexcept {
 }
 
 void context_gone(CUcontext context) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_connection()) return;
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     std::lock_guard making_none(making);
     std::vector<std::unique_ptr<Home>> gone;
     const Stillness nothing_works;

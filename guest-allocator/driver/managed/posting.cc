@@ -110,7 +110,7 @@ bool near_homes(std::uintptr_t address, std::size_t bytes) noexcept {
 
 // Kernels may touch all that their stream may. What was allocated for nobody's kernels yet is everybody's from now on.
 void Posting::kernels(const CUstream* given) noexcept {
-    if (forked_after_connection()) return;
+    if (forked_after_init()) return;
     CUstream stream = given ? real(*given) : nullptr;
     if (given) given = &stream;
     posting.fetch_add(1, std::memory_order_seq_cst);
@@ -143,7 +143,7 @@ void Posting::kernels(const CUstream* given) noexcept {
 }
 
 void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* given) noexcept {
-    if (!bytes || forked_after_connection() || !near_homes(address, bytes)) return;
+    if (!bytes || forked_after_init() || !near_homes(address, bytes)) return;
     CUstream stream = given ? real(*given) : nullptr;
     if (given) given = &stream;
     if (given && capturing(stream)) return;
@@ -215,7 +215,7 @@ Gate::~Gate() {
 }
 
 void stream_gone(CUstream stream) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_connection()) return;
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     Table& t = table();
     std::lock_guard lock(t.mutex);
     // Its work may go on, and its id may be another's.

@@ -83,7 +83,7 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
 }
 
 void unloaded(std::uint64_t code) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_connection()) return;
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     std::vector<std::unique_ptr<Home>> gone;
     {
         Table& t = table();

@@ -142,7 +142,8 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
     const Inside inside;
     const auto first = reinterpret_cast<std::uintptr_t>(p);
     const std::uintptr_t begin = first & ~(page - 1), end = round_up(first + bytes, page);
-    if (end < first) return refused(Refusal::foreign);
+    // What a forked child keeps of its parent stays: it stands where the device would look for other memory.
+    if (end < first || inherited(p, bytes)) return refused(Refusal::foreign);
     lock_loans();
     struct Unlock {
         ~Unlock() { unlock_loans(); }

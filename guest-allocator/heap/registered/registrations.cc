@@ -34,7 +34,7 @@ Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept 
         if (ranges.overlap(begin, end)) return Registration::already_registered;
     }
     auto* const host = static_cast<std::byte*>(p);
-    const bool outside = !in_region(p, bytes);
+    const bool outside = !in_region(p, bytes) || inherited(p, bytes);
     std::byte* const device = outside ? lend(host, bytes) : host;
     Registration result = Registration::done;
     {
