@@ -189,13 +189,14 @@ bool Translator::floats(const Group& g) {
     const unsigned n = bytes_of(t);
     if (n == 8 && (flush || saturate || keeps_nan || approximate)) return false;
     const bool extreme = name == "min" || name == "max", sign = name == "neg" || name == "abs";
+    const bool power = name == "ex2" || name == "lg2";
     if (keeps_nan && !extreme) return false;
     const unsigned sources = name == "fma" || name == "mad"                                                ? 3
                              : name == "add" || name == "sub" || name == "mul" || name == "div" || extreme ? 2
-                             : name == "rcp" || name == "sqrt" || name == "rsqrt" || sign                  ? 1
+                             : name == "rcp" || name == "sqrt" || name == "rsqrt" || sign || power         ? 1
                                                                                                            : 0;
     if (sources == 0 || g.in->operands.size() != sources + 1) return false;
-    if (name == "rsqrt" && n == 8) return false;
+    if ((name == "rsqrt" || power) && n == 8) return false;
     const Slot slots[] = {in.a, in.b, in.c};
     T type = ir_.of(ir_.real(n)), ints = ir_.of(ir_.integer(n));
     V s[3] = {};
@@ -243,6 +244,7 @@ bool Translator::floats(const Group& g) {
         V root = ir_.intrinsic("llvm.sqrt", ir_.of(ir_.real(8)), {doubled(s[0])});
         d = rounded(LLVMBuildFDiv(ir_.at, ir_.reals(1, 8), root, ""));
     }
+    if (power) d = name == "ex2" ? exp2_of(s[0]) : log2_of(s[0]);
     if (flush) d = flushed(d);
     if (saturate) {  // a NaN becomes 0
         V zero = ir_.reals(0, n);

@@ -8,22 +8,11 @@
 #include <cstddef>
 #include <tuple>
 
-#include "host-bridge/soft-gpu/compiler/translator.h"
+#include "host-bridge/soft-gpu/compiler/access.h"
 
 namespace barcuda::soft::compiler {
 
 constexpr unsigned half_lanes = 16;
-
-struct Translator::Access {
-    const Instr* in = nullptr;
-    bool load = false, global = false;         // else shared memory
-    bool generic = false;                      // perhaps local memory: the same address is another place in each lane
-    unsigned address = 8, bytes = 0, reg = 0;  // of an address, of an element in memory, of its register
-    bool sign = false;
-    std::vector<Slot> slots = {};  // of the elements
-    std::uint32_t site = 0;
-    unsigned together() const { return bytes * static_cast<unsigned>(slots.size()); }
-};
 
 // A load or a store of shared or global memory, or of one of the kernel's parameters.
 bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
@@ -33,7 +22,8 @@ bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
     const Instr& in = f_.code[g.first];
     a.in = &in;
     Modifiers m(*g.in);
-    for (const auto order : {"volatile", "relaxed", "acquire", "release", "mmio"})
+    a.looks = m.take("volatile");
+    for (const auto order : {"relaxed", "acquire", "release", "mmio"})
         if (m.take(order)) return false;
     m.ignore({"weak", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "unified"});
     while (!m.left().empty() && (m.left()[0].starts_with("L1::") || m.left()[0].starts_with("L2::")))
@@ -42,11 +32,13 @@ bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
     const bool shared = m.take("shared") || m.take("shared::cta") || m.take("shared::cluster");
     const bool global = m.take("global") || m.take("const");
     parameter = m.take("param") || m.take("param::entry");
-    if (m.take("local") || m.take("param::func")) return false;
+    a.local = m.take("local");
+    if (m.take("param::func") || (a.local && parameter)) return false;
     const unsigned n = m.take("v2") ? 2 : m.take("v4") ? 4 : m.take("v8") ? 8 : 1;
     const Type t = m.type();
     if (!m.done() || t == Type::none || bytes_of(t) > 8 || bytes_of(t) == 0) return false;
-    a.global = !shared, a.generic = !shared && !global, a.bytes = bytes_of(t), a.sign = is_signed(t);
+    if (a.looks && (!shared || n != 1)) return false;  // what other threads of this machine do not see
+    a.global = !shared && !a.local, a.generic = a.global && !global, a.bytes = bytes_of(t), a.sign = is_signed(t);
     const auto& data = g.in->operands[a.load ? 0 : 1];
     const auto reg = [&](const ast::Operand& o) {
         return o.kind == ast::Operand::reg && o.index >= 0 ? register_bytes(o.index) : 0;
@@ -83,7 +75,8 @@ bool Translator::accesses(const Group& g) {
         ++counted_;
         return true;
     }
-    fast_and_slow(g, a);
+    if (a.local) locally(g, a);
+    else fast_and_slow(g, a);
     return true;
 }
 
@@ -99,7 +92,7 @@ std::pair<std::int64_t, std::int64_t> Translator::offsets_ahead(const Group& g, 
         Access other;
         bool parameter = false;
         if (next->in->guard < 0 && read_access(*next, other, parameter) && !parameter && other.in->a == a.in->a &&
-            other.load == a.load && other.global == a.global && other.together() == a.together() &&
+            other.load == a.load && other.global == a.global && !other.local && other.together() == a.together() &&
             other.in->imm % a.together() == 0)
             low = std::min(low, other.in->imm), high = std::max(high, other.in->imm);
         const auto changed = [&](const ast::Operand& o) {
@@ -217,8 +210,10 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     ir_.fork(fine, quick, slow);
 
     ir_.go(quick);
-    T element = ir_.integer(a.bytes), reg = ir_.integer(a.reg);
+    if (a.looks) look();
+    T element = ir_.integer(a.bytes);
     std::vector<V> loaded;
+    std::vector<std::pair<std::vector<V>, B>> ways;  // what was loaded, and where from
     const bool one_place = a.load && scalar(a.in->a, a.address) != nullptr;
     if (a.load) {
         V parts[2];
@@ -239,10 +234,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
         for (unsigned k = 0; k < n; ++k) {
             V whole = n == 1 ? ir_.joined(parts[0], parts[1])
                              : ir_.joined(ir_.lanes(parts[0], k, half_lanes, n), ir_.lanes(parts[1], k, half_lanes, n));
-            if (a.bytes < a.reg)
-                whole = a.sign ? LLVMBuildSExt(ir_.at, whole, ir_.of(reg), "")
-                               : LLVMBuildZExt(ir_.at, whole, ir_.of(reg), "");
-            loaded.push_back(whole);
+            loaded.push_back(extended(a, whole));
         }
         ir_.jump(behind);
     } else {
@@ -288,55 +280,9 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
             ir_.jump(behind);
         }
     }
-    B quick_end = quick;
-
+    ways.emplace_back(loaded, quick);
     ir_.go(slow);
-    if (guard_ != nullptr) {  // nobody asks
-        B some = ir_.block(), none = ir_.block();
-        ir_.fork(ir_.compare(LLVMIntEQ, lanes, ir_.number(0, 4)), none, some);
-        ir_.go(none);
-        nobody_block_ = none;
-        ir_.jump(behind);
-        ir_.go(some);
-    }
-    std::set<Slot> sources{a.in->a};
-    if (!a.load) sources.insert(a.slots.begin(), a.slots.end());
-    for (const Slot s : sources) {
-        const auto known = known_.find(s);
-        if (known == known_.end() || !known->second.dirty) continue;
-        Value copy = known->second;
-        put(s, copy);
-    }
-    if (a.global) {
-        T parameters[] = {ir_.integer(8), ir_.integer(4), ir_.integer(4), ir_.integer(4)};
-        T type = LLVMFunctionType(ir_.integer(4), parameters, 4, false);
-        V f = ir_.pointer(field(offsetof(Running, access), ir_.integer(8)), type);
-        V arguments[] = {running_, ir_.number(g.first, 4), lanes, ir_.number(a.site, 4)};
-        leave_unless_fine(LLVMBuildCall2(ir_.at, type, f, arguments, 4, ""));
-    } else {
-        leave_unless_fine(call_step(g.first, lanes));
-    }
-    std::vector<V> reloaded;
-    if (a.load)
-        for (const Slot s : a.slots) reloaded.push_back(ir_.load(address(s), ir_.of(reg), 32));
-    B slow_end = ir_.here();
-    ir_.jump(behind);
-
-    ir_.go(behind);
-    std::vector<V> merged;
-    for (std::size_t k = 0; k < loaded.size(); ++k) {
-        V phi = guard_ != nullptr ? ir_.merge({{loaded[k], quick_end},
-                                               {reloaded[k], slow_end},
-                                               {LLVMGetUndef(LLVMTypeOf(loaded[k])), nobody_block_}})
-                                  : ir_.merge({{loaded[k], quick_end}, {reloaded[k], slow_end}});
-        merged.push_back(phi);
-    }
-    for (std::size_t k = 0; k < merged.size(); ++k) {
-        Value v{a.reg, merged[k]};
-        if (one_place && all && !a.generic) v.scalar = ir_.element(merged[k], 0), v.bits = ir_.splat(v.scalar);
-        write(a.slots[k], v);
-    }
-    ++counted_;
+    slowly(g, a, data, behind, ways);
 }
 
 }  // namespace barcuda::soft::compiler

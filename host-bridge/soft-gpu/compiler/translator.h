@@ -3,8 +3,8 @@
 //
 //   flow.cc        where code may be entered and left, what lives from block to block, branches, handlers' calls
 //   registers.cc   the registers of a block as values; what is written back, and when
-//   arithmetic.cc  what is computed, moves.cc what moves
-//   memory.cc      loads and stores
+//   arithmetic.cc  what is computed (approximations.cc: two functions of it), moves.cc what moves
+//   memory.cc      loads and stores, scattered.cc those of lanes that each go their own way
 #pragma once
 #include <algorithm>
 #include <map>
@@ -92,6 +92,8 @@ class Translator {
     bool floats(const Group& g);
     bool compares(const Group& g);
     V flushed(V x);
+    V exp2_of(V x);  // approximations.cc
+    V log2_of(V x);
 
     // moves.cc
     bool converts(const Group& g);
@@ -105,6 +107,13 @@ class Translator {
     bool read_access(const Group& g, Access& a, bool& parameter) const;
     std::pair<std::int64_t, std::int64_t> offsets_ahead(const Group& g, const Access& a) const;
     void fast_and_slow(const Group& g, const Access& a);
+    void locally(const Group& g, const Access& a);
+    void slowly(const Group& g, const Access& a, const std::vector<V>& data, B behind,
+                std::vector<std::pair<std::vector<V>, B>> ways);
+    V places(const Access& a, V lanes, V* fine);
+    V each_lane(bool load, unsigned bytes);
+    V extended(const Access& a, V x);
+    void look();
     struct Range {
         V base, size, writable;
     };
@@ -126,7 +135,8 @@ class Translator {
     std::set<Slot> uniform_;
     V running_ = nullptr, registers_ = nullptr, constants_ = nullptr, specials_ = nullptr;
     V shared_ = nullptr, shared_bytes_ = nullptr, sites_at_ = nullptr, generation_ = nullptr;
-    B lost_ = nullptr, nobody_block_ = nullptr;
+    B lost_ = nullptr;
+    std::map<std::pair<bool, unsigned>, V> each_lane_;                       // functions, by load and bytes
     std::map<std::tuple<V, unsigned, bool, bool, V>, Span> spans_;           // by addresses, bytes, kind and guard
     std::map<std::tuple<V, unsigned, unsigned>, std::pair<V, V>> patterns_;  // row, same: by origin, step and half
     std::map<std::uint32_t, B> blocks_;                                      // by leader

@@ -98,6 +98,11 @@ void fill_specials(Warp& w, const Grid& g, bool fresh) {
         if (!fresh && !of_block) continue;
         auto* at = w.specials.data() + (s.slot & ~Slot{3});
         const unsigned bytes = std::max(s.bytes, 2u);
+        if (of_block && bytes == 4) {  // what each block begins with: the same in all lanes
+            const auto value = static_cast<std::uint32_t>(special_value(s, g, *w.block, w.index, 0));
+            for (unsigned lane = 0; lane < lane_count; ++lane) std::memcpy(at + lane * 4, &value, 4);
+            continue;
+        }
         for (unsigned lane = 0; lane < lane_count; ++lane) {
             const auto value = special_value(s, g, *w.block, w.index, w.index * lane_count + lane);
             std::memcpy(at + lane * bytes, &value, bytes);

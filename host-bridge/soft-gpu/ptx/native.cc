@@ -241,6 +241,7 @@ void run_native(Warp& w) {
     r.parameters = g.parameters;
     r.shared = b.shared, r.shared_bytes = b.shared_bytes;
     r.stacks = w.stacks, r.stack_stride = b.stack_stride, r.stack_bytes = b.stack_bytes;
+    r.local_window = window.local();
     r.generation = g.space->generation_place(), r.generation_seen = b.generation;
     r.sites = b.sites.data() + native.first_site;
     r.budget = w.budget, r.instructions = 0;

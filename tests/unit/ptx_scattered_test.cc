@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// ptx_scattered_test.cc: loads and stores whose lanes each go their own way: every width in every space, guarded and not,
+// by fewer lanes than a warp; two lanes at one place; and one lane that is wrong.
+#include "tests/soft/instruction.h"
+
+using namespace barcuda::soft::test;
+
+namespace {
+// A loop of four rounds, the round in %r9, over one buffer in %rd1: by then what an access found is remembered.
+std::string kernel(const std::string& before, const std::string& round) {
+    return header +
+           ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %rd<32>; .reg .b32 %r<32>; .reg .b16 %h<8>; .reg .pred "
+           "%p<4>;\n.shared .align 16 .b8 s[2048]; .local .align 16 .b8 l[2048];\n"
+           "ld.param.u64 %rd1, [p0]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;\n"
+           "mov.u32 %r8, 0; mov.u32 %r9, 0; and.b32 %r7, %r1, 1; setp.eq.u32 %p2, %r7, 1;\n" +
+           before + "\nagain:\n" + round +
+           "\nadd.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 4; @%p1 bra again;\nst.global.u32 [%rd3], %r8;\nret;\n}\n";
+}
+std::vector<u32> run(const std::string& ptx, unsigned threads = 32) {
+    std::vector<u32> data(1024);
+    Machine::get().run(ptx, "k", {1, threads}, {bytes_of_vector(data)}, {});
+    return data;
+}
+// %rd4: where a space begins, behind the words in which results go.
+struct Where {
+    const char *space, *begin;
+};
+constexpr Where places[] = {{".global", "add.u64 %rd4, %rd1, 1024;"},
+                            {".shared", "mov.u64 %rd4, s;"},
+                            {".volatile.shared", "mov.u64 %rd4, s;"},
+                            {".local", "mov.u64 %rd4, l;"},
+                            {"", "add.u64 %rd4, %rd1, 1024;"},
+                            {"", "mov.u64 %rd4, s; cvta.shared.u64 %rd4, %rd4;"},
+                            {"", "mov.u64 %rd4, l; cvta.local.u64 %rd4, %rd4;"}};
+// %rd6: a lane's place among elements of `bytes`, another in each round, no two lanes at one.
+std::string spread(unsigned bytes) {
+    return "mad.lo.u32 %r5, %r1, 7, %r9; and.b32 %r5, %r5, 31; mul.wide.u32 %rd5, %r5, " + std::to_string(bytes) +
+           "; add.u64 %rd6, %rd4, %rd5;\n";
+}
+}  // namespace
+
+TEST(PtxScattered, EachLaneFindsWhatItWrote) {
+    struct Width {
+        const char* type;
+        unsigned bytes;
+        u32 mask;
+    };
+    constexpr Width widths[] = {{"u8", 1, 0xFF}, {"u16", 2, 0xFFFF}, {"u32", 4, ~0u}, {"u64", 8, ~0u}};
+    for (const auto& p : places)
+        for (const auto& [guard, threads] : {std::pair{"", 32u}, {"@%p2 ", 32u}, {"@!%p2 ", 21u}}) {
+            std::string round = "mad.lo.u32 %r6, %r1, 77, %r9; cvt.u64.u32 %rd7, %r6;";
+            for (const Width& w : widths) {
+                const bool wide = w.bytes == 8;
+                round += spread(w.bytes) + "mov.u32 %r10, 0; mov.u64 %rd8, 0;" + guard + "st" + p.space + "." + w.type +
+                         " [%rd6], " + (wide ? "%rd7" : "%r6") + ";" + guard + "ld" + p.space + "." + w.type + " " +
+                         (wide ? "%rd8" : "%r10") + ", [%rd6];" + (wide ? "cvt.u32.u64 %r10, %rd8;" : "") +
+                         "mad.lo.u32 %r8, %r8, 3, %r10;";
+            }
+            const auto data = run(kernel(p.begin, round), threads);
+            for (u32 i = 0; i < threads; ++i) {
+                u32 sum = 0;
+                const bool takes_part = !*guard || (guard[1] != '!') == (i % 2 == 1);
+                for (u32 k = 0; k < 4; ++k)
+                    for (const Width& w : widths) sum = 3 * sum + (takes_part ? (77 * i + k) & w.mask : 0);
+                ASSERT_EQ(data[i], sum) << p.space << " " << p.begin << " " << guard << i;
+            }
+        }
+}
+
+TEST(PtxScattered, VectorsGoTogether) {
+    for (const auto& p : places) {
+        if (std::string_view(p.space).starts_with(".volatile")) continue;
+        const auto data = run(kernel(
+            p.begin, spread(16) + "add.u32 %r11, %r1, %r9; add.u32 %r12, %r11, 100; add.u32 %r13, %r11, 200; st" +
+                         p.space + ".v4.u32 [%rd6], {%r1, %r11, %r12, %r13}; ld" + p.space +
+                         ".v2.u32 {%r14, %r15}, [%rd6+8]; ld" + p.space +
+                         ".v4.u32 {%r16, %r17, %r18, %r19}, [%rd6]; add.u32 %r8, %r8, %r14; add.u32 %r8, %r8, %r15;"
+                         "add.u32 %r8, %r8, %r16; add.u32 %r8, %r8, %r17;"));
+        for (u32 i = 0; i < 32; ++i) {
+            u32 sum = 0;
+            for (u32 k = 0; k < 4; ++k) sum += 2 * (i + k) + 300 + i + i + k;
+            ASSERT_EQ(data[i], sum) << p.space << " " << p.begin;
+        }
+    }
+}
+
+TEST(PtxScattered, SignsAreExtended) {
+    const auto data = run(kernel("add.u64 %rd4, %rd1, 1024;",
+                                 spread(3) + "sub.u32 %r6, 0, %r1; st.global.u8 [%rd6], %r6; ld.global.s8 %r10, [%rd6];"
+                                             "add.u32 %r8, %r8, %r10;"));
+    for (u32 i = 0; i < 32; ++i) EXPECT_EQ(data[i], -4 * i);
+}
+
+TEST(PtxScattered, OfTwoLanesAtOnePlaceTheLastIsSeen) {
+    for (const auto& p : places) {
+        if (std::string_view(p.begin).find(" l;") != std::string_view::npos) continue;
+        const auto data =
+            run(kernel(p.begin, "and.b32 %r5, %r1, 7; mul.wide.u32 %rd5, %r5, 4; add.u64 %rd6, %rd4, %rd5; st" +
+                                    std::string(p.space) + ".u32 [%rd6], %r1; ld" + p.space +
+                                    ".u32 %r10, [%rd6]; add.u32 %r8, %r8, %r10;"));
+        for (u32 i = 0; i < 32; ++i) ASSERT_EQ(data[i], 4 * (24 + i % 8)) << p.space << " " << p.begin;
+    }
+}
+
+TEST(PtxScattered, OneWrongLaneIsNamed) {
+    const std::string wrong = "setp.eq.u32 %p3, %r9, 2; setp.eq.and.u32 %p3, %r1, 13, %p3;";
+    for (const auto& p : places)
+        for (const bool load : {true, false})
+            for (const auto& [offset, code] :
+                 {std::pair{"2", CUDA_ERROR_MISALIGNED_ADDRESS}, {"0x100000000", CUDA_ERROR_ILLEGAL_ADDRESS}}) {
+                const std::string access = load ? "ld" + std::string(p.space) + ".u32 %r10, [%rd6];"
+                                                : "st" + std::string(p.space) + ".u32 [%rd6], %r1;";
+                try {
+                    run(kernel(p.begin, spread(4) + wrong + "@%p3 add.u64 %rd6, %rd6, " + offset + ";" + access));
+                    ADD_FAILURE() << "no failure: " << p.space << p.begin << access;
+                } catch (const Failure& f) {
+                    EXPECT_EQ(f.code, code) << f.what();
+                    const bool named = std::string_view(f.what()).find("thread (13,0,0)") != std::string_view::npos;
+                    EXPECT_TRUE(named || Machine::get().is_hardware()) << f.what();
+                }
+            }
+}
