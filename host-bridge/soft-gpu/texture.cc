@@ -4,6 +4,7 @@
 #include "host-bridge/soft-gpu/texture.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -62,13 +63,20 @@ template <class T> T load(const std::byte* from) {
     return value;
 }
 
+// Of a byte, between 0 and 1: images are made of these.
+const std::array<std::uint32_t, 256> real_bytes = [] {
+    std::array<std::uint32_t, 256> all{};
+    for (unsigned v = 0; v < 256; ++v) all[v] = std::bit_cast<std::uint32_t>(static_cast<float>(v) / 255.0f);
+    return all;
+}();
+
 std::uint32_t channel_at(const TextureObject& texture, const std::byte* at) {
     const auto real = [](float value) { return std::bit_cast<std::uint32_t>(value); };
     const auto integer = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(value)); };
     switch (texture.format) {
         case Format::u8: {
             const auto v = load<std::uint8_t>(at);
-            return texture.as_real ? real(static_cast<float>(v) / 255.0f) : v;
+            return texture.as_real ? real_bytes[v] : v;
         }
         case Format::s8: {
             const auto v = load<std::int8_t>(at);
@@ -126,6 +134,10 @@ Texel texel_in(const TextureObject& texture, const Level& level, Index i, std::s
     Texel texel = missing_channels(texture);
     if (texture.format == Format::f32) {  // the most common by far
         std::memcpy(texel.channel, at, 4 * static_cast<std::size_t>(texture.channels));
+        return texel;
+    }
+    if (texture.format == Format::u8 && texture.as_real) {
+        for (int c = 0; c < texture.channels; ++c) texel.channel[c] = real_bytes[static_cast<unsigned char>(at[c])];
         return texel;
     }
     for (int c = 0; c < texture.channels; ++c)
