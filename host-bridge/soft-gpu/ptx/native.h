@@ -33,7 +33,7 @@ struct Running {
     std::uint64_t shared_bytes;
     std::byte* stacks;
     std::uint64_t stack_stride, stack_bytes;
-    std::uint64_t local_window;  // where local memory begins among generic addresses
+    std::uint64_t local_window;       // where local memory begins among generic addresses
     const std::uint64_t* generation;  // of the address space now, and when the sites were found
     std::uint64_t generation_seen;
     AddressSpace::Range* sites;
