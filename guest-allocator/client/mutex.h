@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mutex.h: the lock of the layers above the heap. A forked child inherits locks that threads held which it does not
-// have; CUDA does not work there, as it does not natively, but its calls must say so and not wait. So in such a child
-// these locks are open.
+// have. Once CUDA was initialized it does not work there, as it does not natively, but its calls must say so and not
+// wait. So in such a child these locks are open.
 #pragma once
 #include <atomic>
 #include <mutex>
