@@ -77,6 +77,27 @@ struct VmConfig {
 };
 // Prints what a manager of VMs is to add to a VM.
 int vm_config(VmConfig config);
+// QEMU's words for that, with the sizes and paths as they are given.
+std::vector<std::string> qemu_options(const VmConfig& config);
+
+struct VmCommand {
+    RunOptions run;                   // the bridge's, if no region is named, and the program's
+    std::string image;                // a disk with cloud-init; empty: Debian's `debian`, which is made
+    std::string debian = "bookworm";  // a release
+    std::string packages;             // the folder with the guest's .deb files; empty: beside this program, or here
+    std::string region;               // one that a bridge serves already
+    std::string user = "cuda";        // in the guest
+    std::vector<std::string> put;     // files and folders of this machine, into that user's home
+    std::uint64_t memory = 2ull << 30;
+    unsigned cpus = 2, timeout = 900;
+    std::uint16_t port = 0;  // of this machine, for ssh; 0: one that is free
+    bool module = false;     // Barcuda's, which DKMS builds in the guest, in place of virtio-pmem
+    bool write = false;      // the disk keeps what the guest writes
+    bool dry_run = false;
+};
+// Starts a VM and runs the program in it, by ssh, or a shell; returns its status, 128 + signal as a shell has it, 255 if ssh has
+// failed, or 125 if there is no VM.
+int vm(const VmCommand& command);
 
 // Prints a CDI specification (containers' device interface) of these VMs' bridges, or of this guest's devices. `region`: the file, if it is
 // not /dev/shm/barcuda-NAME, of the one VM that is named.

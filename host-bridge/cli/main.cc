@@ -2,7 +2,7 @@
 // barcuda: the command that people type. `run` runs a program with no VM, `exec` one in a guest; `doctor` says what is
 // there and what is missing, `stats` runs a program and shows how its copies travelled, `support` names the functions
 // that cross, `smi` shows how the GPUs are doing, `ps`, `top` and `metrics` who uses the bridges of a host, `limit` what
-// clients may have, `guest` serves a guest's programs unasked, `vm-config` prints what to add to a VM.
+// clients may have, `guest` serves a guest's programs unasked, `vm` starts a VM, `vm-config` prints what to add to one.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", BARCUDA_VERSION);
 
     barcuda::RunOptions options;
-    const auto program = [&](CLI::App* command) {
+    const auto bridge = [&](CLI::App* command) {
         command
             ->add_option("--device", options.device,
                          "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
@@ -31,6 +31,14 @@ int main(int argc, char** argv) {
                          "which GPUs the program gets, in its order: numbers as CUDA counts them, or UUIDs (0,2 or "
                          "GPU-8932f937,...; default: all). CUDA_VISIBLE_DEVICES chooses among these")
             ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
+        command
+            ->add_option("--region-size", options.region_size,
+                         "bytes of shared memory, a power of two; K, M, G are understood")
+            ->transform(CLI::AsSizeValue(false))
+            ->default_str("4G");
+    };
+    const auto program = [&](CLI::App* command) {
+        bridge(command);
         command->add_option(
             "--worker-wrapper", options.wrapper,
             "a profiler or a debugger around the process that uses the GPU for the program, with its options, as "
@@ -45,11 +53,6 @@ int main(int argc, char** argv) {
                 "--cage", options.cage,
                 "the same: to take on though --no-cage leaves them out; the bridge ends where one cannot be had")
             ->check(barcuda::cage::check_names);
-        command
-            ->add_option("--region-size", options.region_size,
-                         "bytes of shared memory, a power of two; K, M, G are understood")
-            ->transform(CLI::AsSizeValue(false))
-            ->default_str("4G");
         command->add_flag("--host-libraries", options.host_libraries,
                           "cuBLAS and cuRAND are the host's, even if NVIDIA's libraries are installed here (always so "
                           "with the software GPU)");
@@ -145,27 +148,64 @@ int main(int argc, char** argv) {
     serve->add_option("--socket", door.socket, "where clients ask")->capture_default_str();
     serve->add_option("--group", door.group, "whose members may use CUDA")->capture_default_str();
     enable->get_option("--every-program")->excludes(enable->get_option("--user"));
-    barcuda::VmConfig vm;
+    barcuda::VmCommand machine_wanted;
+    CLI::App* vm = app.add_subcommand("vm",
+                                      "start a VM that has the GPUs and run a program in it, or a shell; all of it is "
+                                      "gone afterwards");
+    auto* image = vm->add_option("--image", machine_wanted.image,
+                                 "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. It is not written to");
+    vm->add_option("--debian", machine_wanted.debian,
+                   "without an image: a Debian of this release, made of the archive's packages the first time")
+        ->check(CLI::IsMember({"bookworm", "trixie"}))
+        ->capture_default_str()
+        ->excludes(image);
+    vm->add_flag("--write", machine_wanted.write, "what the guest writes stays on the disk");
+    vm->add_option("--packages", machine_wanted.packages,
+                   "the folder with the guest's packages (default: that of `make deb`, or the current one)")
+        ->check(CLI::ExistingDirectory);
+    vm->add_option("--put", machine_wanted.put,
+                   "a file or a folder of this machine, copied into the guest's home; may be said again")
+        ->type_name("PATH")
+        ->expected(1)
+        ->take_all();
+    vm->add_option("--user", machine_wanted.user, "in the guest; made if it is not there")->capture_default_str();
+    auto* served = vm->add_option("--region", machine_wanted.region,
+                                  "one that a bridge serves already (default: a new one, with a bridge of its own)");
+    bridge(vm);
+    for (const char* name : {"--device", "--gpus", "--region-size"}) vm->get_option(name)->excludes(served);
+    vm->add_flag("--module", machine_wanted.module,
+                 "with the kernel module, which DKMS builds in the guest, and interrupts, in place of virtio-pmem");
+    vm->add_option("--memory", machine_wanted.memory, "the VM's own; K, M, G are understood")
+        ->transform(CLI::AsSizeValue(false))
+        ->default_str("2G");
+    vm->add_option("--cpus", machine_wanted.cpus, "the VM's")->check(CLI::Range(1, 255))->capture_default_str();
+    vm->add_option("--port", machine_wanted.port, "of this machine, for ssh (default: one that is free)");
+    vm->add_option("--timeout", machine_wanted.timeout, "seconds that the guest has until it is ready")
+        ->capture_default_str();
+    vm->add_flag("--dry-run", machine_wanted.dry_run, "print the commands, and do nothing");
+    vm->add_option("PROGRAM", options.program, "the program and its arguments, in the guest (default: a shell)");
+    vm->positionals_at_end();
+    barcuda::VmConfig config;
     CLI::App* vm_config = app.add_subcommand("vm-config", "on a host: what to add to a VM, for who manages it");
     auto* managers = vm_config->add_option_group("manager", "who manages the VM");
     for (const char* name : {"libvirt", "qemu", "proxmox", "incus", "kubevirt"})
         managers->add_flag_callback(
-            std::string("--") + name, [&vm, name] { vm.manager = name; }, std::string("for ") + name);
+            std::string("--") + name, [&config, name] { config.manager = name; }, std::string("for ") + name);
     managers->require_option(1);
-    vm_config->add_option("NAME", vm.name, "of the VM, and of its unit barcuda-bridge@NAME")->required();
-    vm_config->add_option("--region", vm.region, "the file (default: /dev/shm/barcuda-NAME)");
-    vm_config->add_option("--size", vm.size, "of the region, as the bridge has it; K, M, G are understood")
+    vm_config->add_option("NAME", config.name, "of the VM, and of its unit barcuda-bridge@NAME")->required();
+    vm_config->add_option("--region", config.region, "the file (default: /dev/shm/barcuda-NAME)");
+    vm_config->add_option("--size", config.size, "of the region, as the bridge has it; K, M, G are understood")
         ->transform(CLI::AsSizeValue(false))
         ->default_str("4G");
-    auto* doorbell = vm_config->add_flag("--doorbell", vm.interrupts, "with interrupts, by the bridge's socket");
+    auto* doorbell = vm_config->add_flag("--doorbell", config.interrupts, "with interrupts, by the bridge's socket");
     vm_config
-        ->add_flag("--virtio-pmem", vm.pmem,
+        ->add_flag("--virtio-pmem", config.pmem,
                    "as memory, which a service gives out (`barcuda guest serve`): the guest needs no module of ours")
         ->excludes(doorbell);
-    vm_config->add_option("--memory", vm.memory, "the VM's own, with --virtio-pmem; K, M, G are understood")
+    vm_config->add_option("--memory", config.memory, "the VM's own, with --virtio-pmem; K, M, G are understood")
         ->transform(CLI::AsSizeValue(false))
         ->default_str("4G");
-    vm_config->add_option("--socket", vm.socket, "which (default: /run/barcuda/NAME/doorbell)");
+    vm_config->add_option("--socket", config.socket, "which (default: /run/barcuda/NAME/doorbell)");
     std::vector<std::string> traces;
     std::string together = "-";
     CLI::App* trace = app.add_subcommand(
@@ -182,7 +222,8 @@ int main(int argc, char** argv) {
     if (argc == 1) return std::cout << app.help(), 0;
     const auto status_of =
         [&](const CLI::App& meant) {  // a status of the program's that was to run says something else
-            return &meant == run || &meant == stats || &meant == exec ? barcuda::cannot_run : barcuda::wrong_usage;
+            return &meant == run || &meant == stats || &meant == exec || &meant == vm ? barcuda::cannot_run
+                                                                                      : barcuda::wrong_usage;
         };
     int status = 0;
     if (!barcuda::understood(app, argc, argv, status, status_of)) return status;
@@ -193,7 +234,11 @@ int main(int argc, char** argv) {
         return barcuda::pmem::serve(door);
     }
     if (*guest) return barcuda::guest(in_guest);
-    if (*vm_config) return barcuda::vm_config(vm);
+    if (*vm) {
+        machine_wanted.run = options;
+        return barcuda::vm(machine_wanted);
+    }
+    if (*vm_config) return barcuda::vm_config(config);
     if (*cdi && bridges.size() != 1 && !region.empty())
         return std::cerr << "barcuda cdi: --region: of one bridge that is named\n", barcuda::wrong_usage;
     if (*cdi) return barcuda::cdi(bridges, region);

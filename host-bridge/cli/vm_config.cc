@@ -2,6 +2,7 @@
 // vm_config.cc: `barcuda vm-config`: what to add to a VM, in the words of whoever manages it. Names are those of the
 // unit barcuda-bridge@NAME: its region, and its socket for interrupts.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
@@ -16,15 +17,7 @@ std::string size_in(std::uint64_t bytes) {  // as QEMU, libvirt and Proxmox writ
 // With the region, which is memory of the VM's then, and begins at a multiple of a gibibyte.
 std::uint64_t most_memory(const VmConfig& c) { return c.memory + c.size + (1ull << 30); }
 
-std::string qemu_options(const VmConfig& c) {
-    if (c.interrupts)
-        return fmt::format("-chardev socket,id=barcuda,path={} -device ivshmem-doorbell,chardev=barcuda,vectors=1",
-                           c.socket);
-    return fmt::format(
-        "{}-object memory-backend-file,id=barcuda,share=on,mem-path={},size={} -device {},memdev=barcuda",
-        c.pmem ? fmt::format("-m {},slots=1,maxmem={} ", size_in(c.memory), size_in(most_memory(c))) : "", c.region,
-        size_in(c.size), c.pmem ? "virtio-pmem-pci" : "ivshmem-plain");
-}
+std::string qemu_line(const VmConfig& c) { return fmt::format("{}", fmt::join(qemu_options(c), " ")); }
 
 // libvirt's element of a device with the region, which libvirt looks for in /dev/shm.
 std::string shmem(const VmConfig& c) {
@@ -55,12 +48,12 @@ std::string proxmox(const VmConfig& c) {
         "# /etc/pve/qemu-server/VMID.conf. Not Proxmox's own `ivshmem:`, which makes a file and deletes it with the "
         "VM.\n"
         "args: {}\n",
-        qemu_options(c));
+        qemu_line(c));
 }
 
 std::string incus(const VmConfig& c) {
     return fmt::format("incus config set {0} raw.qemu='{1}'\nincus config set {0} raw.apparmor='{2} rw,'\n", c.name,
-                       qemu_options(c), c.interrupts ? c.socket : c.region);
+                       qemu_line(c), c.interrupts ? c.socket : c.region);
 }
 
 // KubeVirt has no such device of its own: a hook puts it into the domain. Its protocol: `onDefineDomain --vmi JSON --domain XML` prints the domain
@@ -105,6 +98,20 @@ std::string kubevirt(const VmConfig& c) {
 
 }  // namespace
 
+std::vector<std::string> qemu_options(const VmConfig& c) {
+    if (c.interrupts)
+        return {"-chardev", "socket,id=barcuda,path=" + c.socket, "-device",
+                "ivshmem-doorbell,chardev=barcuda,vectors=1"};
+    std::vector<std::string> words = {
+        "-object",
+        fmt::format("memory-backend-file,id=barcuda,share=on,mem-path={},size={}", c.region, size_in(c.size)),
+        "-device", c.pmem ? "virtio-pmem-pci,memdev=barcuda" : "ivshmem-plain,memdev=barcuda"};
+    if (c.pmem)
+        words.insert(words.begin(),
+                     {"-m", fmt::format("{},slots=1,maxmem={}", size_in(c.memory), size_in(most_memory(c)))});
+    return words;
+}
+
 int vm_config(VmConfig c) {
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
@@ -119,7 +126,7 @@ int vm_config(VmConfig c) {
                           "memory by a socket\n",
                           c.region),
                1;
-    if (c.manager == "qemu") fmt::print("{}\n", qemu_options(c));
+    if (c.manager == "qemu") fmt::print("{}\n", qemu_line(c));
     if (c.manager == "libvirt") fmt::print("{}", libvirt(c));
     if (c.manager == "proxmox") fmt::print("{}", proxmox(c));
     if (c.manager == "incus") fmt::print("{}", incus(c));

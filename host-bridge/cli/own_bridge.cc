@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/cli/own_bridge.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+namespace barcuda {
+
+OwnFolder::OwnFolder(const char* command)
+    : path_(fmt::format("/dev/shm/barcuda-{}-XXXXXX", command)), made_(mkdtemp(path_.data())) {}
+
+OwnFolder::~OwnFolder() {
+    std::error_code error;
+    if (made_) std::filesystem::remove_all(path_, error);
+}
+
+std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
+                                      const RunOptions& o) {
+    std::vector<std::string> words = {here.bridge, "--region", region,   "--size", std::to_string(o.region_size),
+                                      "--device",  o.device,   "--name", name};
+    if (!o.wrapper.empty()) words.insert(words.end(), {"--worker-wrapper", o.wrapper});
+    if (!o.no_cage.empty()) words.insert(words.end(), {"--no-cage", o.no_cage});
+    if (!o.cage.empty()) words.insert(words.end(), {"--cage", o.cage});
+    if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});
+    return words;
+}
+
+pid_t start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft) {
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0) return -1;
+    const pid_t bridge = fork();
+    if (bridge == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
+        words.insert(words.end(), {"--ready-fd", std::to_string(dup(ready[1]))});
+        // Only a driver knows the parts of a GPU, MIG: there it is the bridge's all the same.
+        if (const char* seen = chooses ? getenv("CUDA_VISIBLE_DEVICES") : nullptr) {
+            if (*seen) words.push_back(fmt::format("--expected={}", seen));
+            if (strncmp(seen, "MIG-", 4) != 0) unsetenv("CUDA_VISIBLE_DEVICES");
+        }
+        _exit(become(command, words));
+    }
+    close(ready[1]);
+    char line[64];
+    const ssize_t n = read(ready[0], line, sizeof line);
+    close(ready[0]);
+    soft = std::string_view(line, n > 0 ? n : 0).starts_with("ready soft");
+    if (n > 0) return bridge;
+    if (bridge > 0) waitpid(bridge, nullptr, 0);
+    return -1;
+}
+
+void end_bridge(pid_t bridge) {
+    kill(bridge, SIGTERM);
+    waitpid(bridge, nullptr, 0);
+}
+
+}  // namespace barcuda

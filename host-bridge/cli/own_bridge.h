@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// own_bridge.h: a region and a bridge for one command alone (`barcuda run`, `barcuda vm`): both are gone when it ends.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "host-bridge/cli/commands.h"
+
+namespace barcuda {
+
+// Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), with all that is in it at the end gone. Others see
+// the folder's name, but can put nothing of that name or into it.
+class OwnFolder {
+  public:
+    explicit OwnFolder(const char* command);
+    ~OwnFolder();
+    OwnFolder(const OwnFolder&) = delete;
+    explicit operator bool() const { return made_; }  // or errno says why it is not there
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+    const bool made_;
+};
+
+// How the bridge of `region` is started, with these options, which it understands as well.
+std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
+                                      const RunOptions& options);
+
+// Starts it for a command and waits until guests may come. Returns its pid, or -1: it has said why. `soft`: it has taken the
+// software GPU. `chooses`: CUDA_VISIBLE_DEVICES is a program's, which chooses among the GPUs that this bridge shows.
+pid_t start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft);
+void end_bridge(pid_t bridge);
+
+}  // namespace barcuda

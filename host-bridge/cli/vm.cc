@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// vm.cc: `barcuda vm`: a bridge with a region of its own, QEMU with a disk that forgets, the guest's packages on a second disk, and ssh
+// with a key of this run's alone. When it ends, all of that is gone.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "host-bridge/cli/own_bridge.h"
+#include "host-bridge/cli/vm_parts.h"
+
+namespace barcuda {
+namespace {
+
+using namespace parts;
+using Clock = std::chrono::steady_clock;
+
+int complain(const std::string& what) { return fmt::print(stderr, "barcuda vm: {}\n", what), cannot_run; }
+void tell(const std::string& what) { fmt::print(stderr, "barcuda vm: {}\n", what); }
+
+// KVM only on a processor that says so: elsewhere /dev/kvm may open and not work.
+bool has_kvm() {
+    std::ifstream cpu("/proc/cpuinfo");
+    for (std::string line; std::getline(cpu, line);)
+        if (line.starts_with("flags"))
+            return (line.find(" vmx") != std::string::npos || line.find(" svm") != std::string::npos) &&
+                   access("/dev/kvm", R_OK | W_OK) == 0;
+    return false;
+}
+
+// One of this machine's that is free now; 0 if there is none.
+std::uint16_t free_port() {
+    const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    const bool ok = bind(s, reinterpret_cast<sockaddr*>(&at), size) == 0 &&
+                    getsockname(s, reinterpret_cast<sockaddr*>(&at), &size) == 0;
+    close(s);
+    return ok ? ntohs(at.sin_port) : 0;
+}
+
+std::string escaped(const std::string& path) {  // in QEMU's options a comma ends a value
+    std::string text;
+    for (const char c : path) text += c == ',' ? std::string(",,") : std::string(1, c);
+    return text;
+}
+
+struct Machine {
+    Disk disk;
+    VmConfig device;
+    std::string folder;
+    std::uint16_t port;
+    bool kvm;
+};
+
+// `said`: where the guest's second serial port leads.
+Words qemu_words(const VmCommand& c, const Machine& m, const std::string& said) {
+    Words words = {"qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"};
+    const auto add = [&](Words more) { words.insert(words.end(), more.begin(), more.end()); };
+    // x86-64-v2, which distributions ask for; more would cost an emulated processor time
+    if (m.kvm) add({"-accel", "kvm", "-cpu", "host"});
+    else add({"-accel", "tcg,thread=multi", "-cpu", "qemu64,+rdrand,+ssse3,+sse4.1,+sse4.2,+popcnt"});
+    add({"-smp", std::to_string(c.cpus)});
+    if (!m.device.pmem) add({"-m", fmt::format("{}M", c.memory >> 20)});
+    add(qemu_options(m.device));
+    add({"-drive",
+         fmt::format("if=none,id=root,file={},format={},snapshot={}", escaped(m.disk.file), m.disk.format,
+                     c.write ? "off" : "on"),
+         "-device", m.disk.kernel.empty() ? "virtio-blk-pci,drive=root,bootindex=0" : "virtio-blk-pci,drive=root"});
+    add({"-blockdev", fmt::format("driver=vvfat,node-name=seed,dir={}/seed,label=CIDATA,read-only=on", m.folder),
+         "-device", "virtio-blk-pci,drive=seed"});
+    add({"-netdev", fmt::format("user,id=net,hostfwd=tcp:127.0.0.1:{}-:22", m.port), "-device",
+         "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci"});
+    add({"-serial", "file:" + m.folder + "/console", "-serial", "file:" + said});
+    if (!m.disk.kernel.empty())  // no_timer_check: on a busy host the emulated timer fails the kernel's test of it
+        add({"-kernel", m.disk.kernel, "-initrd", m.disk.initrd, "-append",
+             fmt::format("root=/dev/vda rw console=ttyS0 quiet{}", m.kvm ? "" : " no_timer_check")});
+    return words;
+}
+
+std::string ssh_configuration(const VmCommand& c, const Machine& m) {
+    return fmt::format(
+        "Host vm\n  HostName 127.0.0.1\n  Port {}\n  User {}\n  IdentityFile {}/key\n  IdentitiesOnly yes\n"
+        "  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n  BatchMode yes\n",
+        m.port, c.user, m.folder);
+}
+
+Words ssh_words(const VmCommand& c, const Machine& m) {
+    Words words = {"ssh", "-F", m.folder + "/ssh"};
+    if (isatty(0) && isatty(1)) words.emplace_back("-t");
+    words.emplace_back("vm");
+    // A shell that had nothing more to do would become the program, and a signal that ends it would be ssh's 255.
+    if (!c.run.program.empty()) words.push_back(quoted(c.run.program) + "; exit $?");
+    return words;
+}
+
+Words key_words(const Machine& m) {
+    return {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "barcuda-vm", "-f", m.folder + "/key"};
+}
+Words put_words(const VmCommand& c, const Machine& m) {
+    Words words = {"scp", "-q", "-r", "-F", m.folder + "/ssh"};
+    words.insert(words.end(), c.put.begin(), c.put.end());
+    words.emplace_back("vm:");
+    return words;
+}
+
+// What cannot be right, before anything is made.
+std::string wrong(const VmCommand& c) {
+    if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
+        return fmt::format("--user {}: a user's name has small letters, digits, _ and -", c.user);
+    for (const std::string& file : c.put)
+        if (access(file.c_str(), R_OK) != 0) return fmt::format("--put {}: {}", file, strerror(errno));
+    if (c.dry_run) return {};
+    if (!found("qemu-system-x86_64")) return "qemu-system-x86_64 is missing: apt install qemu-system-x86";
+    for (const char* tool : {"ssh", "ssh-keygen", "scp"})
+        if (!found(tool)) return fmt::format("{} is missing: apt install openssh-client", tool);
+    return {};
+}
+
+// The region's size, or why it cannot be had.
+std::string look_at_region(const VmCommand& c, VmConfig& device) {
+    device.size = c.run.region_size;
+    if (c.region.empty()) return {};
+    struct stat status = {};
+    if (stat(c.region.c_str(), &status) != 0)
+        return fmt::format("--region {}: {}; a bridge makes it", c.region, strerror(errno));
+    if (!S_ISREG(status.st_mode)) return fmt::format("--region {}: it is no file", c.region);
+    device.size = status.st_size;
+    return {};
+}
+
+// Waits until the guest says that it is ready; why it will not be, else.
+std::string await(int said, const VmCommand& c, const Machine& m) {
+    const auto end = Clock::now() + std::chrono::seconds(c.timeout);
+    const auto console = [&] { return last_lines(m.folder + "/console", 20); };
+    for (std::string line;;) {
+        if (caught()) return "interrupted";
+        if (Clock::now() > end)
+            return fmt::format("the guest has not said within {} s that it is ready (--timeout){}; its console:\n{}",
+                               c.timeout, c.image.empty() ? "" : "; an image needs cloud-init, and systemd", console());
+        pollfd p = {said, POLLIN, 0};
+        if (poll(&p, 1, 500) <= 0) continue;
+        char letter;
+        if (read(said, &letter, 1) <= 0) {  // QEMU alone could write there
+            return fmt::format("QEMU has ended:\n{}{}", last_lines(m.folder + "/qemu", 10), console());
+        }
+        if (letter == '\r') continue;
+        if (letter != '\n') {
+            line += letter;
+            continue;
+        }
+        if (line == "ready") return {};
+        if (line.starts_with("failed: ")) return "in the guest: " + line.substr(8);
+        tell(fmt::format("the guest: {} ...", line));
+        line.clear();
+    }
+}
+
+// What a disk is to keep must be on it.
+void power_off(pid_t qemu, const Machine& m) {
+    call({"ssh", "-F", m.folder + "/ssh", "vm", "sudo -n systemctl poweroff || sync"}, m.folder + "/poweroff");
+    for (int i = 0; i < 600; ++i) {
+        siginfo_t ended = {};  // it is waited for later
+        if (waitid(P_PID, qemu, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    tell("the guest does not power off; it is ended");
+}
+
+int serve_vm(const VmCommand& c, const Machine& m) {
+    int said[2];
+    if (pipe(said) != 0) return complain(strerror(errno));
+    fcntl(said[0], F_SETFD, FD_CLOEXEC);
+    const pid_t qemu = start(qemu_words(c, m, fmt::format("/dev/fd/{}", said[1])), m.folder + "/qemu", true);
+    close(said[1]);
+    if (qemu < 0) return complain(strerror(errno));
+    const std::string why = await(said[0], c, m);
+    int status = cannot_run;
+    if (!why.empty()) status = caught() ? 128 + caught() : complain(why);
+    else if (!c.put.empty() && call(put_words(c, m)) != 0) complain("the files of --put have not arrived in the guest");
+    else {
+        tell(fmt::format("ready; from another terminal: ssh -F {}/ssh vm", m.folder));
+        status = call(ssh_words(c, m));
+    }
+    if (c.write && why.empty()) power_off(qemu, m);
+    kill(qemu, SIGKILL);
+    while (waitpid(qemu, nullptr, 0) < 0 && errno == EINTR) {}
+    close(said[0]);
+    return status;
+}
+
+}  // namespace
+
+int vm(const VmCommand& c) {
+    const Installation here = installation();
+    Machine m = {};
+    m.kvm = has_kvm();
+    Seed seed = {c.user, "", {}, c.module};
+    if (const std::string e = wrong(c); !e.empty()) return complain(e);
+    if (const std::string e = look_at_region(c, m.device); !e.empty()) return complain(e);
+    if (const std::string e = c.image.empty() ? std::string() : image_disk(c.image, m.disk); !e.empty())
+        return complain(e);
+    if (const std::string e = find_packages(c, seed.packages); !c.dry_run && !e.empty()) return complain(e);
+    catch_signals();
+    if (c.image.empty())
+        if (const std::string e = debian_disk(c.debian, c.dry_run, m.disk); !e.empty())
+            return caught() ? 128 + caught() : complain(e);
+
+    std::optional<OwnFolder> folder;
+    if (!c.dry_run && !folder.emplace("vm"))
+        return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
+    m.folder = folder ? folder->path() : "/dev/shm/barcuda-vm-XXXXXX";
+    m.port = c.port ? c.port : free_port();
+    m.device.region = c.region.empty() ? m.folder + "/region" : c.region;
+    m.device.memory = c.memory;
+    m.device.pmem = !c.module;
+    m.device.interrupts = c.module && c.region.empty();
+    m.device.socket = m.folder + "/doorbell";
+    Words bridge = bridge_words(here, m.device.region, fmt::format("vm-{}", getpid()), c.run);
+    if (m.device.interrupts) bridge.insert(bridge.end(), {"--doorbell", m.device.socket});
+    if (c.dry_run) {
+        if (c.region.empty()) fmt::print("{} &\n", quoted(bridge));
+        fmt::print("{}\n{} &\n", quoted(key_words(m)), quoted(qemu_words(c, m, m.folder + "/said")));
+        if (!c.put.empty()) fmt::print("{}\n", quoted(put_words(c, m)));
+        fmt::print("{}\n", quoted(ssh_words(c, m)));
+        return 0;
+    }
+
+    if (const int status = call(key_words(m)); status != 0) return complain("ssh-keygen has made no key");
+    std::ifstream key(m.folder + "/key.pub");
+    std::getline(key, seed.key);
+    std::ofstream(m.folder + "/ssh") << ssh_configuration(c, m);
+    if (const std::string e = make_seed(m.folder + "/seed", seed); !e.empty()) return complain(e);
+    bool soft = false;
+    const pid_t process = c.region.empty() ? start_bridge("vm", bridge, false, soft) : 0;
+    if (process < 0) return cannot_run;
+    tell(fmt::format("starting {} with {} ...", c.image.empty() ? "Debian " + c.debian : c.image,
+                     m.kvm ? "KVM" : "no KVM: QEMU emulates the processor, which takes minutes"));
+    const int status = serve_vm(c, m);
+    if (process > 0) end_bridge(process);
+    return status;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// vm_children.cc: commands that `barcuda vm` starts, and what becomes of signals meanwhile.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <sstream>
+
+#include "host-bridge/cli/vm_parts.h"
+
+namespace barcuda::parts {
+namespace {
+
+volatile sig_atomic_t last_signal = 0;
+volatile sig_atomic_t waited_for = 0;  // a pid
+void on_signal(int signal) {
+    last_signal = signal;
+    if (waited_for > 0) kill(waited_for, signal);
+}
+
+}  // namespace
+
+bool found(const std::string& command) {
+    const char* const path = getenv("PATH");
+    std::istringstream folders(path ? path : "/usr/bin:/bin");
+    for (std::string folder; std::getline(folders, folder, ':');)
+        if (access((folder + "/" + command).c_str(), X_OK) == 0) return true;
+    return false;
+}
+
+std::string quoted(const Words& words) {
+    std::string line;
+    for (const std::string& word : words) {
+        if (!line.empty()) line += ' ';
+        if (!word.empty() && word.find_first_of(" \t\n'\"\\$`*?[]{}()<>|&;#~!") == std::string::npos) {
+            line += word;
+            continue;
+        }
+        line += '\'';
+        for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        line += '\'';
+    }
+    return line;
+}
+
+void catch_signals() {
+    struct sigaction action = {};
+    action.sa_handler = on_signal;  // without SA_RESTART: what waits is to look at caught()
+    for (const int s : {SIGINT, SIGTERM, SIGHUP}) sigaction(s, &action, nullptr);
+}
+
+int caught() { return last_signal; }
+
+pid_t start(const Words& words, const std::string& output, bool apart) {
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    for (const int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, apart ? SIGKILL : SIGTERM);
+    if (apart) setsid();
+    if (!output.empty()) {
+        const int out = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+        const int none = open("/dev/null", O_RDONLY);
+        if (out < 0 || none < 0 || dup2(none, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(cannot_run);
+    }
+    _exit(become("vm", words));
+}
+
+int call(const Words& words, const std::string& output) {
+    const pid_t pid = start(words, output, false);
+    if (pid < 0) return cannot_run;
+    waited_for = pid;
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    waited_for = 0;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::string last_lines(const std::string& file, unsigned lines) {
+    std::ifstream in(file);
+    std::deque<std::string> last;
+    for (std::string line; std::getline(in, line);) {
+        last.push_back(line);
+        if (last.size() > lines) last.pop_front();
+    }
+    std::string text;
+    for (const std::string& line : last) text += "  " + line + '\n';
+    return text;
+}
+
+}  // namespace barcuda::parts
