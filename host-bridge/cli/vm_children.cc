@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vm_children.cc: commands that `barcuda vm` starts, and what becomes of signals meanwhile.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ bool found(const std::string& command) {
     const char* const path = getenv("PATH");
     std::istringstream folders(path ? path : "/usr/bin:/bin");
     for (std::string folder; std::getline(folders, folder, ':');)
-        if (access((folder + "/" + command).c_str(), X_OK) == 0) return true;
+        if (access(fmt::format("{}/{}", folder, command).c_str(), X_OK) == 0) return true;
     return false;
 }
 

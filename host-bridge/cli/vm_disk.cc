@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // The kernel of Debian's clouds has virtio_pmem, ext4 and uio, and is a quarter of the other one.
-constexpr auto packages = "linux-image-cloud-amd64,systemd-sysv,udev,openssh-server,sudo,ca-certificates,libstdc++6";
+constexpr auto packages =
+    "linux-image-cloud-amd64,systemd-sysv,udev,dbus,iproute2,openssh-server,sudo,ca-certificates,libstdc++6";
 
 // Runs in the new root's parent; $1 is the root. Its network is QEMU's, which has a name server at this address.
 constexpr auto set_up = R"sh(set -e

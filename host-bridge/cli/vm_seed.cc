@@ -66,7 +66,7 @@ std::string find_packages(const VmCommand& c, Words& packages) {
         packages.clear();
         for (const std::string& name : names) {
             glob_t all = {};
-            const int status = glob((folder + "/" + name + "_*.deb").c_str(), 0, nullptr, &all);
+            const int status = glob(fmt::format("{}/{}_*.deb", folder, name).c_str(), 0, nullptr, &all);
             if (status == 0 && all.gl_pathc == 1) packages.emplace_back(all.gl_pathv[0]);
             else if (lacks.empty())
                 lacks = fmt::format("{} has {} {}_*.deb", folder, status == 0 ? "more than one" : "no", name);
