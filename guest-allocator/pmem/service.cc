@@ -26,6 +26,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -302,6 +304,20 @@ File listen_for(const std::string& path, const std::string& group, std::string& 
     return error.empty() ? std::move(listener) : File();
 }
 
+// As sd_notify(3), whose library a guest may lack.
+void tell_systemd(const std::string& what) {
+    const char* const where = getenv("NOTIFY_SOCKET");
+    const std::string path = where ? where : "";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path) return;
+    path.copy(address.sun_path, path.size());
+    if (path[0] == '@') address.sun_path[0] = 0;
+    const File socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+    sendto(socket_.fd(), what.data(), what.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), size);
+}
+
 }  // namespace
 
 int serve(const ServiceOptions& options) {
@@ -314,7 +330,10 @@ int serve(const ServiceOptions& options) {
                                        : read_header(device, header);
         if (!e) break;
         if (e.kind != Error::not_ready) return refuse(e.text);
-        if (!said) log::info("{}; waiting for the host's bridge", e.text);
+        if (!said) {
+            log::info("{}; waiting for the host's bridge", e.text);
+            tell_systemd("READY=1\nSTATUS=waiting for the host's bridge");
+        }
         usleep(200'000);
     }
     if (const std::string wrong = mount_files(device, header, folder); !wrong.empty()) return refuse(wrong);
@@ -326,6 +345,7 @@ int serve(const ServiceOptions& options) {
     if (!listener) return refuse(wrong);
     log::info("serves {}: {} MiB, at {}", device, header.size >> 20, options.socket);
     if (!Alarm::prepare()) return refuse(strerror(errno));
+    tell_systemd("READY=1\nSTATUS=serves " + device);
     Service service(std::move(listener), header, p);
     for (;;) service.turn();
 }

@@ -36,10 +36,10 @@ else
     apt --no-install-recommends --reinstall --allow-downgrades install $seed/*.deb
     try systemctl enable barcuda-guest
     try systemctl restart barcuda-guest
-    for _ in $(seq 300); do [ -S /run/barcuda/guest.sock ] && break; sleep 0.2; done
     [ -S /run/barcuda/guest.sock ] || fail "barcuda-guest: $(journalctl -u barcuda-guest -n 5 -o cat | tr '\n' ' ')"
 fi
 try barcuda guest enable
+try systemctl daemon-reexec
 if ! id "$user" > /dev/null 2>&1; then
     try useradd -m -s /bin/bash "$user"
     [ ! -d /etc/sudoers.d ] || { echo "$user ALL=(ALL) NOPASSWD: ALL" > /etc/sudoers.d/90-barcuda-vm; chmod 440 /etc/sudoers.d/90-barcuda-vm; }
