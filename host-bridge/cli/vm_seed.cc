@@ -26,6 +26,7 @@ apt() { try apt-get -q -y -o DPkg::Lock::Timeout=600 "$@"; }
 
 command -v apt-get > /dev/null || fail "this guest has no apt: Barcuda's packages here are Debian's"
 [ -e $seed/user-data ] || { mkdir -p $seed; try mount -o ro -L CIDATA $seed; }
+cmp -s $seed/meta-data /var/lib/vm-seed.done && { say ready; exit; }  # the machine has been started anew
 if [ -n "$module" ]; then
     say "building the module, with what that needs from the archive"
     apt update
@@ -51,6 +52,7 @@ grep -v ' barcuda-vm$' "$home/.ssh/authorized_keys" > "$home/.ssh/keys" 2> /dev/
 echo "$key" >> "$home/.ssh/keys"
 chown "$user" "$home/.ssh/keys" && mv "$home/.ssh/keys" "$home/.ssh/authorized_keys"
 systemctl start ssh > /dev/null 2>&1 || try systemctl start sshd
+cp $seed/meta-data /var/lib/vm-seed.done
 say ready
 )sh";
 
