@@ -43,7 +43,7 @@ try barcuda guest enable
 try systemctl daemon-reexec
 if ! id "$user" > /dev/null 2>&1; then
     try useradd -m -s /bin/bash "$user"
-    [ ! -d /etc/sudoers.d ] || { echo "$user ALL=(ALL) NOPASSWD: ALL" > /etc/sudoers.d/90-barcuda-vm; chmod 440 /etc/sudoers.d/90-barcuda-vm; }
+    [ ! -d /etc/sudoers.d ] || { echo "$user ALL=(ALL:ALL) NOPASSWD: ALL" > /etc/sudoers.d/90-barcuda-vm; chmod 440 /etc/sudoers.d/90-barcuda-vm; }
 fi
 try usermod -aG barcuda "$user"
 home=$(getent passwd "$user" | cut -d: -f6)
