@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quota.cu: for limits_test.sh. `ways`: takes device memory in every way until there is no more, twice each, and prints how many MiB
-// it got; in between all is freed. `facts`: what the device says of its size. `hold MIB`: has so many, prints "running", and waits for
+// it got; in between all is freed. `way NAME`: in one, modules and libraries among them. `facts`: what the device says of its size. `hold MIB`: has so many, prints "running", and waits for
 // the end of its input; at each line before it says whether it gets 4 MiB more. `take`: how many MiB there are now. `last`: all on the
 // last device.
 #include <cstring>
@@ -180,7 +180,10 @@ int main(int argc, char** argv) {
                 {"cudaMallocAsync", ordered},  {"pool", pooled},             {"cuMemCreate", physical},  {"mapped", mapped},
                 {"graph node", node},          {"captured", captured},       {"module", module},       {"library", library},
                 {"cudaMalloc again", plain}};
+    const bool one = !strcmp(argv[1], "way");
     for (const auto& way : ways) {
+        const bool code = way.take == module || way.take == library;
+        if (one ? strcmp(way.name, argv[2]) != 0 : code) continue;
         const size_t first = fill(way.take), second = fill(way.take);
         printf("%s: %zu %zu\n", way.name, first, second), fflush(stdout);
     }
