@@ -402,7 +402,7 @@ tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_progr
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
 clang_packages := clang libclang-rt-dev
 unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
-packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev $(if $(wildcard /usr/bin/llvm-config-14),llvm-14-dev,llvm-dev) help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
+packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev llvm-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
 missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit

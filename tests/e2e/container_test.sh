@@ -2,14 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # `barcuda cdi`: podman gives containers a bridge's GPUs by a device's name alone. The container's root is empty but for this system's
 # programs and libraries. In an /etc, a /dev/shm and a folder of cgroups of the test's own.
-if [ -z "${own_etc:-}" ]; then
-    command -v podman > /dev/null || { echo "skipped: podman is not installed"; exit 77; }
-    [ "$(id -u)" = 0 ] || { echo "skipped: needs root, for an /etc of its own"; exit 77; }
-    enter='mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cp -a /etc /dev/shm/etc && mount --bind /dev/shm/etc /etc &&
-        { [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup; }'
-    unshare --mount sh -c "$enter" 2> /dev/null || { echo "skipped: may not mount an /etc and cgroups of its own"; exit 77; }
-    exec unshare --mount sh -c "$enter"' && own_etc=1 exec "$0"' "$0"
-fi
+. "$(dirname "$0")/own_mounts.sh"
+command -v podman > /dev/null || { echo "skipped: podman is not installed"; exit 77; }
+own_mounts "an /etc and cgroups" "$own_shm_and_etc &&
+    { [ \"\$(stat -fc %T /sys/fs/cgroup)\" = cgroup2fs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup; }"
 . "$(dirname "$0")/lib.sh"
 need python3
 serve --no-vm

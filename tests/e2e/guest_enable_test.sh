@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # `barcuda guest enable`: programs run with no variable set by hand, by each of the ways; what others wrote in the same files stays, and
 # `disable` leaves files as they were. In an /etc and a /dev/shm of the test's own.
-if [ -z "${own_etc:-}" ]; then
-    [ "$(id -u)" = 0 ] || { echo "skipped: needs root, for an /etc of its own"; exit 77; }
-    enter='mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cp -a /etc /dev/shm/etc && mount --bind /dev/shm/etc /etc'
-    unshare --mount sh -c "$enter" 2> /dev/null || { echo "skipped: may not mount an /etc of its own"; exit 77; }
-    exec unshare --mount sh -c "$enter"' && own_etc=1 exec "$0"' "$0"
-fi
+. "$(dirname "$0")/own_mounts.sh"
+own_mounts "an /etc" "$own_shm_and_etc"
 . "$(dirname "$0")/lib.sh"
 barcuda=$PWD/$build/bin/barcuda program=$PWD/$build/programs/vector_add
 printf 'A=1\n' >> /etc/environment

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What another user of the machine tries against a bridge that runs and against the programs of its user: to read, cut, take or hold up
 # what is theirs. First against root's, then against a plain user's.
-if [ -z "${own_shm:-}" ]; then
-    [ "$(id -u)" = 0 ] || { echo "skipped: needs root, to be two users"; exit 77; }
-    mount='mount -t tmpfs -o mode=1777 tmpfs /dev/shm'
-    unshare --mount sh -c "$mount" 2> /dev/null || { echo "skipped: may not mount a /dev/shm of its own"; exit 77; }
-    exec unshare --mount sh -c "$mount"' && own_shm=1 exec "$0"' "$0"
-fi
+. "$(dirname "$0")/own_mounts.sh"
+own_mounts "a /dev/shm" "$own_shm"
 . "$(dirname "$0")/lib.sh"
 need setpriv
 need flock

@@ -3,10 +3,8 @@
 # What an operator sees: `barcuda ps`, `top`, `metrics` and the exporter show each bridge and client, and agree with what programs have
 # done; what a guest says is shown as text and nothing else; who may not ask is told nothing; the log names who came and went.
 # Where it may, in a /dev/shm of its own: who asks all bridges wakes those of other tests.
-own='mount -t tmpfs -o mode=1777 tmpfs /dev/shm'
-if [ -z "${own_shm:-}" ] && [ "$(id -u)" = 0 ] && unshare --mount sh -c "$own" 2> /dev/null; then
-    exec unshare --mount sh -c "$own"' && own_shm=1 exec "$0"' "$0"
-fi
+. "$(dirname "$0")/own_mounts.sh"
+may_mount "$own_shm" && own_mounts "a /dev/shm" "$own_shm"
 . "$(dirname "$0")/lib.sh"
 need python3
 need curl

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How many workers the bridge keeps waiting, as clients come and stay away.
 #include "host-bridge/bridge/warm.h"
 
 #include <gtest/gtest.h>
