@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Workers wait for clients: as many as --warm says; more of them, up to --warm-most, when clients come faster than they are made; and
 # again as many as before when nobody comes for --warm-idle seconds. Nobody of a burst gets ordinary memory for the region's.
+# Where it may, in a /dev/shm of its own: who asks all bridges wakes those of other tests.
+. "$(dirname "$0")/own_mounts.sh"
+may_mount "$own_shm" && own_mounts "a /dev/shm" "$own_shm"
 . "$(dirname "$0")/lib.sh"
 need python3
 waiting() { # waiting N: until as many wait for clients
