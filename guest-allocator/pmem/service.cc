@@ -160,7 +160,8 @@ class Service {
         unsigned kept = 0;
         for (std::uint32_t i = 0, n = header_.granule_count; given_count_ && kept < most_kept && i < n; ++i) {
             const std::uint32_t g = next_ = (next_ + 1) % n;
-            if (!grant(g).mapped || observe(grant(g).owner) == given_[g]) continue;
+            const std::uint32_t owner = observe(grant(g).owner);
+            if (!grant(g).mapped || (owner != nobody && owner == given_[g])) continue;
             if (is_nobodys(granule_file(g), BARCUDA_GRANULE)) {
                 publish(grant(g).mapped, 0);
                 --given_count_;
