@@ -45,6 +45,16 @@ await() {
     for _ in $(seq 3000); do grep -q "$1" "$2" 2> /dev/null && return; sleep 0.02; done
     fail "'$1' was never said in $2: $(cat "$2")"
 }
+# NVIDIA's driver has some hundred MiB of its own for each client, which count as the client's: $own of them.
+measure_own() {
+    own=0
+    [ "$device" != soft ] || return 0
+    serve --no-vm --client-device-memory 8G
+    own=$(client "$build/e2e/quota" facts | sed -n 's/free \([0-9]*\) total 8192 .*/\1/p')
+    [ -n "$own" ] && own=$((8192 - own)) || fail "facts: $(client "$build/e2e/quota" facts)"
+    kill "$bridge"; wait "$bridge"; bridge=
+    echo "the driver's own: $own MiB"
+}
 # What a guest's packages hold, in FOLDER, as it will be installed.
 carried() { # carried FOLDER
     make -s install B="$build" DESTDIR="$scratch/all" PREFIX=/usr LIBDIR=/usr/lib > "$scratch/make" 2>&1 || fail "make install: $(cat "$scratch/make")"

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 export BARCUDA_MANAGED=device
 edges=$build/e2e/managed_edges
-serve --client-device-memory 64M
+measure_own
+serve --client-device-memory $((64 + own))M
 client env BARCUDA_STATS="$scratch/stats" "$edges" full > "$scratch/out" 2>&1 && grep -q fits "$scratch/out" || fail "a full device: $(cat "$scratch/out")"
 grep -q 'managed, to device' "$scratch/stats" || fail "nothing was on the device: $(cat "$scratch/stats")"
 echo 'a full device: passed'

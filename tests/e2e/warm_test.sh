@@ -23,7 +23,7 @@ burst() { # burst N
         grep -q PASSED "$scratch/out.$i" && grep -q 'fallbacks  *0 blocks' "$scratch/out.$i" || fail "program $i of $1 at once: $(cat "$scratch/out.$i")"
     done
 }
-serve --no-vm --name "warm-$$" --warm 1 --warm-most 4 --warm-idle 8
+size=4G serve --no-vm --name "warm-$$" --warm 1 --warm-most 4 --warm-idle 8
 waiting 1
 burst 12
 waiting 4
