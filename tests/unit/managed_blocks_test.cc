@@ -83,6 +83,24 @@ TEST(ManagedBlocks, ThatCannotBeProtectedStayAsTheyWere) {
     EXPECT_EQ((Runs{{0, 4}}), close(blocks, {0, 4}).sent);
 }
 
+TEST(ManagedBlocks, AreSentPieceByPiece) {
+    const std::size_t count = 2 * most_ahead + 5;
+    Blocks blocks(count * grain);
+    blocks.open({0, count}, true);
+    Runs shut, sent;
+    const bool all = blocks.close(
+        {0, count},
+        [&](const Span& r) {
+            EXPECT_EQ(shut.size(), sent.size());  // what was protected before is on its way
+            if (shut.size() == 2) return false;
+            return shut.emplace_back(r.first, r.last), true;
+        },
+        [&](const Span& r) { sent.emplace_back(r.first, r.last); });
+    EXPECT_FALSE(all);
+    EXPECT_EQ((Runs{{0, most_ahead}, {most_ahead, 2 * most_ahead}}), sent);
+    EXPECT_FALSE(blocks.allows(2 * most_ahead - 1, false));
+    EXPECT_EQ((Runs{{2 * most_ahead, count}}), close(blocks, {0, count}).sent);
+}
 TEST(ManagedBlocks, AreFetchedFurtherAheadTheLongerTheCpuGoesOn) {
     Blocks blocks(3000 * grain);
     std::size_t at = 0, longest = 0;

@@ -16,6 +16,9 @@ namespace barcuda::guest::managed {
 // One fault's least. 64 KiB take little longer on their way than 4 KiB do, and what shares a block is seldom strangers.
 constexpr std::size_t grain = std::size_t{64} << 10;
 
+// At once, in either direction: less than a millisecond of a link.
+constexpr std::size_t most_ahead = (std::size_t{32} << 20) / grain;
+
 enum class Side : std::uint8_t { device, both, host };
 
 struct Run {  // blocks [first, last)
@@ -59,7 +62,8 @@ class Blocks {
     bool any_open() const { return !open_.empty(); }
 
     // The CPU may touch none of these any more: calls protect(run) for what it could, then send(run) for what it may have
-    // written, and each once. False: protect() could not; then nothing of this run has changed.
+    // written, and each block once; piece by piece, so that one is on its way while the next is protected. False: protect()
+    // could not; then what is left of that run has not changed.
     template <class Protect, class Send> bool close(const Run& within, Protect protect, Send send) {
         std::vector<Run> left;
         bool all = true;
@@ -69,33 +73,40 @@ class Blocks {
             Run whole = open_[i++];
             while (i < open_.size() && open_[i].first <= whole.last) whole.last = std::max(whole.last, open_[i++].last);
             const Run out = whole.with(within);
-            if (out.empty() || !protect(out)) {
-                all = all && out.empty();
+            if (out.empty()) {
                 left.push_back(whole);
                 continue;
             }
-            for (std::size_t at = out.first; at < out.last;) {
-                const std::size_t first = at;
-                while (at < out.last && sides_[at] == Side::host) ++at;
-                if (first < at) send(Run{first, at});
-                else ++at;
-            }
-            std::fill(sides_.begin() + static_cast<std::ptrdiff_t>(out.first),
-                      sides_.begin() + static_cast<std::ptrdiff_t>(out.last), Side::device);
             if (whole.first < out.first) left.push_back({whole.first, out.first});
-            if (out.last < whole.last) left.push_back({out.last, whole.last});
+            std::size_t at = out.first;
+            for (Run piece; at < out.last; at = piece.last) {
+                piece = {at, std::min(at + most_ahead, out.last)};
+                if (!protect(piece)) break;
+                send_written(piece, send);
+            }
+            all = all && at == out.last;
+            if (at < whole.last) left.push_back({at, whole.last});
         }
         open_ = std::move(left);
         return all;
     }
 
   private:
-    static constexpr std::size_t most_ahead = (std::size_t{32} << 20) / grain;  // less than a millisecond of a link
     static constexpr std::size_t walks = 4;  // threads that go through the memory at once, each its own way
 
     struct Walk {
         std::size_t next = 0, length = 0;
     };
+    template <class Send> void send_written(const Run& run, Send send) {
+        for (std::size_t at = run.first; at < run.last;) {
+            const std::size_t first = at;
+            while (at < run.last && sides_[at] == Side::host) ++at;
+            if (first < at) send(Run{first, at});
+            else ++at;
+        }
+        std::fill(sides_.begin() + static_cast<std::ptrdiff_t>(run.first),
+                  sides_.begin() + static_cast<std::ptrdiff_t>(run.last), Side::device);
+    }
     std::vector<Side> sides_;
     std::vector<Run> open_;  // what close() must look at; not disjoint, nor sorted
     Walk walks_[walks];
