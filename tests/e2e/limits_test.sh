@@ -98,6 +98,7 @@ await running "$scratch/first.out"
 [ "$device" != soft ] || soon 'all["clients"][0]["limits"]["device-memory"]["use"] == 80 << 20'  # nobody asks NVML without a limit
 is "all['clients'][0]['pid'] == $first" || fail "the client's pid is not $first: $(cat "$scratch/json")"
 limit guest-device-memory=$((100 + 2 * own))M || fail "a guest's limit"
+soon 'has(all["guest"]["device-memory"]["use"], 80)'  # the driver's own too, which nobody has asked for before
 take 20 "a second client, beside 80 MiB of 100"
 client "$quota" facts > "$scratch/out" && grep -q "total $((100 + 2 * own)) size $((100 + 2 * own))" "$scratch/out" || fail "what a client sees of the new limit: $(cat "$scratch/out")"
 refused "one after the other" guest-device-memory=none client-device-memory=40M

@@ -230,8 +230,18 @@ TEST_F(SoftGraph, CaptureInfoNamesTheGraphAndItsFrontier) {
     CUgraphNodeType type;
     OK(cuGraphNodeGetType(frontier[0], &type));
     EXPECT_EQ(CU_GRAPH_NODE_TYPE_MEMSET, type);
+    CUgraphNode node = frontier[0];
+    SAYS(CUDA_ERROR_ILLEGAL_STATE, cuGraphDestroyNode(node));  // what comes next comes behind it
+    OK(cuMemsetD32Async(at, 2, 1, stream));
     OK(cuStreamEndCapture(stream, &graph));
     EXPECT_EQ(seen, graph);
+    OK(cuGraphDestroyNode(node));
+    CUgraph other;
+    OK(cuGraphCreate(&other, 0));
+    OK(cuGraphAddEmptyNode(&node, other, nullptr, 0));
+    SAYS(CUDA_ERROR_INVALID_VALUE,
+         cuStreamBeginCaptureToGraph(stream, graph, &node, nullptr, 1, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuGraphDestroy(other));
     OK(cuGraphDestroy(graph));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
@@ -29,6 +30,11 @@ void append(Stream& stream, std::shared_ptr<Operation> operation) {
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 }  // namespace
+
+Capture::Capture(std::shared_ptr<Graph> graph) : graph(std::move(graph)) { ++this->graph->captures; }
+void Capture::end() {
+    if (!std::exchange(ended, true)) --graph->captures;
+}
 
 void capture_operation(Stream& stream, std::shared_ptr<Operation> operation) {
     require_valid(*stream.capture);
@@ -105,21 +111,23 @@ void refuse_captured(Event& event) {
 
 namespace {
 
-void begin(CUstream handle, CUstreamCaptureMode mode, std::shared_ptr<Graph> graph, std::vector<GraphNode*> after) {
+void begin(CUstream handle, CUstreamCaptureMode mode, std::shared_ptr<Graph> graph, const CUgraphNode* after,
+           std::size_t count) {
     require(mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
     const auto stream = stream_of(handle);
     require(stream != stream->context().legacy(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     std::lock_guard order(stream->context().order);
     require(!stream->capture, CUDA_ERROR_ILLEGAL_STATE);
-    auto capture = std::make_shared<Capture>();
-    capture->graph = std::move(graph);
+    auto capture = std::make_shared<Capture>(std::move(graph));
+    std::vector<GraphNode*> frontier = nodes_of(after, count);  // now that none goes away
+    for (const GraphNode* node : frontier) require(&node->graph == capture->graph.get());
     capture->id = Driver::get().next_id++;
     capture->mode = mode;
     capture->thread = std::this_thread::get_id();
     capture->origin = stream.get();
     capture->members = {stream};
     stream->capture = std::move(capture);
-    stream->frontier = std::move(after);
+    stream->frontier = std::move(frontier);
 }
 
 // Every member's last nodes are before the origin's: the graph's end is one that all have reached.
@@ -148,7 +156,7 @@ void end(CUstream handle, CUgraph* made) {
     require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == std::this_thread::get_id(),
             CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     const bool whole = joined(*capture);
-    capture->ended = true;
+    capture->end();
     for (const auto& member : capture->members) {
         member->capture = nullptr;
         member->frontier.clear();
@@ -204,15 +212,14 @@ CUresult put_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id
 using namespace barcuda::soft::driver;
 
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
-    return api([&] { begin(hStream, mode, std::make_shared<Graph>(), {}); });
+    return api([&] { begin(hStream, mode, std::make_shared<Graph>(), nullptr, 0); });
 }
 CUresult cuStreamBeginCapture(CUstream hStream) {
     return cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode* dependencies,
                                      const CUgraphEdgeData*, size_t numDependencies, CUstreamCaptureMode mode) {
-    return api(
-        [&] { begin(hStream, mode, Driver::get().graphs.find(hGraph), nodes_of(dependencies, numDependencies)); });
+    return api([&] { begin(hStream, mode, Driver::get().graphs.find(hGraph), dependencies, numDependencies); });
 }
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
     return api([&] { end(hStream, phGraph); });

@@ -13,7 +13,12 @@ namespace barcuda::soft::driver {
 struct Graph;
 
 struct Capture {
-    std::shared_ptr<Graph> graph;
+    explicit Capture(std::shared_ptr<Graph> graph);
+    ~Capture() { end(); }
+    Capture(const Capture&) = delete;
+    void end();
+
+    const std::shared_ptr<Graph> graph;  // its nodes stay until the end
     std::uint64_t id = 0;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     std::thread::id thread;  // that began it

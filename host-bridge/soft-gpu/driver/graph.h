@@ -3,6 +3,7 @@
 // plan, its operations in one order that keeps every dependency, and a launch is one operation that runs the plan.
 // Changing an executable graph makes a new plan: launches in flight keep theirs.
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,10 +51,11 @@ struct Graph : std::enable_shared_from_this<Graph> {
     std::vector<std::shared_ptr<GraphNode>> nodes;  // as they were added
     std::map<std::shared_ptr<UserObject>, unsigned> users;
     std::vector<std::shared_ptr<Condition>> conditions;
-    bool embedded = false;      // a child node's: destroyed with it
-    Graph* inside = nullptr;    // whose child node's
-    bool taken_in = false;      // it has been in one
-    std::size_t all_nodes = 0;  // its own, and those of graphs in it
+    bool embedded = false;               // a child node's: destroyed with it
+    Graph* inside = nullptr;             // whose child node's
+    bool taken_in = false;               // it has been in one
+    std::size_t all_nodes = 0;           // its own, and those of graphs in it
+    std::atomic<unsigned> captures = 0;  // that make nodes of it now, and remember which came last
 
     // `edges`: null, or as many as it comes after.
     GraphNode& add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after,

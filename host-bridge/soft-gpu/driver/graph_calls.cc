@@ -175,6 +175,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
     return api([&] {
         const auto node = Driver::get().nodes.find(hNode);
         std::lock_guard lock(graphs_mutex());
+        require(node->graph.captures == 0, CUDA_ERROR_ILLEGAL_STATE);
         node->graph.remove(*node);
     });
 }
