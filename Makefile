@@ -443,10 +443,11 @@ check-unit: installed
 unit_tests: $(unit_tests)
 .PHONY: unit_tests
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
-$(B)/bench/cuda_bench: tests/bench/measure.h tests/bench/processes.h
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
+$(B)/bench/cuda_bench: tests/bench/processes.h
+$(B)/bench/cuda_bench $(B)/bench/many_bench: tests/bench/measure.h
 $(B)/bench/exits_bench: tests/programs/check.h
-$(B)/bench/cuda_bench $(B)/bench/sharing_bench $(B)/bench/exits_bench: $(B)/bench/%: tests/bench/%.cu
+$(patsubst %,$(B)/bench/%_bench,cuda many sharing exits): $(B)/bench/%: tests/bench/%.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \

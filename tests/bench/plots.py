@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plots.py: two plots as plain SVG, drawn by hand so that nothing needs to be installed. They read on light and dark pages."""
+"""plots.py: plots as plain SVG, drawn by hand so that nothing needs to be installed. They read on light and dark pages."""
 import math
 from xml.sax.saxutils import escape
 
@@ -42,6 +42,26 @@ def ratios(pairs, title):
         parts += [text(left - 8, y + 11, name, 'e'),
                   f'<rect x="{a:.1f}" y="{y}" width="{max(b - a, 1):.1f}" height="{step - 6}" fill="{color}"/>',
                   text(b + 5, y + 11, f'{ratio:.2g}')]
+    return sheet(width, height, parts)
+
+
+def speeds(pairs, title):
+    """Bars from zero; those that reach beyond the line at one are faster than native."""
+    left, right, top, step = 200, 60, 60, 24
+    width, height = 860, top + step * len(pairs) + 20
+    most = math.ceil(max([1.0] + [r for _, r in pairs]) * 2) / 2
+
+    def x(ratio):
+        return left + ratio / most * (width - left - right)
+
+    parts = [text(12, 22, title, 't')]
+    for m in (k / 2 for k in range(int(most * 2) + 1)):
+        parts += [f'<line x1="{x(m):.1f}" x2="{x(m):.1f}" y1="{top - 8}" y2="{height - 16}" class="{"one" if m == 1 else "g"}"/>', text(x(m), top - 14, f'{m:g}', 'm')]
+    for i, (name, ratio) in enumerate(pairs):
+        y = top + i * step
+        color = COLORS[3] if ratio >= 1 else '#d62728' if ratio < 0.9 else '#bcbd22'
+        parts += [text(left - 8, y + 13, name, 'e'), f'<rect x="{left}" y="{y}" width="{x(ratio) - left:.1f}" height="{step - 8}" fill="{color}"/>',
+                  text(x(ratio) + 5, y + 13, f'{ratio:.2f}')]
     return sheet(width, height, parts)
 
 

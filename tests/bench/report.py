@@ -58,7 +58,7 @@ BARS = {
        for n, f in ((1048576, 0.95), (16777216, 0.98), (268435456, 0.99)) for d in ('h2d', 'd2h')},
     'memcpyasync_h2d_hostalloc_16M_post': most(0.3), 'memset_1M_async': most(0.3),
     'overlap_hidden': least(99, fixed=True), 'malloc+free_1M': most(1.0), 'init_first_call': most(20000, fixed=True),
-    'launch_4_processes': most(1.1), 'idle_host_cpu': most(1, fixed=True),
+    'idle_host_cpu': most(1, fixed=True),
     'hostalloc+free_4096': most(1, fixed=True), 'hostalloc+free_16777216': most(1, fixed=True),
     'hostalloc+free_268435456': most(1, fixed=True), 'hostregister+unreg_16M': most(0.3, fixed=True),
     **{f'heap_{b}': most(1.05, against=f'heap_{b}_jump_alone', column='flat', text='a jump alone')
@@ -67,10 +67,21 @@ BARS = {
     **{f'{d}_{s}': least(0.8) for s in ('stack_1048576', 'global_16777216', 'mmap_16777216', 'mmap_268435456')
        for d in ('h2d', 'd2h')},
     **{f'wrong_bytes_{s}': most(0, fixed=True) for s in ('malloc', 'hostalloc', 'elsewhere')}, 'wrong_words_managed': most(0, fixed=True),
+    **{f'first_launch{how}': most(2000, fixed=True) for how in ('', '_cold')},
+    'shortest_program_cold': most(1.05, against='shortest_program', text="native's `shortest_program`"),
+    'at_once_32_first_call_slowest': most(20, fixed=True), 'at_once_32_first_call_slowest_pool_of_1': most(1.0, against='at_once_32_first_call_slowest'),
+    **{f'at_once_{n}_{what}{pool}': most(0, fixed=True) for n in (4, 32) for what in ('failures', 'fallbacks') for pool in ('', '_pool_of_1')},
+    **{f'launch_{n}_{streams}': most(1.0) for n in ('1_thread', '4_threads', '16_threads') for streams in ('own_streams', 'one_stream')},
+    **{f'launch+copy+record+wait_{n}': most(1.0) for n in ('1_thread', '4_threads', '16_threads')},
+    **{f'launch_{n}_processes': most(1.1) for n in (1, 4, 16)},
+    **{f'{what}_{how}': most(1.0) for what in ('stream', 'event') for how in ('create', 'destroy')},
+    **{f'app_{name}': most(1.0) for name in ('resnet50_step', 'dataloader_batch', 'gpt2_token_graphs', 'gemm_1024', 'gemm_4096', 'fft_1M', 'sort_16M', 'small_array')},
+    **{f'app_{name}': most(0.77) for name in ('gpt2_token_eager', 'gpt2_generate_token', 'gemm_256', 'stencil_step')},  # native's launches bound them
+    'app_other_results': most(0, fixed=True),
     'mapped_kernel_sees_host_memory': least(1, fixed=True), 'failures': most(0, fixed=True),
 }
 # Bars that mean something on a machine without a GPU: correctness, and what never leaves the guest.
-LOCAL = ('wrong_', 'mapped_', 'failures', 'heap_', 'hostalloc+', 'hostregister+', 'idle_')
+LOCAL = ('wrong_', 'mapped_', 'failures', 'heap_', 'hostalloc+', 'hostregister+', 'idle_', 'at_once_4_f')
 
 
 def value(rows, metric, column):
@@ -125,16 +136,26 @@ def lines_of(got, barred=None):
     """The table: all of it, or only rows that have a bar, or only those that have none."""
     columns = columns_of(got)
     guest = ['VM / native'] * ('vm' in columns and 'native' in columns)
-    yield ['metric', 'unit'] + [TITLES[c] for c in columns] + ['flat / native'] + guest + ['bar', 'met']
+    counts = list(dict.fromkeys(name for row in got['rows'].values() for name in row.get('counts', {})))
+    yield ['metric', 'unit'] + [TITLES[c] for c in columns] + ['flat / native'] + guest + counts + ['bar', 'met']
     for metric, row in got['rows'].items():
         ratio, bar, met = judged(got, metric)
         if barred in (None, bool(bar)):
-            more = [judged(got, metric, 'vm')[0]] * len(guest)
+            more = [judged(got, metric, 'vm')[0]] * len(guest) + [number(row.get('counts', {}).get(name)) for name in counts]
             yield [metric, row['unit']] + [cell(row, c) for c in columns] + [ratio] + more + [bar, met]
 
 
-def plain_table(got):
-    lines = list(lines_of(got))
+def threshold_lines(got):
+    columns = got['columns']
+    yield ['metric', 'unit', *columns, f'{columns[0]} / {columns[-1]}']
+    for metric, row in got['rows'].items():
+        if any(c in row for c in columns):
+            first, last = (value(got['rows'], metric, c) for c in (columns[0], columns[-1]))
+            yield [metric, row['unit'], *(cell(row, c) for c in columns), number(first / last) if first and last else '']
+
+
+def plain_table(got, part):
+    lines = list(threshold_lines(got) if part == 'thresholds' else lines_of(got))
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = '\n'.join('  '.join(t.ljust(w) for t, w in zip(line, widths)).rstrip() for line in lines)
     verdicts = [judged(got, m)[2] for m in got['rows']]
@@ -146,13 +167,34 @@ def markdown_table(lines):
     return '\n'.join([head, '|' + '---|' * (head.count('|') - 1)] + rest)
 
 
-def section(got, name):
+def file_of(soft, part):
+    """The name of a part's JSON."""
+    return ('soft' if soft else 'gpu') + ('' if part == 'calls' else f'-{part}')
+
+
+def measured(got):
     m = got['machine']
     where = f'{m.get("gpu", got["device"])}; {m["processor"]}, {m["cores"]} cores, Linux {m["kernel"]}'
-    title = 'On a machine without a GPU' if got['soft'] else f'On {got["device"]}'
-    text = [f'## {title}', '',
-            f'{where}. Measured on {got["date"]} in {got["seconds"]} s, {got["repetitions"]} repetitions in turn; median '
-            '(smallest–largest).' + (' Smaller and fewer (`--quick`).' if got['quick'] else '')]
+    return (f'{where}. Measured on {got["date"]} in {got["seconds"]} s, {got["repetitions"]} repetitions in turn; median '
+            '(smallest–largest).' + (' Smaller and fewer (`--quick`).' if got['quick'] else ''))
+
+
+def bars_met(got):
+    missed = [m for m in got['rows'] if judged(got, m)[2] == 'no']
+    met = sum(judged(got, m)[2] == 'yes' for m in got['rows'])
+    return f'{met} bars are met' + (f'; missed: {", ".join(f"`{m}`" for m in missed)}.' if missed else ', none is missed.')
+
+
+def part_section(got, part):
+    title, about = PARTS[part]
+    plot = [f'![speed of applications](performance/{file_of(False, part)}.svg)', ''] * (part == 'applications' and not got['soft'])
+    if part == 'thresholds':
+        return [f'### {title}', '', about, '', measured(got), '', markdown_table(threshold_lines(got)), '']
+    return [f'### {title}', '', about, '', measured(got), '', *plot, bars_met(got), '', markdown_table(lines_of(got)), '']
+
+
+def section(got, name):
+    text = [measured(got)]
     if got['soft']:
         text += ['', 'The software GPU executes on the same cores as the program, so what waits for the device says little about '
                      'Barcuda. What the guest does alone does: posting, local answers, memory management.']
@@ -164,9 +206,7 @@ def section(got, name):
         text += ['', f'![ours against native](performance/{name}-ratios.svg)', '',
                  f'![copies, host to device](performance/{name}-h2d.svg)', '',
                  f'![copies, device to host](performance/{name}-d2h.svg)']
-    missed = [m for m in got['rows'] if judged(got, m)[2] == 'no']
-    met = sum(judged(got, m)[2] == 'yes' for m in got['rows'])
-    text += ['', f'{met} bars are met' + (f'; missed: {", ".join(f"`{m}`" for m in missed)}.' if missed else ', none is missed.'),
+    text += ['', bars_met(got),
              '', markdown_table(lines_of(got, True)), '', 'The rest of the same run:', '',
              markdown_table([line[:-2] for line in lines_of(got, False)]), '']
     return text
@@ -198,17 +238,44 @@ def draw(got, folder, name):
         yield folder / f'{stem}.svg'
 
 
+def draw_applications(got, folder):
+    pairs = [(m.removeprefix('app_'), value(got['rows'], m, 'native') / value(got['rows'], m, 'flat')) for m, row in got['rows'].items()
+             if value(got['rows'], m, 'native') and value(got['rows'], m, 'flat') and row['unit'] in ('ms', 'us')]
+    file = folder / f'{file_of(False, "applications")}.svg'
+    file.write_text(plots.speeds(pairs, 'Speed of applications through Barcuda (flat): native is 1'))
+    return [file]
+
+
+PARTS = {
+    'starts': ('Starts', """\
+`shortest_program` is a whole program with its first call and one launch, as the shell sees it, served by a warm worker; `_cold` is the same
+with a bridge started at that moment (`barcuda run`). `at_once_32` are 32 programs that are told to begin at the same time: the median and
+the slowest of their first calls, launches and copies of 16 MiB of `malloc` memory, and how many blocks fell back to ordinary memory; they
+find 32 workers that wait (`--warm-most 32`), or, `_pool_of_1`, one."""),
+    'threads': ('Threads, clients and objects', """\
+Time of one operation over all threads (`tests/bench/many_bench.cu`): launches on a stream of each thread's own, or all on one; and a launch,
+a copy of 4 KiB, an event's record and its wait. `launch_16_processes` is a launch in each of 16 clients. Streams and events are made and
+destroyed 10,000 at a time, an event with its first record; `client_memory` is what the program's memory grew by for each, `host_memory`
+what bridge and worker's did. (The driver's own memory for the device is in neither.)"""),
+    'applications': ('Applications', """\
+Programs of PyTorch and CuPy (`tests/bench/applications`), with random weights and data: the time of a step, natively and under `barcuda run`
+in turn. Launches, launched graphs, waits and bytes copied between host and device are those of a step through Barcuda. `app_other_results`
+is how many give other numbers than natively."""),
+    'thresholds': ("The heap's threshold", "The same applications with values of `BARCUDA_THRESHOLD`, in turn."),
+}
+
+
 PREFACE = '''# Performance
 
 `make bench-gpu` (on a machine with a GPU) and `make bench` (anywhere) write this page; do not edit it. One unchanged program,
 `tests/bench/cuda_bench.cu`, runs in turn with the machine's own CUDA and through Barcuda, in one run. *Flat* is Barcuda with no
-VM: program, bridge and worker share a kernel.
+VM: program, bridge and worker share a kernel. Starts, threads and applications are parts of their own: `tests/bench/run --part
+applications` measures these alone, `--part thresholds --application NAME` applications with several thresholds of the heap.
 
 - `h2d` and `d2h` are `cudaMemcpy`. Up to 4 KiB a row is the time of the call; above, a bandwidth with the device drained.
   `malloc` is ordinary memory, `hostalloc` pinned, `early` malloc'ed before the first CUDA call. Bandwidths of `malloc` memory
   are held to native's *pinned* ones.
-- `init_first_call` meets a warm worker, as in a VM whose bridge has been up for a second; `shortest_program` is a whole program
-  with that call and one launch, as the shell sees it; `_cold` is the same with a bridge started at that moment (`barcuda run`).
+- `init_first_call` meets a warm worker, as in a VM whose bridge has been up for a second.
 - `heap_*_jump_alone` is a library in front of the program's allocator whose `malloc` and `free` are a jump and nothing else:
   any library there costs as much, so small blocks, which the heap leaves to that allocator, are held to it and not to native.
 - `idle_host_cpu` is what bridge and workers use while a client sleeps, `idle_bridge_cpu` the bridge's part of it.
@@ -223,15 +290,19 @@ def render(output):
     """Writes performance.md and the plots from the JSON that is there; returns the paths."""
     output, folder = pathlib.Path(output), pathlib.Path(output) / 'performance'
     text, paths = [PREFACE], []
-    for name in ('gpu', 'soft'):
-        file = folder / f'{name}.json'
-        if not file.exists():
-            continue
-        got = json.loads(file.read_text())
-        paths.append(file)
-        if not got['soft']:
-            paths += draw(got, folder, name)
-        text += section(got, name)
+    for soft in (False, True):
+        files = {part: folder / f'{file_of(soft, part)}.json' for part in ('calls', *PARTS)}
+        all_got = {part: json.loads(file.read_text()) for part, file in files.items() if file.exists()}
+        if all_got:
+            text += ['## On a machine without a GPU' if soft else f'## On {next(iter(all_got.values()))["device"]}', '']
+        for part, got in all_got.items():
+            paths.append(files[part])
+            if part == 'calls':
+                paths += [] if soft else draw(got, folder, 'gpu')
+                text += section(got, files[part].stem)
+            else:
+                paths += draw_applications(got, folder) if part == 'applications' and not soft else []
+                text += part_section(got, part)
     notes = folder / 'notes.md'  # written by people: why a bar is missed, what was tried
     if notes.exists():
         text.append(notes.read_text())

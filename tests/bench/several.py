@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""several.py: starts of programs, alone and many at once; threads; clients at once; thousands of objects."""
+import pathlib
+import re
+import subprocess
+import tempfile
+import threading
+import time
+
+import report
+from places import Cold, Flat, die_with_parent, measure, own_memory, rows_of, say
+
+
+def shortest(a, places, results):
+    """The shortest program, in the shell: natively, with a warm worker, and all of `barcuda run` from nothing."""
+    for place, suffix in [(p, '') for p in places] + [(Cold(a), '_cold')]:
+        place.settle()
+        start = time.time()
+        rows = measure(place, [a.root / 'bench/cuda_bench', '--start'], settled=True)
+        if 'init_first_call' in rows:
+            results.value('shortest_program' + suffix, 'ms', place.name, (time.time() - start) * 1e3)
+            for name in ('init_first_call', 'first_launch'):
+                results.value(name + suffix, 'us', place.name, rows[name]['value'])
+
+
+def at_once(a, place, results, programs, suffix=''):
+    """So many programs that are told to begin at the same time: what the first calls of each take, and whether all get the region's memory."""
+    command, env = place.command([str(a.root / 'bench/many_bench'), '--begin'])
+    with tempfile.TemporaryDirectory(prefix='barcuda-bench-') as folder:
+        running = [subprocess.Popen(command, env={**env, 'BARCUDA_STATS': f'{folder}/{i}'}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                    preexec_fn=die_with_parent) for i in range(programs)]
+        for p in running:
+            p.stdout.readline()
+        for p in running:
+            p.stdin.write('\n')
+            p.stdin.flush()
+        told = [rows_of(p.communicate(timeout=180)[0]) for p in running]
+        tables = [file.read_text() for file in pathlib.Path(folder).iterdir()]
+    failed = sum(p.returncode != 0 for p in running)
+    name = f'at_once_{programs}_'
+    results.value(f'{name}failures{suffix}', 'programs', place.name, failed)
+    for metric, unit in (('first_call', 'ms'), ('first_launch', 'ms'), ('first_copy_16M', 'ms')):
+        values = sorted(rows[metric]['value'] for rows in told if metric in rows)
+        if values:
+            results.value(f'{name}{metric}{suffix}', unit, place.name, report.median(values))
+            results.value(f'{name}{metric}_slowest{suffix}', unit, place.name, values[-1])
+    if place.name == 'flat' and not failed:
+        fallen = [int(n) for table in tables for n in re.findall(r'fallbacks\s+(\d+) blocks', table)]
+        if len(fallen) < programs:
+            say(f'  flat: {len(fallen)} of {programs} programs told of their memory')
+        results.value(f'{name}fallbacks{suffix}', 'blocks', 'flat', sum(fallen))
+
+
+def starts(a, native, flat, results, part):
+    places = native + [flat]
+    programs = 4 if a.quick else 32
+    for r in range(a.repetitions):
+        part(f'starts {r + 1}/{a.repetitions}', lambda: shortest(a, places, results))
+    for r in range(min(a.repetitions, 3)):
+        for place in native:
+            part(f'native: {programs} at once', lambda: at_once(a, place, results, programs))
+        grown = Flat(a, ['--warm', '1', '--warm-most', str(programs), '--warm-idle', '600'], programs << 28)  # a client begins with two extents of 64 MiB
+        try:
+            grown.waiting(1)
+            part(f'flat: {programs} at once, one worker waits', lambda: at_once(a, grown, results, programs, '_pool_of_1'))
+            part('the pool grows', lambda: grown.waiting(programs))
+            grown.settle()
+            part(f'flat: {programs} at once', lambda: at_once(a, grown, results, programs))
+        finally:
+            grown.close()
+
+
+def objects(a, place, results, number):
+    """Streams and events by the thousand: time and memory of each, here and in the worker."""
+    place.settle()
+    command, env = place.command([str(a.root / 'bench/many_bench'), '--objects', str(number)])
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as client:
+        out, before, late = '', 0, threading.Timer(120, client.kill)
+        late.start()
+        for line in client.stdout:
+            out += line
+            found = re.match(r'\{"at": "(\w+)s (to make|made)"', line)
+            if found and place.name == 'flat':
+                place.settle()  # a worker that takes the place of ours among those that wait is not the client's cost
+                now = own_memory(place.bridge.pid)
+                if found[2] == 'made':
+                    results.value(f'{found[1]}_host_memory', 'bytes', 'flat', max(now - before, 0) / number)
+                before = now
+            if found:
+                client.stdin.write('\n')
+                client.stdin.flush()
+        late.cancel()
+    results.add(place.name, rows_of(out))
+
+
+def threads(a, native, flat, results, part):
+    quick = ['--quick'] * a.quick + (['--budget', str(a.budget)] if a.budget else [])
+    many, single = a.root / 'bench/many_bench', a.root / 'bench/cuda_bench'
+    for r in range(a.repetitions):
+        for place in native + [flat]:
+            part(f'{place.name}: threads {r + 1}/{a.repetitions}', lambda: results.add(place.name, measure(place, [many, *quick])))
+    for r in range(min(a.repetitions, 3)):
+        for place in native + [flat]:
+            for clients in (1, 4) if a.quick else (1, 4, 16):
+                part(f'{place.name}: {clients} processes', lambda: results.add(place.name, measure(
+                    place, [single, '--processes', str(clients)] + ['--quick'] * a.quick)))
+            part(f'{place.name}: objects', lambda: objects(a, place, results, 500 if a.quick else 10000))
