@@ -90,6 +90,8 @@ def objects(a, place, results, number):
                 client.stdin.write('\n')
                 client.stdin.flush()
         late.cancel()
+    if client.returncode:
+        say(f'  {place.name}: many_bench --objects: status {client.returncode}')
     results.add(place.name, rows_of(out))
 
 
