@@ -15,21 +15,22 @@ namespace barcuda {
 
 Launches::Launches(const Driver& driver, const Contexts& contexts, const Streams& streams, Fences& fences,
                    std::function<bool()> make_room)
-    : driver_(driver), contexts_(contexts), streams_(streams), fences_(fences), make_room_(std::move(make_room)) {
-    // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
-    for (Run& run : runs_)
-        run.parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
-}
+    : driver_(driver), contexts_(contexts), streams_(streams), fences_(fences), make_room_(std::move(make_room)) {}
 
 CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                         std::size_t bytes) {
     if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one
     const Place place{contexts_.current(), stream};
     if (held_ && !stream != !runs_[0].place.stream) flush();  // the default stream waits for others, and they for it
-    auto run = std::find_if(runs_.begin(), runs_.begin() + held_, [&](const Run& r) { return r.place == place; });
+    auto end = runs_.begin() + held_;
+    auto run = std::find_if(runs_.begin(), end, [&](const Run& r) { return r.place == place; });
     // A full run flushes all: else a launch would be held for as long as other streams get launches.
-    if (run == runs_.end() || run->count == longest || bytes > most_bytes) flush(), run = runs_.begin();
-    if (run == runs_.begin() + held_) run->place = place, run->count = 0, ++held_;
+    if (run == runs_.end() || (run != end && run->count == longest) || bytes > most_bytes)
+        flush(), run = end = runs_.begin();
+    if (run == end) run->place = place, run->count = 0, ++held_;
+    // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
+    if (!run->parameters)
+        run->parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
     Launch& launch = run->launches[run->count];
     launch = {function, shape, parameters, bytes};
     if (bytes <= most_bytes)

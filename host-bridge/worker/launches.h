@@ -47,7 +47,7 @@ class Launches {
 
   private:
     static constexpr unsigned longest = 16, shortest = 4;  // a chain
-    static constexpr unsigned most_streams = 4;            // for which launches are held at once
+    static constexpr unsigned most_streams = 16;           // for which launches are held at once
     static constexpr std::size_t most_bytes = 4096;        // of parameters; launches with more go alone
     static constexpr unsigned most_chains = 8;             // of a length, for a stream
     // A chain takes 30 to 300 us to make, and saves 2 us for each of its kernels.

@@ -139,6 +139,13 @@ TEST_F(LaunchesTest, TheOrderInEachStreamStays) {
         if (std::isalpha(c)) (std::islower(c) ? small : large) += c;
     for (int i = 0; i < 200; ++i) ASSERT_TRUE(small[i] == "ab"[i % 2] && large[i] == "AB"[i % 2]) << i;
 }
+TEST_F(LaunchesTest, ChainsAreOfManyStreamsThatTakeTurns) {
+    for (int round = 0; round < 200; ++round)
+        for (std::uintptr_t i = 1; i <= 16; ++i) take("a", reinterpret_cast<CUstream>(i << 12));
+    launches.flush();
+    EXPECT_EQ(std::ranges::count(all.kernels, 'a'), 3200);
+    EXPECT_GE(all.made, 16u);
+}
 TEST_F(LaunchesTest, TheDefaultStreamKeepsItsPlaceAmongOthers) {
     take("a", one), take("b", nullptr), take("c", one), take("d", CU_STREAM_LEGACY), take("e", nullptr);
     launches.flush();
