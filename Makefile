@@ -401,9 +401,11 @@ tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_progr
 # ---- what people type ---------------------------------------------------------------------------------------------------
 # Debian packages that a fresh machine lacks. Nothing happens where all are there.
 clang_packages := clang libclang-rt-dev
-unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libspdlog-dev libfmt-dev libseccomp-dev libmimalloc-dev libzstd-dev liblz4-dev libsystemd-dev libgtest-dev libgmock-dev python3
-packages := $(unit_packages) nlohmann-json3-dev libcli11-dev libncurses-dev libmicrohttpd-dev libblas-dev llvm-dev help2man qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
-missing = $(shell for p in $(packages); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
+# Those that it is built with are debian/control's; debhelper is for packages alone.
+built_with := $(filter-out debhelper% dh-%,$(shell sed -n '/^Build-Depends:/,/^[^ B]/s/^ \([a-z0-9.+-]*\).*/\1/p' debian/control))
+unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libgtest-dev libgmock-dev $(filter-out help2man llvm%,$(built_with))
+packages := $(unit_packages) $(built_with) qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl
+missing = $(shell for p in $(sort $(packages)); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
 # All that .ci/run needs, before parts of it run side by side.
@@ -638,7 +640,7 @@ check-format: installed
 
 # .clang-tidy names the checks. clang-tidy takes a minute and more for a file that includes the table of commands, so it reads those that
 # can do without CUDA's headers: region, heap, bells, grants, the readers of files.
-check-tidy: packages := $(unit_packages) clang-tidy libcli11-dev
+check-tidy: packages := $(unit_packages) clang-tidy
 check-tidy: installed
 	@$(MAKE) --no-print-directory $(side_by_side) -O -k \
 	    $$(tests/without_toolkit $$(find shm-device guest-allocator host-bridge -name '*.cc' ! -path '*/kubernetes/*') | sed 's/[.]cc\>/&.tidy/g')
