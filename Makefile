@@ -12,6 +12,7 @@
 
 SANITIZE ?=
 CXX ?= g++
+STRIP ?= strip
 CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /usr/lib/cuda) /usr/local/cuda)
 NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) nvcc)
 toolkit := $(wildcard $(CUDA_HOME)/include/cuda.h)
@@ -50,7 +51,7 @@ carried_libraries := -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
 old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu docs site fuzz install install-module uninstall dist deb rpm clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu docs site fuzz install install-strip install-module uninstall dist deb rpm clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -580,6 +581,9 @@ install: all $(filter $(B)/share/%,$(foreach entry,$(placed),$(firstword $(subst
 	@grep -q '"$(patsubst $(PREFIX)/%,%,$(LIBDIR))/barcuda"' host-bridge/home.h || \
 	    { echo "LIBDIR=$(LIBDIR): programs look for libraries where host-bridge/home.h says, relative to PREFIX=$(PREFIX)"; exit 1; }
 	$(call place,$(placed))
+install-strip: install
+	@for entry in $(placed); do $(entry); case $$file in $(bin)/* | $(lib)/*) \
+	    [ -L "$$place" ] || ! head -c 4 "$$place" | grep -aq ELF || $(STRIP) --strip-unneeded "$$place" || exit 1;; esac; done
 uninstall:
 	@for entry in $(placed); do $(entry); rm -f "$$place"; done
 	@for folder in $(LIBDIR)/barcuda $(module_source) $(share)/doc/barcuda; do \
@@ -668,6 +672,7 @@ help:
 	@echo "make kubernetes  barcuda-device-plugin, and what its test needs (gRPC)"
 	@echo "make site        the pages as a site, in build/site"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
+	@echo "                 install-strip: without debugging symbols;"
 	@echo "                 install-module: the guest's module alone, for dkms"
 	@echo "make deb         Debian packages, in build/packages; rpm: rpm packages, dist: a source tarball, there too"
 

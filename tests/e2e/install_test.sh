@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # `make install` honours DESTDIR, PREFIX and LIBDIR, and what it installs works from wherever it lies; `make uninstall` takes all of it
-# away; `make dist` is the tree, of the version that VERSION names, and with Debian's changelog.
+# away; `make install-strip` leaves symbols behind; `make dist` is the tree, of the version that VERSION names, and with Debian's changelog.
 . "$(dirname "$0")/lib.sh"
 need help2man
 make() { command make -s B="$build" "$@" > "$scratch/make" 2>&1; }
 place=(DESTDIR="$scratch/root" PREFIX=/opt/b LIBDIR=/opt/b/lib64)
-make install "${place[@]}" || fail "make install: $(cat "$scratch/make")"
+make install-strip "${place[@]}" || fail "make install-strip: $(cat "$scratch/make")"
+stripped=$(find "$scratch/root" -type f -exec readelf -S {} + 2> /dev/null | grep -c '[.]symtab')
+[ "$stripped" = 0 ] || fail "$stripped of what is installed are not stripped"
 [ "$(ls "$scratch/root" "$scratch/root/opt" | xargs)" = "$scratch/root: opt $scratch/root/opt: b" ] || fail "files outside of PREFIX: $(ls -R "$scratch/root")"
 [ -e "$scratch/root/opt/b/lib64/barcuda/libbarcuda.so" ] || fail "LIBDIR"
 ! grep -r '@[A-Z]*@' "$scratch/root/opt/b/lib/systemd" "$scratch"/root/opt/b/src || fail "names that were not filled in"
