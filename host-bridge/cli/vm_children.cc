@@ -64,9 +64,9 @@ pid_t start(const Words& words, const std::string& output, bool apart) {
     for (const int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, apart ? SIGKILL : SIGTERM);
     if (apart) setsid();
-    if (!output.empty()) {
-        const int out = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-        const int none = open("/dev/null", O_RDONLY);
+    if (!output.empty()) {  // closed then: dash, which mmdebstrap runs, knows no file of two digits
+        const int out = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (out < 0 || none < 0 || dup2(none, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(cannot_run);
     }
     _exit(become("vm", words));
