@@ -14,24 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "measure.h"
+#include "calls.h"
 #include "processes.h"
 
 namespace {
 
-Bench bench;
-
-bool good(cudaError_t error, const char* call) {
-    if (error == cudaSuccess) return true;
-    bench.failure(call, cudaGetErrorString(error));
-    cudaGetLastError();
-    return false;
-}
-#define TRY(call) good((call), #call)
-
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
 
-__global__ void empty() {}
 __global__ void add_one(int* p, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) p[i] += 1;
@@ -56,7 +45,6 @@ void launch(cudaStream_t stream, unsigned which, int n) {
         default: return one_of_five<4><<<1, 1, 0, stream>>>(nullptr, n, 5);
     }
 }
-void drain(cudaStream_t stream) { TRY(cudaStreamSynchronize(stream)); }
 
 // Microseconds a call when `call` is made `n` times; `after` is not measured.
 template <class F, class G> double each(int n, F call, G after) {

@@ -10,23 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "measure.h"
+#include "calls.h"
 
 namespace {
-
-Bench bench;
-
-bool good(cudaError_t error, const char* call) {
-    if (error == cudaSuccess) return true;
-    bench.failure(call, cudaGetErrorString(error));
-    cudaGetLastError();
-    return false;
-}
-#define TRY(call) good((call), #call)
-
-__global__ void empty() {}
-
-void drain(cudaStream_t stream) { TRY(cudaStreamSynchronize(stream)); }
 
 // ---- threads -------------------------------------------------------------------------------------------------------
 
