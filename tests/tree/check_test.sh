@@ -8,6 +8,7 @@ cat > "$folder/crash.cc" <<'END'
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +16,11 @@ static const char* how = std::getenv("HOW") ? std::getenv("HOW") : "";
 static bool is(const char* word) { return !std::strcmp(how, word); }
 static struct AtTheEnd {
     bool matters = false;
-    ~AtTheEnd() { if (matters && is("late")) _exit(3); }
+    ~AtTheEnd() {
+        if (matters && is("late")) _exit(3);
+        if (!matters || !(is("lsan") || (is("lsan once") && std::remove(std::getenv("ONCE")) == 0))) return;
+        std::puts("==7==LeakSanitizer has encountered a fatal error."), std::fflush(stdout), _exit(1);
+    }
 } at_the_end;
 
 TEST(Some, Pass) { at_the_end.matters = true; }
@@ -63,6 +68,11 @@ check crash 1 '1 passed, 4 failed, 0 skipped' 'Some.Break: ended by SIGABRT' 'Of
 check hang 1 '1 passed, 4 failed, 0 skipped' 'Some.Break: ended after 5 s' 'Some.Skip: did not run' -- "$program" --limit 5
 check leave 1 '1 passed, 4 failed, 0 skipped' 'Some.Break: ended with status 0' 'Some.Skip: did not run' -- "$program"
 check late 1 '4 passed, 1 failed, 1 skipped' 'exit: ended with status 3' -- "$program"
+# Where LeakSanitizer itself falls, once more; and then it counts.
+export ONCE=$folder/once
+touch "$ONCE"
+check 'lsan once' 0 '4 passed, 0 failed, 1 skipped' 'crash_test runs again' -- "$program"
+check lsan 1 '4 passed, 1 failed, 1 skipped' 'exit: ended with status 1: ==7==LeakSanitizer' 'crash_test runs again' -- "$program"
 check mute 1 '0 passed, 1 failed, 0 skipped' 'lists no tests' -- "$program"
 check well 1 '0 passed, 0 failed, 1 skipped' -- "$folder/nothing_test.sh"
 check well 1 '4 passed, 1 failed, 2 skipped' 'five_test.sh: ended with status 5' -- "$program" "$folder"/*_test.sh

@@ -3,10 +3,12 @@
 // thread whose blocks do not end takes one more beside them: blocks that wait for other blocks make progress, at once
 // in a cooperative launch.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <thread>
 
@@ -254,18 +256,18 @@ void work(Grid& g) {
 // another one.
 class Pool {
   public:
-    struct Job {
-        Grid* grid;
-    };
     static Pool& shared() {
-        static Pool* const pool = new Pool;  // never destroyed: launches may outlive static destruction
+        static Pool* const pool = [] {
+            auto* const made = new Pool;  // never destroyed: launches may outlive static destruction
+            std::atexit([] { shared().stop(); });
+            return made;
+        }();
         return *pool;
     }
     void run(Grid& grid, std::size_t helpers) {
-        helpers = std::min(helpers, threads_.size());
-        if (helpers > 0) {
+        if (helpers > 0 && !threads_.empty()) {
             std::lock_guard lock(mutex_);
-            for (std::size_t i = 0; i < helpers; ++i) open_.push_back(&grid);
+            if (!stopped_) open_.insert(open_.end(), std::min(helpers, threads_.size()), &grid);
             wake_.notify_all();
         }
         work(grid);
@@ -279,12 +281,23 @@ class Pool {
         cpu_set_t ours;  // not hardware_concurrency(), which opens files: a caged worker cannot
         const int cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? CPU_COUNT(&ours) : 1;
         for (int i = 1; i < cores; ++i) threads_.emplace_back([this] { serve(); });
-        for (auto& t : threads_) t.detach();
+    }
+    // A process ends without idle threads. A kernel that is running still is not waited for: it may run for ever.
+    void stop() {
+        if (getpid() != made_by_) return;  // a fork has none of its parent's threads
+        {
+            const std::lock_guard lock(mutex_);
+            stopped_ = true;
+            if (!open_.empty() || !busy_.empty()) return;
+            wake_.notify_all();
+        }
+        for (auto& t : threads_) t.join();
     }
     void serve() {
         std::unique_lock lock(mutex_);
         for (;;) {
-            wake_.wait(lock, [&] { return !open_.empty(); });
+            wake_.wait(lock, [&] { return stopped_ || !open_.empty(); });
+            if (open_.empty()) return;
             Grid* const grid = open_.front();
             open_.pop_front();
             busy_.push_back(grid);
@@ -300,6 +313,8 @@ class Pool {
     std::deque<Grid*> open_;
     std::vector<Grid*> busy_;
     std::vector<std::thread> threads_;
+    const pid_t made_by_ = getpid();
+    bool stopped_ = false;
 };
 
 }  // namespace

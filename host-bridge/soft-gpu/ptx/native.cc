@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <cstdio>
@@ -117,7 +118,7 @@ class Queue {
     static Queue& shared() {
         static Queue* const queue = [] {
             open_compiler();               // LLVM's destructors are to run after what stops its use
-            auto* const made = new Queue;  // never destroyed: its thread ends with the process
+            auto* const made = new Queue;  // never destroyed: streams may ask until the process has ended
             std::atexit([] { shared().stop(); });
             begun = true;
             return made;
@@ -127,7 +128,7 @@ class Queue {
     void ask(const Function& f, Variant variant) {
         const std::lock_guard lock(mutex_);
         if (stopped_) return;
-        if (!started_) std::thread([this] { serve(); }).detach(), started_ = true;
+        if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
         open_.push_back({&f, variant});
         wake_.notify_one();
     }
@@ -138,17 +139,21 @@ class Queue {
     }
     // LLVM's own variables are destroyed at the end of the process: nothing is compiled then.
     void stop() {
-        std::unique_lock lock(mutex_);
-        stopped_ = true;
-        open_.clear();
-        done_.wait(lock, [&] { return busy_ == nullptr; });
+        {
+            const std::lock_guard lock(mutex_);
+            stopped_ = true;
+            open_.clear();
+            wake_.notify_one();
+        }
+        if (thread_.joinable() && getpid() == made_by_) thread_.join();  // a fork has none of its parent's threads
     }
 
   private:
     void serve() {
         std::unique_lock lock(mutex_);
         for (;;) {
-            wake_.wait(lock, [&] { return !open_.empty(); });
+            wake_.wait(lock, [&] { return stopped_ || !open_.empty(); });
+            if (stopped_) return;
             const auto [f, variant] = open_.front();
             open_.pop_front();
             busy_ = f->native->code;
@@ -163,7 +168,9 @@ class Queue {
     std::condition_variable wake_, done_;
     std::deque<std::pair<const Function*, Variant>> open_;
     const Code* busy_ = nullptr;
-    bool started_ = false, stopped_ = false;
+    std::thread thread_;
+    const pid_t made_by_ = getpid();
+    bool stopped_ = false;
 };
 
 // ---- what compiled code calls --------------------------------------------------------------------------------------------
