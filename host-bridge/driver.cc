@@ -86,4 +86,10 @@ DeviceChoice choose_device(const std::string& device) {
     return {{}, false, "no usable GPU: " + error + "; with --device soft programs run on the CPU instead"};
 }
 
+DeviceChoice likely_device(const std::string& device) {
+    for (const char* const door : {"/dev/nvidiactl", "/dev/dxg"})  // of Linux's own driver, and of one that Windows has
+        if (device != "soft" && access(door, R_OK | W_OK) == 0) return {"libcuda.so.1", false, {}, false};
+    return choose_device(device);
+}
+
 }  // namespace barcuda

@@ -18,6 +18,7 @@ struct Preparation {                     // bridge -> worker, once, at its start
     std::int32_t bridge;                 // its pid
     std::uint64_t base;                  // of the region
     unsigned devices;                    // how many the driver must show
+    bool says_devices;                   // the first of its bridge's: it says which there are (bridge/probe.h)
     bool wrapped;                        // another program is between the two: it ends when the worker does
     bool takes_turns;                    // at the GPUs: turns_fd is the book
     std::uint32_t group;                 // in it

@@ -103,11 +103,12 @@ Error Region::create(const char* path, const Format& format) {
         return error(Error::malformed, 0, "%s: %zu rows; a region has 1 to %u", path, format.rows.size(),
                      BARCUDA_MAX_ROWS);
     Error e = open_file(path, O_CREAT | O_EXCL);
-    const bool made = fd_ >= 0;
+    made_ = fd_ >= 0;
     if (e.kind == Error::system && e.code == EEXIST) {
         close();
         e = open_file(path, O_NOFOLLOW);
     }
+    creator_ = ::getpid();
     if (!e) e = check_owner(true);
     if (!e && kind_ != Kind::file && kind_ != Kind::dax)
         e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
@@ -118,15 +119,10 @@ Error Region::create(const char* path, const Format& format) {
     if (!e) e = prepare(path, format, h, keep);
     if (!e) e = keep_there(fd_, 0, BARCUDA_CHANNELS_OFFSET, path);
     if (!e) e = map_window(0, BARCUDA_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, &memory);
-    if (e) {
-        if (made) ::unlink(path);
-        close();
-        return e;
-    }
+    if (e) return close(), e;
     header_ = reinterpret_cast<const barcuda_header*>(memory);
     base_ = h.base;
     size_ = h.size;
-    creator_ = ::getpid();
 
     publish(host_header().magic, 0);  // WORD: closed for guests until announce()
     h.layout = BARCUDA_LAYOUT;
@@ -165,7 +161,10 @@ Error Region::disown(std::uint32_t index) {
     return {};
 }
 
-void Region::announce() { publish(host_header().magic, BARCUDA_MAGIC); }  // WORD
+void Region::announce() {
+    made_ = false;
+    publish(host_header().magic, BARCUDA_MAGIC);  // WORD
+}
 
 Error Region::clean_channel(std::uint32_t index) {
     Channel c;

@@ -268,7 +268,9 @@ void Region::close() {
             ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
         else unmap_window(reinterpret_cast<char*>(const_cast<barcuda_header*>(header_)), 0, BARCUDA_CHANNELS_OFFSET);
     }
+    if (made_ && creator_ == ::getpid()) ::unlink(path_);
     if (fd_ >= 0 && !check_fd()) ::close(fd_);
+    made_ = false;
     header_ = nullptr;
     snapshot_ = nullptr;
     rows_ = {};

@@ -108,7 +108,8 @@ class Region {
 
     // ---- host
     // Formats a new file, or takes over an existing region with a higher epoch: then slots and grants stay as they are,
-    // since clients of the old epoch may still hold them. Nobody can open it before announce().
+    // since clients of the old epoch may still hold them. Nobody can open it before announce(); a new file that was never
+    // announced goes when it is closed.
     Error create(const char* path, const Format& format);
     void announce();
     barcuda_header& host_header() { return *const_cast<barcuda_header*>(header_); }
@@ -157,7 +158,8 @@ class Region {
     std::uint64_t unit_ = 0;                // mappings begin and end at multiples of this: a page, or a huge page
     std::uint64_t device_ = 0, inode_ = 0;  // of fd_: a program may close descriptors that it did not open
     int fd_ = -1;
-    int creator_ = 0;  // pid of the bridge, if that is us: a forked worker does not say goodbye for it
+    bool made_ = false;  // a new file, not announced yet
+    int creator_ = 0;    // pid of the bridge, if that is us: a forked worker does not say goodbye for it
     Kind kind_ = Kind::none;
     char path_[256] = "";
 };

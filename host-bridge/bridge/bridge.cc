@@ -89,70 +89,80 @@ Bridge::~Bridge() {
         while (!release_worker(w)) poll(nullptr, 0, look_every_ms);
 }
 
-int Bridge::run() {
+// All that comes before the first client. Returns what is wrong.
+std::string Bridge::start() {
     if (!options_.wrapper.empty()) {
         warm_ = WarmPool({.least = 0});  // a profile is of a client's work, and what writes it may not be started twice
-        if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return log::critical("{}", e), 1;
+        if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
     }
     signal(SIGBUS, say_that_memory_is_gone);
-    if (const char* e = trace::begin_run()) return log::critical("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e), 1;
-    DeviceChoice choice;
-    const auto look = [&] {
-        choice = choose_device(options_.device);
-        library_ = choice.library;
-        if (choice.error.empty()) devices_ = probe_devices(library_);
-        return choice.error.empty() && devices_.error.empty();
-    };
+    if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
     // A program whose list names a part of a GPU that is not here sees no device; the bridge looks without that list.
-    if (!look() || choice.software)
-        if (options_.expected.starts_with("MIG-")) unsetenv("CUDA_VISIBLE_DEVICES"), look();
-    if (!choice.error.empty()) return log::critical("{}", choice.error), 1;
+    const bool names_a_part = options_.expected.starts_with("MIG-");
+    const bool first_worker_says = warm_.wanted({}) > 0 && options_.gpus.empty() && !names_a_part;
+    DeviceChoice choice = first_worker_says ? likely_device(options_.device) : choose_device(options_.device);
+    if (!first_worker_says && choice.error.empty()) devices_ = probe_devices(choice.library);
+    if (names_a_part && (choice.software || !choice.error.empty() || !devices_.error.empty())) {
+        unsetenv("CUDA_VISIBLE_DEVICES");
+        choice = choose_device(options_.device);
+        if (choice.error.empty()) devices_ = probe_devices(choice.library);
+    }
+    if (!choice.error.empty()) return choice.error;
     if (devices_.error.empty() && !options_.gpus.empty()) devices_.error = choose(devices_, options_.gpus);
-    if (!devices_.error.empty()) return log::critical("{}", devices_.error), 1;
-    if (devices_.all.size() > BARCUDA_MAX_DEVICES)
-        return log::critical("this host has {} GPUs and a region shows at most {}: name those that it gets with --gpus",
-                             devices_.all.size(), BARCUDA_MAX_DEVICES),
-               1;
+    if (!devices_.error.empty()) return devices_.error;
 
-    software_ = choice.software;
     Format format;
     format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
     format.base = options_.base;
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
     format.rows = identities;
-    if (Error e = region_.create(options_.region.c_str(), format)) return log::critical("{}", e.text), 1;
-    options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = choice.software;
-    cage_ = cage::plan(options_.cage, library_, region_.fd());
-    if (!cage_.error.empty()) return log::critical("{}", cage_.error), 1;
-    cage::report(cage_);
+    if (Error e = region_.create(options_.region.c_str(), format)) return e.text;
     if (options_.share.weight || !options_.turns.empty()) {
         const std::string book =
             options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
         if (const std::string error = turns_.join(book, options_.share); !error.empty())
-            return log::critical("the file of turns: {}", error), 1;
+            return fmt::format("the file of turns: {}", error);
     }
-    cage::enter_bridge(cage_);
     if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
     place_ = Place(options_.region, region_.fd());
-    publish_devices(region_, devices_);
-    show_memory();
-    every_ = devices_seen(devices_, nullptr);
-    // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
-    if (devices_.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, every_).c_str(), 1);
-    likely_ = options_.expected.empty() ? every_ : devices_seen(devices_, options_.expected.c_str());
     grants_ =
         std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
     shared_ = std::make_unique<Shared>(files_of_each());
     if (!options_.doorbell.empty())
-        if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty())
-            return log::critical("{}", e), 1;
+        if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty()) return e;
+    if (std::string e = plan_cage(choice); !e.empty()) return e;
+    if (first_worker_says) {
+        std::string error = learn_devices();
+        if (!error.empty() && !choice.tried) {  // a GPU whose driver does not start
+            drop_reserves();
+            choice = choose_device(options_.device);
+            error = choice.error.empty() ? plan_cage(choice) : choice.error;
+            if (error.empty()) error = learn_devices();
+        }
+        if (!error.empty()) return error;
+    }
+    cage::report(cage_);
+    cage::enter_bridge(cage_);
     if (std::string e = control_.open(region_.fd()); !e.empty())
         log::warn("no `barcuda limit`, no `barcuda ps`: {}", e);
-    if (std::string e = exporting_.open(options_.metrics, options_.region); !e.empty())
-        return log::critical("{}", e), 1;
-    if (std::string e = cage::close_bridge(cage_); !e.empty()) return log::critical("{}", e), 1;
+    if (std::string e = exporting_.open(options_.metrics, options_.region); !e.empty()) return e;
+    if (std::string e = cage::close_bridge(cage_); !e.empty()) return e;
     log::limit(options_.limits.guest[Limit::log_text]);
+    if (devices_.all.size() > BARCUDA_MAX_DEVICES)
+        return fmt::format("this host has {} GPUs and a region shows at most {}: name those that it gets with --gpus",
+                           devices_.all.size(), BARCUDA_MAX_DEVICES);
+    publish_devices(region_, devices_);
+    every_ = devices_seen(devices_, nullptr);
+    // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
+    if (devices_.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, every_).c_str(), 1);
+    likely_ = options_.expected.empty() ? every_ : devices_seen(devices_, options_.expected.c_str());
+    if (likely_ != every_) drop_reserves();
+    return {};
+}
+
+int Bridge::run() {
+    if (const std::string error = start(); !error.empty()) return log::critical("{}", error), 1;
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_ACCESS | IN_CLOSE) < 0)
         close(opens_), opens_ = -1;
@@ -175,11 +185,11 @@ int Bridge::run() {
                              uuid_text(d.uuid));
     const std::string serves =
         fmt::format("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
-                    region_.header().base, choice.software ? "software GPU" : "GPU", names);
+                    region_.header().base, software_ ? "software GPU" : "GPU", names);
     log::info("{}", serves);
     service_.ready(serves);
     if (options_.ready_fd >= 0) {
-        const std::string line = fmt::format("ready {} {}\n", choice.software ? "soft" : "cuda", names);
+        const std::string line = fmt::format("ready {} {}\n", software_ ? "soft" : "cuda", names);
         if (write(options_.ready_fd, line.data(), line.size()) < 0)
             log::warn("nobody listens at --ready-fd {}", options_.ready_fd);
         close(options_.ready_fd);
@@ -236,6 +246,14 @@ int Bridge::run() {
     }
     shut_down();
     return 0;
+}
+
+// How workers of that driver are shut in. Returns what is wrong.
+std::string Bridge::plan_cage(const DeviceChoice& choice) {
+    library_ = choice.library, software_ = choice.software;
+    options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = software_;
+    cage_ = cage::plan(options_.cage, library_, region_.fd());
+    return cage_.error;
 }
 
 void Bridge::look_at_slots() {

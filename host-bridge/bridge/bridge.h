@@ -28,6 +28,7 @@
 #include "host-bridge/bridge/warm.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
+#include "host-bridge/driver.h"
 #include "host-bridge/limits.h"
 #include "host-bridge/link.h"
 #include "host-bridge/turns.h"
@@ -112,6 +113,9 @@ class Bridge {
     bool has_gone(const Worker& worker) const;
     std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
     void reap_leaving();               // the same, of those that have no client
+    std::string start();
+    std::string plan_cage(const DeviceChoice& choice);
+    std::string learn_devices();
     void keep_warm();
     void put_off_warm();
     void prepare(Worker& worker);
@@ -194,6 +198,7 @@ class Bridge {
     std::uint64_t came_ = 0, went_[all_ends] = {};
     Counts gone_{};  // what clients have done that are gone
     turns::Member turns_;
+    bool first_ = false;  // a worker is being started that says what they are:
     HostDevices devices_;
     bool software_ = false;                   // they are the software GPU
     std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client

@@ -2,11 +2,13 @@
 #include "host-bridge/bridge/probe.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "host-bridge/driver.h"
@@ -17,11 +19,15 @@ namespace {
 
 constexpr int most_probed = 64;  // what CUDA's own runtime can count
 
-// What the child says, in memory that it shares.
-struct Answer {
-    int count, version;
-    barcuda_device devices[most_probed];
+struct Report {  // and then as many messages of a barcuda_device each
+    int version, count;
 };
+
+bool receive(int link, void* to, std::size_t size) {
+    pollfd said{link, POLLIN, 0};
+    while (poll(&said, 1, -1) < 0 && errno == EINTR) {}
+    return recv(link, to, size, MSG_DONTWAIT) == static_cast<ssize_t>(size);
+}
 
 void describe(const Driver& driver, CUdevice device, barcuda_device& d) {
     driver.cuDeviceGetName(d.name, sizeof d.name, device);
@@ -40,21 +46,6 @@ void describe(const Driver& driver, CUdevice device, barcuda_device& d) {
     }
 }
 
-int probe(Answer& answer, const std::string& library) {
-    Driver driver;
-    if (!driver.open(library).empty() || driver.cuInit(0) != CUDA_SUCCESS) return 1;
-    int count = 0;
-    if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS) return 1;
-    driver.cuDriverGetVersion(&answer.version);
-    answer.count = std::min(count, most_probed);
-    for (int i = 0; i < answer.count; ++i) {
-        CUdevice device = 0;
-        if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS) return 1;
-        describe(driver, device, answer.devices[i]);
-    }
-    return 0;
-}
-
 std::vector<DeviceId> ids(std::span<const barcuda_device> devices) {
     std::vector<DeviceId> all;
     for (const barcuda_device& d : devices) all.push_back({d.uuid, d.pci_bus_id});
@@ -63,19 +54,48 @@ std::vector<DeviceId> ids(std::span<const barcuda_device> devices) {
 
 }  // namespace
 
+bool report_devices(const Driver& driver, int link) {
+    Report report{};
+    if (driver.cuDeviceGetCount(&report.count) != CUDA_SUCCESS) return false;
+    driver.cuDriverGetVersion(&report.version);
+    report.count = std::min(report.count, most_probed);
+    if (send(link, &report, sizeof report, MSG_NOSIGNAL) != sizeof report) return false;
+    for (int i = 0; i < report.count; ++i) {
+        CUdevice device = 0;
+        barcuda_device told{};
+        if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS) return false;
+        describe(driver, device, told);
+        if (send(link, &told, sizeof told, MSG_NOSIGNAL) != sizeof told) return false;
+    }
+    return true;
+}
+
+HostDevices receive_devices(int link, const std::string& library) {
+    HostDevices found;
+    Report report{};
+    bool whole = receive(link, &report, sizeof report) && report.count >= 0 && report.count <= most_probed;
+    found.all.resize(whole ? static_cast<std::size_t>(report.count) : 0);
+    for (barcuda_device& device : found.all) whole = whole && receive(link, &device, sizeof device);
+    if (!whole) found.error = "the driver " + library + " did not say what its devices are", found.all.clear();
+    found.driver_version = static_cast<unsigned>(report.version);
+    return found;
+}
+
 HostDevices probe_devices(const std::string& library) {
     HostDevices found;
-    void* const shared = mmap(nullptr, sizeof(Answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const pid_t child = shared == MAP_FAILED ? -1 : fork();
-    if (child < 0) return found.error = "cannot start a process", found;
-    Answer& answer = *static_cast<Answer*>(shared);
-    if (child == 0) _exit(probe(answer, library));
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status != 0) found.error = "the driver " + library + " did not say what its devices are";
-    else found.all.assign(answer.devices, answer.devices + answer.count);
-    found.driver_version = static_cast<unsigned>(answer.version);
-    munmap(shared, sizeof(Answer));
+    int link[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0)
+        return found.error = fmt::format("cannot ask the driver in a process of its own: {}", strerror(errno)), found;
+    const pid_t child = fork();
+    if (child == 0) {
+        Driver driver;
+        const bool open = driver.open(library).empty() && driver.cuInit(0) == CUDA_SUCCESS;
+        _exit(open && report_devices(driver, link[1]) ? 0 : 1);
+    }
+    close(link[1]);
+    if (child < 0) found.error = fmt::format("cannot start a process: {}", strerror(errno));
+    else found = receive_devices(link[0], library), waitpid(child, nullptr, 0);
+    close(link[0]);
     return found;
 }
 

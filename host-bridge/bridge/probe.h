@@ -9,6 +9,8 @@
 
 namespace barcuda {
 
+struct Driver;
+
 struct HostDevices {
     std::vector<barcuda_device> all;  // as CUDA counts them
     unsigned driver_version = 0;
@@ -17,6 +19,9 @@ struct HostDevices {
 };
 // Opens the driver in a child process, which then ends: nothing of the driver stays in the bridge.
 HostDevices probe_devices(const std::string& library);
+// The two ends of a SOCK_SEQPACKET pair, in processes of this program: whose driver is open says what it shows, who asked waits for that.
+bool report_devices(const Driver& driver, int link);
+HostDevices receive_devices(int link, const std::string& library);
 
 // Keeps of `devices` what `gpus` names (--gpus: as CUDA_VISIBLE_DEVICES, but nothing in it may be wrong), in its order. Returns
 // what is wrong; empty: nothing.

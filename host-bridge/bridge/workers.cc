@@ -107,6 +107,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     const pid_t pid = fork();
     if (pid == 0) {
         if (!group.empty() && !cage_.groups->join(group)) _exit(no_group);
+        if (first_) cage::enter_bridge(cage_), cage::close_bridge(cage_);  // later ones inherit both
         if (cage_.order.has(cage::Measure::mounts) && !cage_.mounts->join()) _exit(no_mounts);
         // By way of descriptors that are nobody's: either target may be the other's source.
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
@@ -166,6 +167,7 @@ void Bridge::prepare(Worker& worker) {
     Preparation prepared{getpid(),
                          region_.header().base,
                          static_cast<unsigned>(worker.devices.size()),
+                         first_,
                          !options_.wrapper.empty(),
                          turns_.fd() >= 0,
                          turns_.group(),
@@ -258,6 +260,20 @@ void Bridge::put_off_warm() {
     using namespace std::chrono_literals;
     warm_pause_ = std::clamp<std::chrono::milliseconds>(2 * warm_pause_, 100ms, 10s);
     warm_again_ = std::chrono::steady_clock::now() + warm_pause_;
+}
+
+// The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and then waits for
+// that client. Returns what is wrong.
+std::string Bridge::learn_devices() {
+    Worker first;
+    first_ = true;
+    const bool started = start_worker(first, {});
+    first_ = false;
+    if (!started) return fmt::format("cannot start a worker: {}", strerror(errno));
+    devices_ = receive_devices(first.link, library_);
+    first.devices = devices_seen(devices_, nullptr);
+    waiting_.push_back(first);
+    return devices_.error;
 }
 
 void Bridge::keep_warm() {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "host-bridge/bridge/probe.h"
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
@@ -90,12 +91,16 @@ struct ClientsWork : TurnTaking::Work {
 const std::string no_start = "the host's CUDA driver does not start: ";
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
-std::string open_driver(Driver& driver, const std::string& library, unsigned devices, bool warm, CUcontext& context) {
+std::string open_driver(Driver& driver, const std::string& library, const Preparation& prepared, bool warm,
+                        CUcontext& context) {
     if (std::string error = driver.open(library); !error.empty()) return no_start + error;
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return no_start + "cuInit: " + driver.error_name(r);
     int count = 0;
-    if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count != static_cast<int>(devices))
-        return no_start + fmt::format("it shows {} GPUs where {} were to be shown", count, devices);
+    if (prepared.says_devices) {
+        if (!report_devices(driver, link_fd)) return no_start + "it does not say what its devices are";
+    } else if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count != static_cast<int>(prepared.devices)) {
+        return no_start + fmt::format("it shows {} GPUs where {} were to be shown", count, prepared.devices);
+    }
     if (!warm) return {};
     CUdevice device = 0;
     if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
@@ -190,7 +195,8 @@ int run_worker(const std::string& library, bool warm) {
     // the client's functions: none of that is destroyed before.
     static Driver& driver = *new Driver;
     CUcontext context = nullptr;  // of a warm worker
-    if (error.empty()) error = open_driver(driver, library, prepared.devices, warm, context);
+    if (error.empty()) error = open_driver(driver, library, prepared, warm, context);
+    if (!error.empty() && prepared.says_devices) return log::info("{}", error), 1;  // the bridge says what it means
     static Extents& extents = *new Extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the bridge is told wrongly is refused with the reason, before anything is made; who may connect to its doorbell is who may open
+# What the bridge is told wrongly is refused with the reason, and what was made for it is gone; who may connect to its doorbell is who may open
 # its region; its workers' memory is not for files, and they go before it does.
 . "$(dirname "$0")/lib.sh"
 refused() { # refused WHAT ARGUMENTS...
@@ -14,6 +14,8 @@ refused 'nonsense' --log-level nonsense
 BARCUDA_LOG=nonsense refused 'nonsense'
 refused 'cannot be negative' --size -5
 refused 'cannot be negative' --base -1
+refused 'there is no such user' --worker-user "nobody-$$"
+refused '256.0.0.1' --metrics 256.0.0.1:1
 umask 0
 serve --doorbell "$scratch/doorbell"
 [ "$(stat -c %a "$scratch/doorbell")" = 660 ] || fail "the doorbell has mode $(stat -c %a "$scratch/doorbell")"

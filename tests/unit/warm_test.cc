@@ -31,6 +31,18 @@ TEST(WarmPool, GrowsByThoseThatFoundNone) {
     EXPECT_EQ(pool.wanted(start), 6u);
 }
 
+TEST(WarmPool, WaitsForTheFirstClientAlone) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 0, .most = 1, .idle = 10s, .first = 1});
+    EXPECT_EQ(pool.wanted(start), 1u);
+    EXPECT_EQ(pool.wanted(start + 99s), 1u);
+    pool.client_came(true, start + 99s);
+    EXPECT_EQ(pool.wanted(start + 99s), 0u);
+    pool.client_came(false, start + 100s);
+    EXPECT_EQ(pool.wanted(start + 100s), 1u);
+    EXPECT_EQ(pool.wanted(start + 110s), 0u);
+}
+
 TEST(WarmPool, ShrinksWhenNobodyComes) {
     const WarmPool::Time start{100s};
     WarmPool pool({.least = 1, .most = 6, .idle = 10s});

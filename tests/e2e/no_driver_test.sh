@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A GPU that is there to see, with a driver that does not start: the bridge finds out when its first worker starts it. Then programs run on
+# the software GPU, or, where a GPU was asked for, the bridge says why there is none, and nothing stays.
+. "$(dirname "$0")/own_mounts.sh"
+own_mounts "devices" 'mount -t tmpfs tmpfs /mnt && (cd /mnt && mkdir pts shm && touch null zero full random urandom tty nvidiactl &&
+    for d in null zero full random urandom tty pts shm; do mount --bind /dev/$d $d || exit; done) && mount --rbind /mnt /dev'
+device=soft
+. "$(dirname "$0")/lib.sh"
+mkdir "$scratch/driver"
+says() { # says WHAT MESSAGE ARGUMENTS...: a bridge that ends at once
+    local what=$1 message=$2; shift 2
+    timeout 20 env LD_LIBRARY_PATH="$scratch/driver" "$build/bin/barcuda-bridge" --region "$scratch/none" "$@" > "$scratch/out" 2>&1
+    case $? in 0 | 124) fail "$what: it began" ;; esac
+    grep -q "$message" "$scratch/out" || fail "$what: not '$message' but: $(cat "$scratch/out")"
+    [ ! -e "$scratch/none" ] || fail "$what: a region was left"
+    [ -z "$(pgrep -f -- "--region $scratch/none")" ] || fail "$what: a process was left"
+}
+falls_back() { # falls_back WHAT: to the software GPU
+    device=auto serve --no-vm
+    grep -q 'software GPU: 0 ' "$scratch/log" || fail "$1: it serves something else"
+    client "$build/programs/vector_add" | grep -q PASSED || fail "$1: vector_add"
+    kill "$bridge"; wait "$bridge"; bridge=; rm "$scratch/region"
+    LD_LIBRARY_PATH="$scratch/driver" "$build/bin/barcuda" run -- "$build/programs/vector_add" | grep -q PASSED || fail "$1: barcuda run"
+}
+says "no library" 'no usable GPU: libcuda.so.1: cannot open' --device cuda
+falls_back "no library"
+# One that is found and has nothing to serve: its cuInit fails, or it ends its process.
+for how in 'return 100;' 'abort();'; do
+    echo "#include <stdlib.h>
+int cuInit(unsigned flags) { (void)flags; $how }
+int cuStreamWriteValue64_v2(void) { return 1; }
+int cuMemHostRegister_v2(void) { return 1; }
+int cuFuncGetParamInfo(void) { return 1; }" | ${CC:-gcc} -x c -shared -fPIC -o "$scratch/driver/libcuda.so.1" - || fail "cc"
+    case $how in return*) why='cuInit: ' ;; *) why='the driver crashed while it was tried' ;; esac
+    says "$how" "no usable GPU: $why" --device cuda
+    LD_LIBRARY_PATH="$scratch/driver" "$build/bin/barcuda" run -- "$build/programs/vector_add" | grep -q PASSED || fail "$how: barcuda run"
+done
+echo passed
