@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// many_bench.cu: many at once. Threads that launch on streams of their own and on one; thousands of streams and events; and a
-// program that begins when it is told to, so that many can begin together (tests/bench/several.py). As cuda_bench it is an
+// many_bench.cu: many at once. Threads that launch on streams of their own and on one, and that allocate; thousands of streams and
+// events; and a program that begins when it is told to, so that many can begin together (tests/bench/several.py). As cuda_bench it is an
 // ordinary program of the runtime API, and knows nothing of Barcuda.
 #include <unistd.h>
 
@@ -42,8 +42,8 @@ template <class F> double together(int threads, int operations, double seconds, 
 
 void threads() {
     const double seconds = bench.quick ? 0.02 : 0.05;
-    const int burst = bench.quick ? 100 : 1000, few = 20;
-    constexpr int most = 16;
+    const int burst = bench.quick ? 100 : 1000;
+    constexpr int most = 16, few = 20;
     constexpr std::size_t bytes = 4096;
     cudaStream_t streams[most];
     cudaEvent_t events[most];
@@ -66,11 +66,19 @@ void threads() {
         }
         return cudaGetLastError() == cudaSuccess;
     };
+    const auto storm = [](int) {  // from 4 KiB to 512 KiB
+        void* all[few];
+        bool well = true;
+        for (int i = 0; i < few; ++i) well = cudaMalloc(&all[i], std::size_t{4096} << i % 8) == cudaSuccess && well;
+        for (void* one : all) well = cudaFree(one) == cudaSuccess && well;
+        return well;
+    };
     for (const int n : {1, 4, 16}) {
         const std::string name = '_' + std::to_string(n) + (n == 1 ? "_thread" : "_threads");
         bench.row("launch" + name + "_own_streams", "us", [&] { return together(n, burst, seconds, [&](int t) { return launches(streams[t]); }); });
         bench.row("launch" + name + "_one_stream", "us", [&] { return together(n, burst, seconds, [&](int) { return launches(streams[0]); }); });
         bench.row("launch+copy+record+wait" + name, "us", [&] { return together(n, few, seconds, rounds); });
+        bench.row("malloc+free" + name, "us", [&] { return together(n, few, seconds, storm); });
     }
     for (int i = 0; i < most; ++i) TRY(cudaStreamDestroy(streams[i])), TRY(cudaEventDestroy(events[i]));
     TRY(cudaFreeHost(host));

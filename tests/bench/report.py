@@ -254,7 +254,8 @@ the slowest of their first calls, launches and copies of 16 MiB of `malloc` memo
 find 32 workers that wait (`--warm-most 32`), or, `_pool_of_1`, one."""),
     'threads': ('Threads, clients and objects', """\
 Time of one operation over all threads (`tests/bench/many_bench.cu`): launches on a stream of each thread's own, or all on one; and a launch,
-a copy of 4 KiB, an event's record and its wait. `launch_16_processes` is a launch in each of 16 clients. Streams and events are made and
+a copy of 4 KiB, an event's record and its wait; and a `cudaMalloc` with its `cudaFree`, 20 blocks of 4 to 512 KiB at a time.
+`launch_16_processes` is a launch in each of 16 clients. Streams and events are made and
 destroyed 10,000 at a time, an event with its first record; `client_memory` is what the program's memory grew by for each, `host_memory`
 what bridge and worker's did. (The driver's own memory for the device is in neither.)"""),
     'applications': ('Applications', """\

@@ -95,15 +95,25 @@ def objects(a, place, results, number):
     results.add(place.name, rows_of(out))
 
 
+def clients_at_once(a, place, results, clients):
+    results.add(place.name, measure(place, [a.root / 'bench/cuda_bench', '--processes', str(clients)] + ['--quick'] * a.quick))
+
+
 def threads(a, native, flat, results, part):
     quick = ['--quick'] * a.quick + (['--budget', str(a.budget)] if a.budget else [])
-    many, single = a.root / 'bench/many_bench', a.root / 'bench/cuda_bench'
+    many = a.root / 'bench/many_bench'
     for r in range(a.repetitions):
         for place in native + [flat]:
             part(f'{place.name}: threads {r + 1}/{a.repetitions}', lambda: results.add(place.name, measure(place, [many, *quick])))
     for r in range(min(a.repetitions, 3)):
+        if not a.quick:
+            large = Flat(a, [], 64 << 28)
+            try:
+                for place in native + [large]:
+                    part(f'{place.name}: 64 processes', lambda: clients_at_once(a, place, results, 64))
+            finally:
+                large.close()
         for place in native + [flat]:
             for clients in (1, 4) if a.quick else (1, 4, 16):
-                part(f'{place.name}: {clients} processes', lambda: results.add(place.name, measure(
-                    place, [single, '--processes', str(clients)] + ['--quick'] * a.quick)))
+                part(f'{place.name}: {clients} processes', lambda: clients_at_once(a, place, results, clients))
             part(f'{place.name}: objects', lambda: objects(a, place, results, 500 if a.quick else 10000))
