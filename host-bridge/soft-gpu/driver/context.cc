@@ -17,6 +17,7 @@ Context::Context(int device, unsigned flags, bool primary)
     const Settings& settings = Driver::get().settings;
     limits.compute_capability = settings.compute_capability();
     limits.multiprocessors = settings.cores;
+    queues_.resize(std::size_t{2} * settings.queues);
     if (alive_) ++Ledger::of(device).contexts;
 }
 
@@ -36,9 +37,14 @@ void Context::check() const {
     if (fault() != CUDA_SUCCESS) fail(fault());
 }
 
+std::shared_ptr<Stream> Context::make_stream(unsigned stream_flags, int priority) {
+    const unsigned queue = queues_.empty() ? 0 : next_queue_++ % (static_cast<unsigned>(queues_.size()) / 2);
+    return std::make_shared<Stream>(shared_from_this(), stream_flags, priority, queue);
+}
+
 std::shared_ptr<Stream> Context::legacy() {
     std::lock_guard lock(order);
-    if (!legacy_) legacy_ = std::make_shared<Stream>(shared_from_this(), CU_STREAM_DEFAULT, 0);
+    if (!legacy_) legacy_ = make_stream(CU_STREAM_DEFAULT, 0);
     return legacy_;
 }
 
@@ -62,7 +68,7 @@ std::shared_ptr<Stream> Context::per_thread() {
     std::lock_guard lock(order);
     auto& stream = per_thread_[thread_number.value];
     if (!stream) {
-        stream = std::make_shared<Stream>(shared_from_this(), CU_STREAM_DEFAULT, 0);
+        stream = make_stream(CU_STREAM_DEFAULT, 0);
         streams_.push_back(stream);
         thread_number.used.push_back(weak_from_this());
     }
@@ -79,8 +85,8 @@ void Context::drop_per_thread(std::uint64_t thread) {
 }
 
 std::shared_ptr<Stream> Context::add_stream(unsigned stream_flags, int priority) {
-    auto stream = std::make_shared<Stream>(shared_from_this(), stream_flags, priority);
     std::lock_guard lock(order);
+    auto stream = make_stream(stream_flags, priority);
     forget_dropped();
     streams_.push_back(stream);
     return stream;
@@ -111,6 +117,18 @@ std::vector<Mark> Context::before(Stream& stream) {
     return marks;
 }
 
+Mark* Context::last_in_queue(const Stream& stream, const Operation& operation) {
+    if (queues_.empty()) return nullptr;
+    return &queues_[stream.queue + (operation.type() == CU_GRAPH_NODE_TYPE_MEMCPY ? queues_.size() / 2 : 0)];
+}
+
+Mark Context::enqueue(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after) {
+    Mark* const last = last_in_queue(stream, *operation);
+    if (!last) return stream.enqueue(std::move(operation), std::move(after));
+    if (!last->done()) after.push_back(*last);
+    return *last = stream.enqueue(std::move(operation), std::move(after));
+}
+
 // How much a stream may have to do: as much as on hardware, and less where there are very many. Who posts more waits until
 // the stream has done some of it: the process does not grow.
 namespace {
@@ -132,7 +150,7 @@ Mark Context::post(Stream& stream, std::shared_ptr<Operation> operation, std::ve
         return {};
     }
     for (Mark& mark : before(stream)) after.push_back(std::move(mark));
-    return stream.enqueue(std::move(operation), std::move(after));
+    return enqueue(stream, std::move(operation), std::move(after));
 }
 
 void Context::post_between(Stream& stream, std::shared_ptr<Operation> operation,
@@ -145,7 +163,7 @@ void Context::post_between(Stream& stream, std::shared_ptr<Operation> operation,
     std::vector<Mark> after = before(stream);
     for (Context* each : all)
         for (Mark& mark : each->marks_held()) after.push_back(std::move(mark));
-    const Mark mark = stream.enqueue(std::move(operation), std::move(after));
+    const Mark mark = enqueue(stream, std::move(operation), std::move(after));
     for (Context* each : all) each->gate_ = mark;
 }
 
@@ -161,7 +179,7 @@ void Context::hold_until(const Mark& mark) {
     const auto stream = add_stream(CU_STREAM_NON_BLOCKING, 0);
     {
         std::lock_guard lock(order);
-        gate_ = stream->enqueue(std::make_shared<Action>([](Context&) {}), {gate_, mark});
+        gate_ = enqueue(*stream, std::make_shared<Action>([](Context&) {}), {gate_, mark});
     }
     drop_stream(*stream);
 }
@@ -172,7 +190,9 @@ void Context::perform(Stream& stream, std::shared_ptr<Operation> operation) {
         std::lock_guard lock(order);
         refuse_in_capture(stream);
         auto after = before(stream);
-        if (!stream.begin_here(after)) mark = stream.enqueue(std::move(operation), std::move(after));
+        Mark* const last = last_in_queue(stream, *operation);
+        if ((last && !last->done()) || !stream.begin_here(after)) mark = enqueue(stream, operation, std::move(after));
+        else if (last) *last = stream.last();
     }
     if (mark.stream) {
         mark.wait();
@@ -246,6 +266,7 @@ void Context::tear_down() {
     per_thread_.clear();
     legacy_.reset();
     gate_ = {};
+    std::ranges::fill(queues_, Mark{});
     fault_ = CUDA_SUCCESS;
 }
 

@@ -70,8 +70,15 @@ class Context : public std::enable_shared_from_this<Context> {
     std::set<CUcontext> peers;  // whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
 
   private:
-    std::vector<Mark> before(Stream& stream);  // what the default stream's rules make it wait for
-    std::vector<Mark> marks_held();            // with the order held
+    std::shared_ptr<Stream> make_stream(unsigned flags, int priority);
+    // All with the order held. What the default stream's rules make it wait for.
+    std::vector<Mark> before(Stream& stream);
+    // Work begins when it is its turn in the stream, and in the queue that the stream shares with others
+    // (BARCUDA_SOFT_QUEUES): what stands in front there must be done, also where it waits for an event, for a word or
+    // for the host. So it is on hardware, but that a kernel there lets those behind it begin.
+    Mark enqueue(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after);
+    Mark* last_in_queue(const Stream& stream, const Operation& operation);  // null: it has none
+    std::vector<Mark> marks_held();                                         // with the order held
     void forget_dropped();
 
     std::atomic<bool> alive_;  // the primary one lives while it is retained
@@ -80,6 +87,8 @@ class Context : public std::enable_shared_from_this<Context> {
     std::vector<std::shared_ptr<Stream>> streams_;                 // all but the legacy one
     std::map<std::uint64_t, std::shared_ptr<Stream>> per_thread_;  // by thread number
     Mark gate_;                                                    // nothing begins before it: post_between()
+    std::vector<Mark> queues_;  // the last work in each: those of copies behind those of the rest
+    unsigned next_queue_ = 0;
 };
 
 // The calling thread's contexts. current_context() throws CUDA_ERROR_INVALID_CONTEXT if there is none, or its fault.

@@ -40,6 +40,17 @@ std::size_t bytes_in(const char* text) {
     }
 }
 
+long number_in(const char* variable, long otherwise, long least, long most) {
+    const char* const text = std::getenv(variable);
+    if (!text || !*text) return otherwise;
+    char* end = nullptr;
+    const long value = std::strtol(text, &end, 10);
+    if (*end || value < least || value > most)
+        fail(CUDA_ERROR_INVALID_VALUE,
+             std::string(variable) + "=" + text + ": " + std::to_string(least) + " to " + std::to_string(most));
+    return value;
+}
+
 int usable_cores() {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
@@ -74,14 +85,8 @@ Settings Settings::from_environment() {
             fail(CUDA_ERROR_INVALID_VALUE,
                  std::string("BARCUDA_SOFT_MEMORY=") + text + ": at least 1M, as in 512M or 4G");
     }
-    if (const char* text = std::getenv("BARCUDA_SOFT_DEVICES"); text && *text) {
-        char* end = nullptr;
-        const long count = std::strtol(text, &end, 10);
-        if (*end || count < 1 || count > most_devices)
-            fail(CUDA_ERROR_INVALID_VALUE,
-                 std::string("BARCUDA_SOFT_DEVICES=") + text + ": 1 to " + std::to_string(most_devices));
-        settings.devices = static_cast<int>(count);
-    }
+    settings.devices = static_cast<int>(number_in("BARCUDA_SOFT_DEVICES", 1, 1, most_devices));
+    settings.queues = static_cast<unsigned>(number_in("BARCUDA_SOFT_QUEUES", 0, 0, 1024));
     std::vector<CUuuid> uuids;
     std::vector<DeviceId> ids;  // their order is that of their places on the bus, whatever CUDA_DEVICE_ORDER says
     for (int i = 0; i < settings.devices; ++i) uuids.push_back(uuid_of(i));

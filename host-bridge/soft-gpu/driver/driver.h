@@ -3,6 +3,8 @@
 // the first cuInit and never destroyed: threads of streams may outlive main().
 //
 //   BARCUDA_SOFT_DEVICES  how many devices there are, 1 (default) to 32: alike, and all on the same cores
+//   BARCUDA_SOFT_QUEUES   how many queues the streams of a context share, as they share channels on hardware: 1 to 1024; 0
+//                         (default): none, streams never hold one another up
 //   CUDA_VISIBLE_DEVICES  which of them are shown, and in which order, as of any driver
 //   BARCUDA_SOFT_MEMORY   a device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
 //   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
@@ -42,7 +44,8 @@ struct Settings {
     std::size_t memory = 0;    // bytes, of each device
     int major = 9, minor = 0;
     std::uintptr_t window = 0x300000000000;
-    int cores = 1;  // of this machine: each is a multiprocessor
+    int cores = 1;        // of this machine: each is a multiprocessor
+    unsigned queues = 0;  // of a context, for copies and for the rest each; 0: as many as streams
 
     int compute_capability() const { return major * 10 + minor; }
     static Settings from_environment();

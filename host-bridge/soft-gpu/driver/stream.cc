@@ -21,8 +21,8 @@ void Mark::wait() const {
     if (stream) stream->wait(ticket);
 }
 
-Stream::Stream(std::shared_ptr<Context> context, unsigned flags, int priority)
-    : flags(flags), priority(priority), id(Driver::get().next_id++), context_(std::move(context)) {}
+Stream::Stream(std::shared_ptr<Context> context, unsigned flags, int priority, unsigned queue)
+    : flags(flags), priority(priority), id(Driver::get().next_id++), queue(queue), context_(std::move(context)) {}
 
 void Stream::wait(std::uint64_t ticket) {
     if (done(ticket)) return;

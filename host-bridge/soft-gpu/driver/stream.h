@@ -31,12 +31,13 @@ struct Mark {
 
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
-    Stream(std::shared_ptr<Context> context, unsigned flags, int priority);
+    Stream(std::shared_ptr<Context> context, unsigned flags, int priority, unsigned queue);
 
     Context& context() const { return *context_; }
     const unsigned flags;  // CU_STREAM_NON_BLOCKING
     const int priority;
     const std::uint64_t id;
+    const unsigned queue;  // that its work goes through: Context::enqueue()
     // Ordered against the legacy default stream, both ways.
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 
