@@ -112,10 +112,23 @@ std::uint32_t ends_of(CUcontext context) noexcept {
     return times ? times->load(std::memory_order_acquire) : 0;
 }
 
+CUcontext make_own_context(CUdevice device) noexcept {
+    CUcontext context = nullptr;
+    if (const InNone none; unannounced<Op::create_context>(&context, 0u, device) != CUDA_SUCCESS) return nullptr;
+    if (auto* its = devices.of(context)) its->store(device, std::memory_order_relaxed);
+    return context;
+}
+void end_own_context(CUcontext context) noexcept {
+    if (auto* times = ends.of(context)) times->fetch_add(1, std::memory_order_release);
+    const InNone none;
+    unannounced<Op::cuCtxDestroy_v2>(context);
+}
+
 namespace {
 
 // Ends a context, which nobody finds any more; what fails leaves it as it was.
 template <class Ask> CUresult end(const Known& gone, Ask ask) {
+    managed::context_ends(gone.context);
     const CUresult r = ask();
     if (r == CUDA_SUCCESS) return forget_streams(gone.context), r;
     std::lock_guard lock(mutex);

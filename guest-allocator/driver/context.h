@@ -31,6 +31,9 @@ CUcontext context_on(
     CUdevice device) noexcept;  // the current one if it is this device's, else the device's first; null: none
 // How many contexts of this id have ended: a reset ends a primary context, whose id stays.
 std::uint32_t ends_of(CUcontext context) noexcept;
+// A context of ours on the device, which the program neither finds nor waits for. Null: it cannot be had. Both without a lock.
+CUcontext make_own_context(CUdevice device) noexcept;
+void end_own_context(CUcontext context) noexcept;
 // A number that nothing else of this process has had: the id of a context, and of a stream.
 unsigned long long new_number() noexcept;
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <thread>
 
@@ -49,9 +50,9 @@ std::condition_variable_any& wake() {
 std::uint64_t next_number = 1;
 std::uint64_t free_numbers[1024];  // more than that are not reused
 unsigned free_count = 0;
-std::uint64_t awaited = 0;  // launched functions that have not run yet
+std::uint64_t awaited = 0;  // launched functions that have not returned yet
 bool in_graphs = false;     // any launch of a graph may ask from now on
-bool started = false;
+std::atomic<bool> started{false};
 constinit thread_local bool running = false;
 
 void run(std::uint64_t number, CUresult status) {
@@ -64,7 +65,6 @@ void run(std::uint64_t number, CUresult status) {
         if (f.once) {
             kept->kind = Function::none;
             if (free_count < std::size(free_numbers)) free_numbers[free_count++] = number;
-            --awaited;
         }
     }
     running = true;
@@ -77,6 +77,7 @@ void run(std::uint64_t number, CUresult status) {
     }
     managed::host_function_done();
     running = false;
+    if (std::lock_guard lock(mutex); f.once) --awaited;
 }
 
 void serve() {
@@ -155,6 +156,7 @@ std::uint64_t await_function(CUhostFn function, void* data) noexcept {
 void forget_function(std::uint64_t number) noexcept { forget(number); }
 
 bool in_host_function() noexcept { return running; }
+bool host_functions_given() noexcept { return started.load(std::memory_order_acquire); }
 bool graphs_call() noexcept {
     std::lock_guard lock(mutex);
     return in_graphs;

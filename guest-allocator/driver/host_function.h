@@ -16,9 +16,11 @@ std::uint64_t await_function(CUhostFn function, void* data) noexcept;
 void forget_function(std::uint64_t number) noexcept;
 // The calling thread runs such a function now: its stream is held until the function returns.
 bool in_host_function() noexcept;
+// Whether the program has ever given one to a stream or a graph.
+bool host_functions_given() noexcept;
 // Whether graphs may have some.
 bool graphs_call() noexcept;
-// There are some that have been launched and have not run yet, or graphs that may ask for one.
+// There are some that have been launched and have not returned yet, or graphs that may ask for one.
 bool host_functions_awaited() noexcept;
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;
 

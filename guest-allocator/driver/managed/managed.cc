@@ -148,6 +148,12 @@ CUresult free(std::uintptr_t address) noexcept {
     return CUDA_SUCCESS;
 }
 
+void context_ends(CUcontext context) noexcept {
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    std::lock_guard lock(table().mutex);
+    end_mover_context(context);
+}
+
 void context_gone(CUcontext context) noexcept {
     if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     std::lock_guard making_none(making);
@@ -156,7 +162,8 @@ void context_gone(CUcontext context) noexcept {
     {
         Table& t = table();
         std::lock_guard lock(t.mutex);
-        t.movers.erase(context);  // its streams are gone
+        end_mover_context(context);  // a thread may have made it once more
+        t.movers.erase(context);     // its streams are gone
         std::erase_if(t.workers, [&](const auto& w) { return w.second.context == context; });
         std::erase_if(t.allocations, [&](const auto& a) { return a.second.home && a.second.home->context == context; });
         std::erase_if(chunks(), [&](const auto& c) { return c->home->context == context; });

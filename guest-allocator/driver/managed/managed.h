@@ -64,7 +64,8 @@ class Alone {
 };
 void host_function_done() noexcept;  // its stream goes on when this returns
 
-// The context has ended, and its memory with it; its device has got one; a stream is destroyed; code is unloaded.
+// The context is about to end; it has ended, and its memory with it; its device has got one; a stream is destroyed; code is unloaded.
+void context_ends(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;
 void context_made(CUcontext context) noexcept;
 void stream_gone(CUstream stream) noexcept;

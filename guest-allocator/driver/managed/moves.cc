@@ -2,16 +2,23 @@
 // moves.cc: memory moves between its two homes by DMA, out of and into the run of the region that is the host's. A context's
 // moves have a stream of their own. Nothing that the device still works on can be on the host's side, so what goes to the device
 // need not come behind a stream's earlier work: it goes at once, and the stream's later work waits for it.
+//
+// A driver puts the streams of a context into few queues of the hardware, and what waits for a function of the program's holds up
+// all that stands behind it in its queue. A move that the function waits for must not be there. So from a program's first function
+// on its moves are in a context of our own, which has queues of its own, and in which no work ever waits for the program's: what a
+// move has to come behind has been waited for, by the CPU.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/heap/statistics.h"
 
@@ -59,8 +66,32 @@ void lament(const Home& home, const Run& run) {
 
 bool read_back(Home& home, const Run& run) {
     Mover* const m = mover(home.context);
-    const InContext in(home.context);
-    return m && bring_in_order(home, run, m->stream) == CUDA_SUCCESS && wait_quietly(m->stream) == CUDA_SUCCESS;
+    if (!m) return false;
+    const InContext in(m->where);
+    return bring_in_order(home, run, m->stream) == CUDA_SUCCESS && wait_quietly(m->stream) == CUDA_SUCCESS;
+}
+
+bool make_event(CUevent& event) {
+    return unannounced<Op::cuEventCreate>(&event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS;
+}
+
+// The moves are in this context from here on, behind those so far.
+bool settle_in(Mover& m, CUcontext where) {
+    const InContext in(where);
+    CUstream stream = nullptr;
+    CUevent event = nullptr;
+    if (unannounced<Op::cuStreamCreateWithPriority>(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0) != CUDA_SUCCESS ||
+        !make_event(event))
+        return false;
+    if (m.stream) {
+        unannounced<Op::cuStreamWaitEvent>(stream, m.moved.event, 0u);
+        unannounced<Op::cuEventRecordWithFlags>(event, stream, 0u);
+        const InContext before(m.where);
+        unannounced<Op::cuStreamDestroy_v2>(m.stream);
+        unannounced<Op::cuEventDestroy_v2>(m.moved.event);
+    }
+    m.where = where, m.stream = stream, m.moved.event = event;
+    return true;
 }
 
 void list(Home& home, std::vector<Home*>& where) {
@@ -71,14 +102,28 @@ void list(Home& home, std::vector<Home*>& where) {
 
 Mover* mover(CUcontext context) noexcept {
     Mover& m = table().movers[context];
-    if (m.turn) return &m;
-    const InContext in(context);
-    Mover fresh;
-    bool made =
-        unannounced<Op::cuStreamCreateWithPriority>(&fresh.stream, unsigned{CU_STREAM_NON_BLOCKING}, 0) == CUDA_SUCCESS;
-    for (CUevent* event : {&fresh.moved.event, &fresh.called.event, &fresh.turn})
-        made = made && unannounced<Op::cuEventCreate>(event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS;
-    return made ? &(m = fresh) : nullptr;
+    if (!m.turn) {
+        const InContext in(context);
+        CUevent called = nullptr, turn = nullptr;
+        if (!make_event(called) || !make_event(turn)) return nullptr;
+        m.called.event = called, m.turn = turn;
+    }
+    if (host_functions_given() && !std::exchange(m.own_asked, true)) {
+        const CUcontext own = make_own_context(device_of(context));
+        if (own && !settle_in(m, own)) end_own_context(own);
+        if (m.where != own && logs_debug())
+            log_line("managed memory has no context of its own to move in: a function in a stream may wait for ever");
+    }
+    return m.stream || settle_in(m, context) ? &m : nullptr;
+}
+
+void end_mover_context(CUcontext context) noexcept {
+    const auto at = table().movers.find(context);
+    if (at == table().movers.end() || !at->second.stream || at->second.where == context) return;
+    Mover& m = at->second;
+    finish_moves(context);
+    end_own_context(m.where);
+    m.where = nullptr, m.stream = nullptr, m.moved = {}, m.own_asked = false;
 }
 
 CUresult bring_in_order(Home& home, const Run& run, CUstream stream) noexcept {
@@ -97,7 +142,7 @@ bool close(Home& home, Run within) noexcept {
     const auto shut = [&](const Run& run) { return protect(home, run, PROT_NONE); };
     const auto to_device = [&](const Run& run) {
         Mover* const m = mover(home.context);
-        const InContext in(home.context);
+        const InContext in(m ? m->where : nullptr);
         if (m && send(home, run, m->stream) == CUDA_SUCCESS) sent = true;
     };
     if (!home.blocks.close(within, shut, to_device)) {
@@ -109,7 +154,7 @@ bool close(Home& home, Run within) noexcept {
     if (!home.blocks.any_open()) home.listed = false, std::erase(table().open, &home);
     if (!sent) return false;
     Mover* const m = mover(home.context);
-    const InContext in(home.context);
+    const InContext in(m->where);
     unannounced<Op::cuEventRecordWithFlags>(m->moved.event, m->stream, 0u);
     m->moved.last = ++table().moves;
     return true;
@@ -161,7 +206,7 @@ void order_behind_moves(Worker& worker) noexcept {
 void finish_moves(CUcontext context) noexcept {
     const auto at = table().movers.find(context);
     if (at == table().movers.end() || !at->second.stream) return;
-    const InContext in(context);
+    const InContext in(at->second.where);
     wait_quietly(at->second.stream);
 }
 

@@ -50,9 +50,12 @@ struct Worker {
 };
 
 // A context's stream for moves, and the events that other streams' later work must come behind: the last move, and the last
-// function of the program's (each of which comes behind the one before).
+// function of the program's (each of which comes behind the one before). Where the program has functions, the stream and the
+// event of its moves are in a context of our own (moves.cc).
 struct Mover {
+    CUcontext where = nullptr;  // the stream's, and the event's of its moves
     CUstream stream = nullptr;
+    bool own_asked = false;  // for a context of our own
     struct Behind {
         CUevent event = nullptr;
         std::uint64_t last = 0;
@@ -139,6 +142,8 @@ void order_behind_moves(Worker& worker) noexcept;
 // Waits until the context's moves are done.
 void finish_moves(CUcontext context) noexcept;
 Mover* mover(CUcontext context) noexcept;
+// Its moves are done, and the context that they had is given back, if they had one of their own.
+void end_mover_context(CUcontext context) noexcept;
 
 // ---- faults.cc
 // The CPU may touch [address, address + bytes) when this returns true. False: it is not managed, or has no home any more.
