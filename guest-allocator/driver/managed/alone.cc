@@ -37,7 +37,7 @@ void Alone::begin(CUstream given) noexcept {
     mover(own.context);  // now, since nothing waits for the function yet
     const std::unique_lock no_capture_begins = hold_captures();
     for (const auto& [key, other] : t.workers) {
-        if (&other == &own || capturing(real(other.stream))) continue;
+        if (&other == &own || capturing(real(other.stream)) || is_idle(other.stream, other.context)) continue;
         if (Mover* const m = mover(other.context)) {
             const InContext in(other.context);
             unannounced<Op::cuEventRecordWithFlags>(m->turn, other.stream, 0u);

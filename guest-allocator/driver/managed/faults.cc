@@ -71,7 +71,7 @@ void wait_for_writers(const Attachment& attachment) {
     }
     std::erase_if(workers, [](const auto& worker) {
         const InContext in(worker.second);
-        return !gpu_busy(worker.second) || idle_since_wait(worker.first);
+        return !gpu_busy(worker.second) || idle_since_wait(worker.first) || is_idle(worker.first, worker.second);
     });
     if (!workers.empty()) wait_for_streams_quietly(workers);
 }

@@ -67,6 +67,11 @@ Table& table() noexcept {
     return t;
 }
 
+bool is_idle(CUstream stream, CUcontext context) noexcept {
+    return open_captures.load(std::memory_order_relaxed) == 0 && !unnamed_may_be_busy(context) &&
+           !may_be_busy(context, real(stream));
+}
+
 Worker& worker_of(CUstream real_stream) noexcept {
     const CUcontext context = current_context();
     const CUstream spelled = real_stream ? real_stream : CU_STREAM_LEGACY;

@@ -123,6 +123,9 @@ class Stillness {
     const std::lock_guard<Mutex> turn_{one_by_one()};
     const Gate gate_{};
 };
+// All that the stream was given has been waited for, as far as is known here. It is not asked: the answer would stand behind
+// others' work in a queue of the hardware, and that may wait for whoever asks.
+bool is_idle(CUstream stream, CUcontext context) noexcept;
 // The stream as one that is given work; under the lock.
 Worker& worker_of(CUstream real_stream) noexcept;
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// managed_functions.cu: functions in a stream that touch managed memory on the GPU's side, while copies and kernels of many other
+// streams wait for the function: more streams than a GPU has queues for, so that the waits stand in front of whatever comes then.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+static const int streams = 40, n = 1 << 18;  // an allocation that shares its memory with no other
+__managed__ int variable[1000];
+
+__global__ void add(int* p, int count, int by) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) p[i] += by;
+}
+
+struct Function {
+    int *p, count, expected;  // p null: it touches nothing
+    std::atomic<bool> go{false};
+    long wrong = 0;
+    static void CUDART_CB run(void* data) {
+        auto& f = *static_cast<Function*>(data);
+        while (!f.go) std::this_thread::yield();
+        for (int i = 0; f.p && i < f.count; ++i) f.wrong += f.p[i] != f.expected, f.p[i] += 10;
+    }
+};
+
+// What other streams do behind the function.
+struct Others {
+    std::vector<cudaStream_t> all;
+    int *device, *host;
+    Others() {
+        CHECK(cudaMalloc(&device, streams * sizeof(int)));
+        CHECK(cudaMallocHost(&host, streams * sizeof(int)));
+        for (int i = 0; i < streams; ++i) {
+            all.emplace_back();
+            CHECK(cudaStreamCreateWithFlags(&all.back(), cudaStreamNonBlocking));
+        }
+    }
+    void wait_for(cudaEvent_t event, int value) {
+        for (int i = 0; i < streams; ++i) {
+            host[i] = value;
+            CHECK(cudaStreamWaitEvent(all[i], event, 0));
+            CHECK(cudaMemcpyAsync(device + i, host + i, sizeof(int), cudaMemcpyHostToDevice, all[i]));
+            add<<<1, 1, 0, all[i]>>>(device + i, 1, 1);
+            CHECK(cudaGetLastError());
+            CHECK(cudaMemcpyAsync(host + i, device + i, sizeof(int), cudaMemcpyDeviceToHost, all[i]));
+        }
+    }
+    long finish(int value) {
+        long wrong = 0;
+        for (int i = 0; i < streams; ++i) {
+            CHECK(cudaStreamSynchronize(all[i]));
+            wrong += host[i] != value + 1;
+        }
+        return wrong;
+    }
+};
+
+int main() {
+    int *p, *other;
+    cudaStream_t stream, beside;
+    cudaEvent_t called;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&called, cudaEventDisableTiming));
+    CHECK(cudaMallocManaged(&p, n * sizeof *p));
+    CHECK(cudaMallocManaged(&other, n * sizeof *other));
+    for (int i = 0; i < n; ++i) p[i] = other[i] = 1;
+    for (int& v : variable) v = 1;
+    CHECK(cudaStreamAttachMemAsync(stream, p, 0, cudaMemAttachSingle));
+    CHECK(cudaStreamAttachMemAsync(beside, other, 0, cudaMemAttachSingle));
+    CHECK(cudaDeviceSynchronize());
+    Others others;
+    long wrong = 0;
+    int value = 1;
+    // The function touches what a kernel has written, and a kernel behind it what the function has.
+    for (int round = 0; round < 3; ++round)
+        for (const bool of_variable : {false, true}) {
+            int* const at = of_variable ? variable : p;
+            const int count = of_variable ? 1000 : n;
+            Function f{at, count, value + 1};
+            add<<<4, 64, 0, stream>>>(at, count, 1);
+            CHECK(cudaGetLastError());
+            CHECK(cudaLaunchHostFunc(stream, Function::run, &f));
+            add<<<4, 64, 0, stream>>>(at, count, 100);
+            CHECK(cudaGetLastError());
+            CHECK(cudaEventRecord(called, stream));
+            others.wait_for(called, round);
+            f.go = true;
+            wrong += others.finish(round) + f.wrong;
+            CHECK(cudaStreamSynchronize(stream));
+            for (int i = 0; i < count; ++i) wrong += at[i] != value + 111;
+            if (of_variable) value += 111;
+        }
+    add<<<4, 64, 0, beside>>>(other, n, 1);
+    CHECK(cudaGetLastError());
+    CHECK(cudaStreamSynchronize(beside));
+    wrong += other[0] != 2;
+    // It waits for a thread that touches other memory on the GPU's side.
+    for (int round = 0; round < 3; ++round) {
+        Function f{nullptr, 0, 0};
+        add<<<4, 64, 0, beside>>>(other, n, 1);
+        CHECK(cudaGetLastError());
+        CHECK(cudaStreamSynchronize(beside));
+        CHECK(cudaLaunchHostFunc(stream, Function::run, &f));
+        CHECK(cudaEventRecord(called, stream));
+        others.wait_for(called, round);
+        for (int i = 0; i < n; ++i) wrong += other[i] != 3 + round;
+        f.go = true;
+        wrong += others.finish(round);
+        CHECK(cudaStreamSynchronize(stream));
+    }
+    CHECK(cudaFree(p));
+    CHECK(cudaFree(other));
+    return verdict(wrong);
+}
