@@ -69,14 +69,17 @@ static int full() {
     return printf("fits\n"), 0;
 }
 
+static void CUDART_CB increment(void* p) { ++*static_cast<int*>(p); }
 static int reset() {
     for (int round = 0; round < 3; ++round) {
         int *large = managed(1 << 20), *small = managed(1);
         *small = large[77] = round;
         add<<<1, 1>>>(small, 1, 1);
         add<<<1, 1>>>(large + 77, 1, 1);
+        CHECK(cudaLaunchHostFunc(nullptr, increment, large + 77));
+        add<<<1, 1>>>(large + 77, 1, 1);
         CHECK(cudaDeviceSynchronize());
-        REQUIRE(*small == round + 1 && large[77] == round + 1);
+        REQUIRE(*small == round + 1 && large[77] == round + 3);
         add<<<1, 1>>>(small, 1, 1);
         CHECK(cudaDeviceReset());
     }
