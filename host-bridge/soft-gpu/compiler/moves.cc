@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // moves.cc: what changes where or how a value stands: conversions, moves, addresses of symbols, and exchanges of lanes.
+#include <cmath>
+
 #include "host-bridge/soft-gpu/compiler/translator.h"
 
 namespace barcuda::soft::compiler {
@@ -10,7 +12,14 @@ bool Translator::converts(const Group& g) {
     if (g.in->name != "cvt" || g.last != g.first + 1) return false;
     const Instr& in = f_.code[g.first];
     Modifiers m(*g.in);
-    const bool nearest = m.take("rn"), truncates = m.take("rzi");
+    static constexpr struct {
+        std::string_view name;
+        const char* whole;
+    } integrals[] = {{"rni", "llvm.nearbyint"}, {"rzi", "llvm.trunc"}, {"rmi", "llvm.floor"}, {"rpi", "llvm.ceil"}};
+    const char* to_whole = nullptr;  // the function that makes an integral number
+    for (const auto& i : integrals)
+        if (m.take(i.name)) to_whole = i.whole;
+    const bool nearest = m.take("rn"), flush = m.take("ftz");
     const Type to = m.type(), from = m.type();
     if (!m.done() || from == Type::none) return false;
     const auto width_of = [&](const ast::Operand& o, Type t) {  // of the register, which may be wider
@@ -20,55 +29,64 @@ bool Translator::converts(const Group& g) {
         return 0u;
     };
     const unsigned a = width_of(g.in->operands[1], from), d = width_of(g.in->operands[0], to);
-    if (a == 0 || d == 0 || a > 8 || d > 8) return false;
+    if (a == 0 || d == 0 || a > 8 || d > 8 || a < bytes_of(from) || d < bytes_of(to)) return false;
     const auto whole = [&](Type t) { return is_integer(t); };
-    if (whole(from) && whole(to) && !nearest && !truncates) {
-        V x = bits(in.a, a);
-        const auto resized = [&](V v, unsigned have, Type t, unsigned want) {  // to t's width, by its sign to `want`
-            const unsigned n = bytes_of(t);
-            if (n < have) v = LLVMBuildTrunc(ir_.at, v, ir_.of(ir_.integer(n)), "");
-            const unsigned now = std::min(n, have);
-            if (now < want)
-                v = is_signed(t) ? LLVMBuildSExt(ir_.at, v, ir_.of(ir_.integer(want)), "")
-                                 : LLVMBuildZExt(ir_.at, v, ir_.of(ir_.integer(want)), "");
-            return v;
-        };
-        if (a < bytes_of(from)) return false;
-        V wide = resized(x, a, from, 8);
-        V low = LLVMBuildTrunc(ir_.at, wide, ir_.of(ir_.integer(bytes_of(to))), "");
-        if (bytes_of(to) == 8) low = wide;
-        V result = low;
-        if (bytes_of(to) < d)
-            result = is_signed(to) ? LLVMBuildSExt(ir_.at, low, ir_.of(ir_.integer(d)), "")
-                                   : LLVMBuildZExt(ir_.at, low, ir_.of(ir_.integer(d)), "");
-        write_bits(in.d, result, d);
+    const auto real = [&](Type t) { return t == Type::f32 || t == Type::f64; };
+    const auto resized = [&](V v, unsigned have, Type t, unsigned want) {  // to t's width, by its sign to `want`
+        const unsigned n = bytes_of(t);
+        if (n < have) v = LLVMBuildTrunc(ir_.at, v, ir_.of(ir_.integer(n)), "");
+        const unsigned now = std::min(n, have);
+        if (now < want)
+            v = is_signed(t) ? LLVMBuildSExt(ir_.at, v, ir_.of(ir_.integer(want)), "")
+                             : LLVMBuildZExt(ir_.at, v, ir_.of(ir_.integer(want)), "");
+        return v;
+    };
+    if (whole(from) && whole(to) && !nearest && !flush && to_whole == nullptr) {
+        V wide = resized(bits(in.a, a), a, from, 8);
+        V low = bytes_of(to) == 8 ? wide : LLVMBuildTrunc(ir_.at, wide, ir_.of(ir_.integer(bytes_of(to))), "");
+        write_bits(in.d, resized(low, bytes_of(to), to, d), d);
         return true;
     }
-    if (a != bytes_of(from) || d != bytes_of(to)) return false;
-    if (whole(from) && a == 4 && is_float(to) && (nearest || to == Type::f64) && !truncates) {
+    if ((real(from) && a != bytes_of(from)) || (real(to) && d != bytes_of(to))) return false;
+    if (whole(from) && real(to) && !flush && to_whole == nullptr) {
+        if (!nearest && (d == 4 || bytes_of(from) == 8)) return false;
         T type = ir_.of(ir_.real(d));
-        V x = bits(in.a, 4);
-        write_reals(in.d, is_signed(from) ? LLVMBuildSIToFP(ir_.at, x, type, "") : LLVMBuildUIToFP(ir_.at, x, type, ""),
-                    d);
+        V x = resized(bits(in.a, a), a, from, std::max(4u, bytes_of(from)));
+        const bool sign = is_signed(from) || bytes_of(from) < 4;
+        write_reals(in.d, sign ? LLVMBuildSIToFP(ir_.at, x, type, "") : LLVMBuildUIToFP(ir_.at, x, type, ""), d);
         return true;
     }
-    if (from == Type::f32 && to == Type::f64 && !nearest && !truncates) {
+    if (from == Type::f32 && to == Type::f64 && !nearest && !flush && to_whole == nullptr) {
         write_reals(in.d, LLVMBuildFPExt(ir_.at, reals(in.a, 4), ir_.of(ir_.real(8)), ""), 8);
         return true;
     }
-    if (from == Type::f64 && to == Type::f32 && nearest && !truncates) {
+    if (from == Type::f64 && to == Type::f32 && nearest && !flush) {
         write_reals(in.d, LLVMBuildFPTrunc(ir_.at, reals(in.a, 8), ir_.of(ir_.real(4)), ""), 4);
         return true;
     }
-    if (from == Type::f32 && to == Type::s32 && truncates) {  // saturates; a NaN is 0
-        V x = reals(in.a, 4, true), low = ir_.reals(-0x1p31, 4), high = ir_.reals(0x1p31, 4);
-        V fits = ir_.both(ir_.compare(LLVMRealOGT, x, low), ir_.compare(LLVMRealOLT, x, high));
-        V n = LLVMBuildFPToSI(ir_.at, ir_.choose(fits, x, ir_.reals(0, 4)), ir_.of(ir_.integer(4)), "");
-        n = ir_.choose(ir_.compare(LLVMRealOLE, x, low), ir_.all(0x80000000, 4), n);
-        write_bits(in.d, ir_.choose(ir_.compare(LLVMRealOGE, x, high), ir_.all(0x7FFFFFFF, 4), n), 4);
+    if (from != Type::f32 || to_whole == nullptr || nearest) return false;
+    V x = reals(in.a, 4, true);
+    if (flush) x = flushed(x);
+    if (to == Type::f32) {
+        write_reals(in.d, ir_.intrinsic(to_whole, LLVMTypeOf(x), {x}), 4, true);  // none of these is subnormal
         return true;
     }
-    return false;
+    if (!whole(to) || bytes_of(to) > 4) return false;
+    // It saturates; a NaN is 0. The bounds are powers of two, or 0: numbers of f32.
+    const unsigned n = 8 * bytes_of(to);
+    const bool sign = is_signed(to), widest = n == 32 && !sign;
+    const double low = sign ? -std::ldexp(1, static_cast<int>(n) - 1) : 0,
+                 high = std::ldexp(1, static_cast<int>(n - sign));
+    V least = ir_.reals(low, 4), most = ir_.reals(high, 4), none = ir_.reals(0, 4);
+    x = ir_.intrinsic(to_whole, LLVMTypeOf(x), {x});
+    V fits = ir_.both(ir_.compare(LLVMRealOGT, x, least), ir_.compare(LLVMRealOLT, x, most));
+    V inside = ir_.choose(fits, x, none);
+    T ints = ir_.of(ir_.integer(4));
+    V y = widest ? LLVMBuildFPToUI(ir_.at, inside, ints, "") : LLVMBuildFPToSI(ir_.at, inside, ints, "");
+    y = ir_.choose(ir_.compare(LLVMRealOLE, x, least), ir_.all(sign ? ~0ull << (n - 1) : 0, 4), y);
+    y = ir_.choose(ir_.compare(LLVMRealOGE, x, most), ir_.all((1ull << (n - sign)) - 1, 4), y);
+    write_bits(in.d, resized(y, 4, to, d), d);
+    return true;
 }
 
 // ---- moves ---------------------------------------------------------------------------------------------------------------

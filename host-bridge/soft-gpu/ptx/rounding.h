@@ -10,18 +10,20 @@ namespace barcuda::soft {
 
 class Rounded {
   public:
-    explicit Rounded(Rounding r) : before_(std::fegetround()) {
-        std::fesetround(r == Rounding::zero   ? FE_TOWARDZERO
-                        : r == Rounding::down ? FE_DOWNWARD
-                        : r == Rounding::up   ? FE_UPWARD
-                                              : FE_TONEAREST);
+    explicit Rounded(Rounding r) : changes_(r != Rounding::nearest) {  // which is what all threads have
+        if (!changes_) return;
+        before_ = std::fegetround();
+        std::fesetround(r == Rounding::zero ? FE_TOWARDZERO : r == Rounding::down ? FE_DOWNWARD : FE_UPWARD);
     }
-    ~Rounded() { std::fesetround(before_); }
+    ~Rounded() {
+        if (changes_) std::fesetround(before_);
+    }
     Rounded(const Rounded&) = delete;
     Rounded& operator=(const Rounded&) = delete;
 
   private:
-    int before_;
+    const bool changes_;
+    int before_ = 0;
 };
 
 // A value the compiler knows nothing about: neither folded nor moved past a change of the rounding mode.
