@@ -5,8 +5,11 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <random>
 
+#include "host-bridge/soft-gpu/ptx/texture_lanes.h"
 #include "soft_fixture.h"
 
 namespace {
@@ -163,6 +166,53 @@ TEST(SoftTexture, GatherGivesTheFourTexelsOfALinearFilter) {
     EXPECT_EQ(4, real(texel, 1));
     EXPECT_EQ(2, real(texel, 2));
     EXPECT_EQ(1, real(texel, 3));
+}
+
+// Every texture of the kinds that a warp samples at once, each with coordinates inside, at edges, and far away.
+TEST(SoftTexture, AWarpSamplesWhatEachLaneWould) {
+    using Format = TextureObject::Format;
+    using Border = TextureObject::Border;
+    std::mt19937 random(1);
+    std::vector<std::byte> memory(64 * 1024);
+    for (std::size_t i = 0; i < memory.size(); i += 4) {
+        const float value = static_cast<float>(random() % 4096) / 16 - 100;
+        std::memcpy(memory.data() + i, &value, sizeof value);
+    }
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const float edges[] = {0,  -0.0f, 0.5f, 1,     1.5f,     -0.5f,     -1,  7.0f,
+                           16, 16.5f, 17,   1e20f, infinity, -infinity, NAN, 0.999999f};
+    int kinds = 0;
+    for (unsigned n = 0; n < 1u << 10; ++n) {
+        TextureObject t;
+        t.format = (n & 1) != 0 ? Format::f32 : Format::u8;
+        t.channels = (n & 2) != 0 ? ((n & 4) != 0 ? 4 : 2) : 1;
+        t.dimensions = (n & 8) != 0 ? 2 : 1;
+        t.linear_filter = (n & 16) != 0, t.normalized = (n & 32) != 0, t.as_real = (n & 64) != 0;
+        t.borders = {(n & 128) != 0 ? Border::border : Border::clamp, (n & 256) != 0 ? Border::border : Border::wrap,
+                     Border::clamp};
+        if ((n & 512) != 0) t.borders[1] = Border::clamp;
+        t.border_color = {3, -2, 0.5f, 7};
+        t.levels[0] = {memory.data(), 16, t.dimensions == 2 ? 7u : 1u, 1, 16 * t.texel_bytes() + 8, 0};
+        if (!barcuda::soft::can_sample_lanes(t)) continue;
+        ++kinds;
+        for (int round = 0; round < 8; ++round) {
+            float x[32], y[32];
+            for (auto* all : {x, y})
+                for (int i = 0; i < 32; ++i)
+                    all[i] = round == 0
+                                 ? edges[random() % std::size(edges)]
+                                 : (static_cast<float>(random() % 8192) / 256 - 8) / (t.normalized ? 16.0f : 1.0f);
+            std::uint32_t texels[4][32];
+            barcuda::soft::sample_lanes(t, x, y, texels);
+            for (int i = 0; i < 32; ++i) {
+                const Texel one = sample(t, {x[i], t.dimensions == 2 ? y[i] : 0, 0, 0, 0});
+                for (int c = 0; c < 4; ++c)
+                    ASSERT_EQ(one.channel[c], texels[c][i])
+                        << "kind " << n << ", (" << x[i] << ", " << y[i] << "), channel " << c;
+            }
+        }
+    }
+    EXPECT_GT(kinds, 500);
 }
 
 TEST(SoftTexture, ASurfaceHasPlacesOnlyInside) {

@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include "host-bridge/soft-gpu/ptx/coder.h"
+#include "host-bridge/soft-gpu/ptx/texture_lanes.h"
 
 namespace barcuda::soft {
 namespace {
@@ -43,12 +44,31 @@ const TextureObject& object(const Warp& w, std::uint64_t handle, int lane, bool 
     return *found;
 }
 
+// All lanes of one texture, as most warps sample. Its coordinates may be the registers that it fills.
+bool all_at_once(Warp& w, const TextureCall& call, const std::uint64_t* handles, const Slot* slots, Mask mask) {
+    if (call.integer || call.layered || call.lookup == Lookup::gather) return false;
+    const int first = __builtin_ctz(mask);
+    for (Mask m = mask; m != 0; m &= m - 1)
+        if (handles[__builtin_ctz(m)] != handles[first]) return false;
+    const TextureObject& t = object(w, handles[first], first, false);
+    if (t.dimensions != call.coordinates || !can_sample_lanes(t)) return false;
+    u32 texels[4][lane_count];
+    sample_lanes(t, w.at<float>(slots[5]), w.at<float>(slots[6]), texels);
+    for (unsigned k = 0; k < 4; ++k) {
+        u32* const d = w.at<u32>(slots[k]);
+        each(
+            mask, [&](int i) __attribute__((always_inline)) { d[i] = texels[k][i]; });
+    }
+    return true;
+}
+
 Step texture(Warp& w, const Instr& in, Mask mask) {
     const auto call = __builtin_bit_cast(TextureCall, in.imm);
     const Slot* const slots = w.frame->function->lists.data() + in.target;
     const auto* handles = w.at<std::uint64_t>(in.a);
     const auto real = [&](unsigned k, int lane) { return w.at<float>(slots[k])[lane]; };
     const TextureObject* known = nullptr;  // mostly that of the lane before
+    if (all_at_once(w, call, handles, slots, mask)) return Step::go;
     for (Mask m = mask; m != 0; m &= m - 1) {
         const int i = __builtin_ctz(m);
         if (known == nullptr || known->handle != handles[i]) known = &object(w, handles[i], i, false);
