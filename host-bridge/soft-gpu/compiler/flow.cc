@@ -191,7 +191,7 @@ void Translator::group(const Group& g) {
     guard_ = guard_truths_ = nullptr;
     if (g.in != nullptr && g.in->name == "bra") return branch(in, g.first);
     if (g.in == nullptr || !stays(g.in->name)) {
-        if (g.in != nullptr && exchanges(g)) return;
+        if (g.in != nullptr && (exchanges(g) || meets(g))) return;
         return leaving(g.first, g.in);
     }
     if (in.guard != nowhere) {
@@ -335,6 +335,24 @@ void Translator::leaving(std::uint32_t index, const ast::Instruction* written) {
     }
     ir_.go(next);
     edge(index + 1, false);
+}
+
+// bar.sync 0 of all threads: what most blocks wait at. The warp's lanes are counted where all of them are looked at.
+bool Translator::meets(const Group& g) {
+    const Instr& in = f_.code[g.first];
+    if (g.in->name != "bar" && g.in->name != "barrier") return false;
+    Modifiers m(*g.in);
+    m.ignore({"cta", "aligned"});
+    if (!m.take("sync") || !m.done() || g.last != g.first + 1 || g.in->operands.size() != 1) return false;
+    std::uint32_t id = 1;
+    if ((in.a & 3) == constants_bank) std::memcpy(&id, f_.constants.data() + (in.a & ~Slot{3}), sizeof id);
+    if (id != 0 || in.guard != nowhere) return false;
+    ++counted_;
+    write_back(live_out_);
+    count();
+    set_field(offsetof(Running, pc), ir_.number(g.first + 1, 4));
+    leave(ir_.number(static_cast<std::uint32_t>(Went::meets), 4));
+    return true;
 }
 
 }  // namespace barcuda::soft::compiler

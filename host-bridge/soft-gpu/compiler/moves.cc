@@ -158,14 +158,19 @@ bool Translator::moves(const Group& g) {
 // other exchanges are left to their handlers.
 bool Translator::exchanges(const Group& g) {
     const Instr& in = f_.code[g.first];
-    if (g.in->name != "shfl" || !whole_ || in.guard != nowhere || g.last != g.first + 1) return false;
+    if (!whole_ || in.guard != nowhere || g.last != g.first + 1) return false;
     const auto constant = [&](Slot slot, std::uint32_t* value) {
         if ((slot & 3) != constants_bank) return false;
         std::memcpy(value, f_.constants.data() + (slot & ~Slot{3}), sizeof *value);
         return true;
     };
     std::uint32_t members = 0, b = 0, c = 0;
-    if (!constant(f_.lists[in.target], &members) || members != all_lanes || !constant(in.b, &b) || !constant(in.c, &c))
+    if (g.in->name == "bar" && std::ranges::count(g.in->modifiers, "warp") != 0 && constant(in.a, &members) &&
+        members == all_lanes) {
+        ++counted_;
+        return true;
+    }
+    if (g.in->name != "shfl" || !constant(f_.lists[in.target], &members) || members != all_lanes || !constant(in.b, &b) || !constant(in.c, &c))
         return false;
     Modifiers m(*g.in);
     m.take("sync");

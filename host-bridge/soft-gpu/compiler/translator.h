@@ -50,6 +50,7 @@ class Translator {
     void count();
     void leave(V how);
     void leaving(std::uint32_t index, const ast::Instruction* written);
+    bool meets(const Group& g);
     void handler(const Group& g);
     V call_step(std::uint32_t index, V mask);
     void leave_unless_fine(V result);

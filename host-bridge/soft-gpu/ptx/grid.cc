@@ -194,13 +194,15 @@ bool run_block(Block& b) {
         } catch (const Fault& fault) { throw located(*b.grid, b, w, fault); }
     }
     if (finished || ran) return finished;
-    for (auto& w : b.warps)
+    for (auto& w : b.warps) {
+        if (w.meets) w.fragments.push_back({w.frame, w.pc, w.mask, Fragment::at_barrier, 0, 0, 0});
         for (const auto& f : w.fragments) {
             w.frame = f.frame, w.pc = f.state == Fragment::at_sync ? f.pc + 1 : f.pc;
             throw located(
                 *b.grid, b, w,
                 {CUDA_ERROR_LAUNCH_FAILED, "deadlock: the threads it waits for never arrive", __builtin_ctz(f.mask)});
         }
+    }
     return true;
 }
 

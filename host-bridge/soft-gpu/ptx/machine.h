@@ -122,6 +122,7 @@ struct Warp {
     std::vector<Fragment> fragments;  // those that do not run now
     Mask exited = 0;                  // including lanes that never were
     unsigned index = 0;
+    bool meets = false;  // all of its threads are the running fragment, and wait at barrier 0: in no list
     std::uint64_t turn = 0, instructions = 0;
     std::byte* stacks = nullptr;  // lane i at stacks + i * stack_stride
     std::vector<std::byte> specials;

@@ -17,6 +17,7 @@
 #include "host-bridge/soft-gpu/ptx/lanes.h"
 #include "host-bridge/soft-gpu/ptx/memory.h"
 #include "host-bridge/soft-gpu/ptx/module.h"
+#include "host-bridge/soft-gpu/ptx/schedule.h"
 
 namespace barcuda::soft {
 namespace {
@@ -266,6 +267,15 @@ void run_native(Warp& w) {
         }
         if (went == Went::left) break;
         if (went == Went::moved) continue;
+        if (went == Went::meets) {
+            if (meet_block(w)) {
+                if (w.meets) break;
+                continue;
+            }
+            const Instr& in = code[w.pc - 1];
+            if (in.run(w, in, w.mask) == Step::leave) break;
+            continue;
+        }
         const Instr& in = code[w.pc++];
         Mask mask = w.mask;
         --w.budget;

@@ -21,6 +21,7 @@ enum class Went : std::uint32_t {
     left,   // ask the scheduler
     moved,  // go on at `pc`, with the lanes of the warp's mask
     lost,   // no code begins at `pc`
+    meets,  // it waits for its block at barrier 0, behind which `pc` is
 };
 
 // What compiled code sees of a warp: copied in, and back. Its layout is the compiler's too.

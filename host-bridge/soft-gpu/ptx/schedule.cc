@@ -47,7 +47,7 @@ void begin_warp(Warp& w, const Function& entry, Mask lanes) {
     frame->live = lanes;
     place_stack(*frame, 0);
     w.fragments.assign(1, Fragment{frame, 0, lanes, Fragment::ready, 0, 0, 0});
-    w.mask = 0, w.exited = ~lanes, w.turn = 0;
+    w.mask = 0, w.exited = ~lanes, w.turn = 0, w.meets = false;
 }
 
 static void free_frame(Block& block, Frame* frame) { block.free_frames[frame->function->index].push_back(frame); }
@@ -122,12 +122,23 @@ void leave_threads(Warp& w, Mask lanes) {
 void complete_barrier(Block& block, unsigned id) {
     Barrier& b = block.barriers[id];
     if (b.arrived == 0 || b.arrived < (b.expected != 0 ? b.expected : block.live)) return;
-    for (auto& w : block.warps)
+    for (auto& w : block.warps) {
+        if (id == 0) w.meets = false;
         for (auto& f : w.fragments)
             if (f.state == Fragment::at_barrier && f.barrier == id) f.state = Fragment::ready;
+    }
     b.result_population = b.population, b.result_all = b.all, b.result_any = b.any;
     b.arrived = b.expected = b.population = 0;
     b.all = true, b.any = false;
+}
+
+bool meet_block(Warp& w) {
+    if (!w.fragments.empty() || w.mask != ~w.exited) return false;
+    Barrier& b = w.block->barriers[0];
+    b.arrived += static_cast<unsigned>(__builtin_popcount(w.mask)), b.expected = 0;
+    w.meets = true;
+    complete_barrier(*w.block, 0);
+    return true;
 }
 
 // ---- the choice -----------------------------------------------------------------------------------------------------
@@ -179,7 +190,7 @@ static bool pick(Warp& w, bool longest_waiting) {
 Progress run_warp(Warp& w, std::int64_t budget) {
     bool fair = w.budget <= 0;  // it was stopped by its budget: now another fragment's turn
     w.budget = budget;
-    while (pick(w, fair)) {
+    while (!w.meets && pick(w, fair)) {
         fair = false;
         const Instr* const code = w.frame->function->code.data();
         const auto lanes = static_cast<unsigned>(__builtin_popcount(w.mask));
