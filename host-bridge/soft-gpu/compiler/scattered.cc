@@ -21,36 +21,75 @@ void Translator::look() {
     ir_.store(field_address(offsetof(Running, budget)), ir_.minus(left, ir_.number(look_cost, 8)), 8);
 }
 
-// A function of the module that reads, or writes, an element at each of 32 addresses: one after the other where the
-// processor has no instruction for it, so it is there once.
-V Translator::each_lane(bool load, unsigned bytes) {
-    V& f = each_lane_[{load, bytes}];
+// A function of the module that copies, for each lane of a mask, `bytes` between its place and its data in `Running`. No
+// lane waits for the others' sake: mostly few of them take part.
+V Translator::copy_lanes(bool load, unsigned bytes) {
+    V& f = copy_lanes_[{load, bytes}];
     if (f != nullptr) return f;
     B before = ir_.here();
-    T addresses = ir_.of(ir_.integer(8)), elements = ir_.of(ir_.integer(bytes));
-    T parameters[] = {addresses, elements};
-    T type = load ? LLVMFunctionType(elements, parameters, 1, false)
-                  : LLVMFunctionType(LLVMVoidTypeInContext(ir_.context), parameters, 2, false);
-    f = LLVMAddFunction(ir_.module, load ? "gather" : "scatter", type);
+    T parameters[] = {ir_.integer(8), ir_.integer(8), ir_.integer(4)};
+    f = LLVMAddFunction(ir_.module, load ? "gather" : "scatter",
+                        LLVMFunctionType(LLVMVoidTypeInContext(ir_.context), parameters, 3, false));
     LLVMSetLinkage(f, LLVMInternalLinkage);
     const char noinline_name[] = "noinline";
     const unsigned kind = LLVMGetEnumAttributeKindForName(noinline_name, sizeof noinline_name - 1);
     LLVMAddAttributeAtIndex(f, static_cast<LLVMAttributeIndex>(LLVMAttributeFunctionIndex),
                             LLVMCreateEnumAttribute(ir_.context, kind, 0));
-    ir_.go(LLVMAppendBasicBlockInContext(ir_.context, f, ""));
-    T pointers = ir_.of(LLVMPointerType(ir_.integer(bytes), 0));
-    V to = LLVMBuildIntToPtr(ir_.at, LLVMGetParam(f, 0), pointers, "");
-    V align = ir_.number(bytes, 4), all = ir_.same(ir_.yes(true));
-    T over[] = {elements, pointers};
-    const std::string_view name = load ? "llvm.masked.gather" : "llvm.masked.scatter";
-    const unsigned id = LLVMLookupIntrinsicID(name.data(), name.size());
-    V intrinsic = LLVMGetIntrinsicDeclaration(ir_.module, id, over, 2);
-    T of = LLVMIntrinsicGetType(ir_.context, id, over, 2);
-    V gather[] = {to, align, all, LLVMGetUndef(elements)}, scatter[] = {LLVMGetParam(f, 1), to, align, all};
-    V result = LLVMBuildCall2(ir_.at, of, intrinsic, load ? gather : scatter, 4, "");
-    load ? LLVMBuildRet(ir_.at, result) : LLVMBuildRetVoid(ir_.at);
+    const auto block = [&] { return LLVMAppendBasicBlockInContext(ir_.context, f, ""); };
+    B entry = block(), loop = block(), end = block();
+    ir_.go(entry);
+    ir_.jump(loop);
+    ir_.go(loop);
+    V rest = LLVMBuildPhi(ir_.at, ir_.integer(4), "");
+    V lane = LLVMBuildZExt(ir_.at, ir_.intrinsic("llvm.cttz", ir_.integer(4), {rest, ir_.yes(true)}), ir_.integer(8), "");
+    const auto row = [&](unsigned from, unsigned step) {
+        return ir_.add(LLVMGetParam(f, from), LLVMBuildMul(ir_.at, lane, ir_.number(step, 8), ""));
+    };
+    V there = ir_.load(row(0, 8), ir_.integer(8), 8), here = row(1, bytes);
+    T type = bytes > 8 ? ir_.of(ir_.integer(1), bytes) : ir_.integer(bytes);
+    ir_.store(load ? here : there, ir_.load(load ? there : here, type, 1), 1);
+    V fewer = ir_.both(rest, ir_.minus(rest, ir_.number(1, 4)));
+    V all = LLVMGetParam(f, 2);
+    LLVMAddIncoming(rest, &all, &entry, 1);
+    LLVMAddIncoming(rest, &fewer, &loop, 1);
+    ir_.fork(ir_.compare(LLVMIntEQ, fewer, ir_.number(0, 4)), end, loop);
+    ir_.go(end);
+    LLVMBuildRetVoid(ir_.at);
     ir_.go(before);
     return f;
+}
+
+// The elements that the lanes load from, or store to, their places.
+std::vector<V> Translator::copied(const Access& a, V where, V lanes, const std::vector<V>& data) {
+    const auto n = static_cast<unsigned>(a.slots.size());
+    T element = ir_.integer(a.bytes);
+    V places = field_address(offsetof(Running, lane_places)), memory = field_address(offsetof(Running, lane_data));
+    ir_.store(places, where, 64);
+    if (!a.load) {
+        std::vector<V> of;
+        for (V x : data) of.push_back(a.bytes < a.reg ? LLVMBuildTrunc(ir_.at, x, ir_.of(element), "") : x);
+        while (of.size() > 1) {  // side by side, then in the order of memory
+            std::vector<V> fewer;
+            for (std::size_t k = 0; k < of.size(); k += 2) fewer.push_back(ir_.joined(of[k], of[k + 1]));
+            of = fewer;
+        }
+        std::vector<V> order;
+        for (unsigned i = 0; i < n * lane_count; ++i) order.push_back(ir_.number(i % n * lane_count + i / n, 4));
+        ir_.store(memory,
+                  LLVMBuildShuffleVector(ir_.at, of[0], LLVMGetUndef(LLVMTypeOf(of[0])),
+                                         LLVMConstVector(order.data(), n * lane_count), ""),
+                  64);
+    }
+    V f = copy_lanes(a.load, a.together());
+    T parameters[] = {ir_.integer(8), ir_.integer(8), ir_.integer(4)};
+    V arguments[] = {places, memory, lanes};
+    LLVMBuildCall2(ir_.at, LLVMFunctionType(LLVMVoidTypeInContext(ir_.context), parameters, 3, false), f, arguments, 3,
+                   "");
+    std::vector<V> values;
+    if (!a.load) return values;
+    V all = ir_.load(memory, ir_.of(element, n * lane_count), 64);
+    for (unsigned k = 0; k < n; ++k) values.push_back(extended(a, n == 1 ? all : ir_.lanes(all, k, lane_count, n)));
+    return values;
 }
 
 // Each lane's address in this process, looked at by itself. `fine`: all that take part are good.
@@ -91,9 +130,7 @@ V Translator::places(const Access& a, V lanes, V* fine) {
     if (step > 1) good = ir_.both(good, ir_.compare(LLVMIntEQ, ir_.both(given, ir_.all(step - 1, 8)), ir_.all(0, 8)));
     V bad = ir_.both(LLVMBuildNot(ir_.at, bits_of(good), ""), lanes);
     *fine = ir_.compare(LLVMIntEQ, bad, ir_.number(0, 4));
-    if (whole_ && guard_ == nullptr) return where;
-    V nobody = ir_.add(running_, ir_.number(offsetof(Running, nowhere), 8));
-    return ir_.choose(truths_of(lanes), where, ir_.splat(nobody));
+    return where;
 }
 
 void Translator::locally(const Group& g, const Access& a) {
@@ -126,20 +163,7 @@ void Translator::slowly(const Group& g, const Access& a, const std::vector<V>& d
         ir_.fork(fine, each, other);
         ir_.go(each);
         if (a.looks) look();
-        std::vector<V> values;
-        V f = each_lane(a.load, a.bytes);
-        T type = a.load ? ir_.of(ir_.integer(a.bytes)) : LLVMVoidTypeInContext(ir_.context);
-        T parameters[] = {ir_.of(ir_.integer(8)), ir_.of(ir_.integer(a.bytes))};
-        T signature = LLVMFunctionType(type, parameters, a.load ? 1 : 2, false);
-        for (unsigned k = 0; k < n; ++k) {
-            V at = k == 0 ? where : ir_.add(where, ir_.all(k * a.bytes, 8));
-            V arguments[] = {at, nullptr};
-            if (!a.load)
-                arguments[1] =
-                    a.bytes < a.reg ? LLVMBuildTrunc(ir_.at, data[k], ir_.of(ir_.integer(a.bytes)), "") : data[k];
-            V result = LLVMBuildCall2(ir_.at, signature, f, arguments, a.load ? 1 : 2, "");
-            if (a.load) values.push_back(extended(a, result));
-        }
+        const auto values = copied(a, where, lanes, data);
         ways.emplace_back(values, each);
         ir_.jump(behind);
         ir_.go(other);

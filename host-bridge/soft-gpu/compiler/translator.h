@@ -112,7 +112,8 @@ class Translator {
     void slowly(const Group& g, const Access& a, const std::vector<V>& data, B behind,
                 std::vector<std::pair<std::vector<V>, B>> ways);
     V places(const Access& a, V lanes, V* fine);
-    V each_lane(bool load, unsigned bytes);
+    V copy_lanes(bool load, unsigned bytes);
+    std::vector<V> copied(const Access& a, V where, V lanes, const std::vector<V>& data);
     V extended(const Access& a, V x);
     void look();
     struct Range {
@@ -137,7 +138,7 @@ class Translator {
     V running_ = nullptr, registers_ = nullptr, constants_ = nullptr, specials_ = nullptr;
     V shared_ = nullptr, shared_bytes_ = nullptr, sites_at_ = nullptr, generation_ = nullptr;
     B lost_ = nullptr;
-    std::map<std::pair<bool, unsigned>, V> each_lane_;                       // functions, by load and bytes
+    std::map<std::pair<bool, unsigned>, V> copy_lanes_;                      // functions, by load and bytes
     std::map<std::tuple<V, unsigned, bool, bool, V>, Span> spans_;           // by addresses, bytes, kind and guard
     std::map<std::tuple<V, unsigned, unsigned>, std::pair<V, V>> patterns_;  // row, same: by origin, step and half
     std::map<std::uint32_t, B> blocks_;                                      // by leader

@@ -45,6 +45,8 @@ struct Running {
     std::uint32_t (*step)(Running*, std::uint32_t index, std::uint32_t mask);
     std::uint32_t (*access)(Running*, std::uint32_t index, std::uint32_t mask, std::uint32_t site);
     std::byte nowhere[512];  // what lanes read that do not take part
+    alignas(64) std::uint64_t lane_places[lane_count];
+    alignas(64) std::byte lane_data[lane_count * 32];  // lane after lane
     Warp* warp;
     const Instr* code;
     void* fault;  // std::exception_ptr: no exception passes through compiled code
