@@ -12,6 +12,7 @@ struct Translator::Access {
     bool generic = false;                      // perhaps local memory: the same address is another place in each lane
     unsigned address = 8, bytes = 0, reg = 0;  // of an address, of an element in memory, of its register
     bool sign = false;
+    int base = -1;                 // the register of the text that has the address
     std::vector<Slot> slots = {};  // of the elements
     std::uint32_t site = 0;
     unsigned together() const { return bytes * static_cast<unsigned>(slots.size()); }

@@ -35,7 +35,8 @@ Translator::Translator(Ir& ir, const ToCompile& what)
     : ir_(ir),
       f_(*what.function),
       whole_(what.variant == whole_warp),
-      uniform_(what.uniform, what.uniform + what.uniforms) {
+      uniform_(what.uniform, what.uniform + what.uniforms),
+      across_(what.across, what.across + what.of_across) {
     for (std::uint32_t i = 0; i < f_.code.size();) {
         std::uint32_t end = i + 1;
         while (end < f_.code.size() && f_.written[end] == f_.written[i] && f_.written[i] != nullptr) ++end;
@@ -81,6 +82,50 @@ std::set<Slot> Translator::named(const Group& g) const {
     return slots;
 }
 
+// The registers that a group reads and writes. What is guarded may keep what it has.
+std::pair<std::set<Slot>, std::set<Slot>> Translator::touches(const Group& g) const {
+    std::set<Slot> reads, writes;
+    if (g.in != nullptr && stays(g.in->name) && !stores(g.in->name) && g.in->guard < 0 && !g.in->operands.empty())
+        each_register(g.in->operands[0], [&](int r) { writes.insert(f_.slots[static_cast<std::size_t>(r)]); });
+    if (writes.empty()) return {named(g), writes};
+    for (std::size_t k = 1; k < g.in->operands.size(); ++k)
+        each_register(g.in->operands[k], [&](int r) { reads.insert(f_.slots[static_cast<std::size_t>(r)]); });
+    for (auto i = g.first; i < g.last; ++i)  // what is no register of the text: carries, scratch
+        for (const Slot s : {f_.code[i].a, f_.code[i].b, f_.code[i].c, f_.code[i].e})
+            if (s != nowhere && (s & 3) == registers_bank && !writes.contains(s)) reads.insert(s);
+    return {reads, writes};
+}
+
+// How the numbers of half a warp lie, as most kernels have it: what does not come from the thread's x is the same, what
+// is a sum or a product of it a row. Where the quick form of a block finds its addresses so it goes on with no other way;
+// else the careful form does. Of what was read at a lane's own place nothing is expected.
+void Translator::find_shapes() {
+    static const std::set<std::string_view> linear = {"mov", "cvt", "cvta", "add", "sub", "mul", "mad", "shl", "or"};
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (const auto& g : groups_) {
+            if (g.in == nullptr || stores(g.in->name)) continue;
+            unsigned most = 0;
+            for (auto i = g.first; i < g.last; ++i)
+                for (const Slot s : {f_.code[i].a, f_.code[i].b, f_.code[i].c})
+                    if (s != nowhere && across_.contains(s)) most = 1;
+            for (std::size_t k = 1; k < g.in->operands.size(); ++k)
+                each_register(g.in->operands[k], [&](int r) { most = std::max(most, lane_shapes_[r]); });
+            if (most == 1 && !linear.contains(g.in->name)) most = 2;
+            if (most == 0 || g.in->operands.empty()) continue;
+            each_register(g.in->operands[0], [&](int r) {
+                if (lane_shapes_[r] < most) lane_shapes_[r] = most, changed = true;
+            });
+        }
+    }
+}
+
+Translator::Shape Translator::expected_shape(int reg, bool load) const {
+    const auto at = lane_shapes_.find(reg);
+    const unsigned n = at == lane_shapes_.end() ? 0 : at->second;
+    return n == 2 ? Shape::any : n == 1 ? Shape::row : load ? Shape::same : Shape::any;
+}
+
 // Which registers each block reads before it writes them, from behind, until nothing changes. A guarded write keeps.
 void Translator::find_live() {
     struct Of {
@@ -96,19 +141,7 @@ void Translator::find_live() {
                 if (now != nullptr) now->next.push_back(i);
                 now = &begun;
             }
-        std::set<Slot> writes;
-        if (g.in != nullptr && stays(g.in->name) && !stores(g.in->name) && g.in->guard < 0 && !g.in->operands.empty())
-            each_register(g.in->operands[0], [&](int r) { writes.insert(f_.slots[static_cast<std::size_t>(r)]); });
-        std::set<Slot> reads;
-        if (writes.empty()) {
-            reads = named(g);
-        } else {
-            for (std::size_t k = 1; k < g.in->operands.size(); ++k)
-                each_register(g.in->operands[k], [&](int r) { reads.insert(f_.slots[static_cast<std::size_t>(r)]); });
-            for (auto i = g.first; i < g.last; ++i)  // what is no register of the text: carries, scratch
-                for (const Slot s : {f_.code[i].a, f_.code[i].b, f_.code[i].c, f_.code[i].e})
-                    if (s != nowhere && (s & 3) == registers_bank && !writes.contains(s)) reads.insert(s);
-        }
+        const auto [reads, writes] = touches(g);
         for (const Slot s : reads)
             if (!now->kills.contains(s)) now->uses.insert(s);
         now->kills.insert(writes.begin(), writes.end());
@@ -139,6 +172,7 @@ void Translator::find_live() {
 bool Translator::translate() {
     find_leaders();
     find_live();
+    find_shapes();
     T number8 = ir_.integer(8);
     ir_.function = LLVMAddFunction(ir_.module, "run", LLVMFunctionType(ir_.integer(4), &number8, 1, false));
     B entry = ir_.block("entry");
@@ -158,32 +192,80 @@ bool Translator::translate() {
     for (auto& [leader, b] : blocks_) LLVMAddCase(where, ir_.number(leader, 4), b);
     ir_.go(lost_);
     leave(ir_.number(static_cast<std::uint32_t>(Went::lost), 4));
-    for (auto& [leader, b] : blocks_) block(leader);
+    for (auto& [leader, b] : blocks_) {
+        find_live_within(leader);
+        ir_.go(b);
+        block(leader);
+    }
+    careful_ = true;
+    for (auto& [index, b] : careful_at_) {
+        ir_.go(b);
+        block(index);
+    }
     return true;
 }
 
-void Translator::block(std::uint32_t leader) {
-    ir_.go(blocks_[leader]);
+// What lives where a block loads or stores.
+void Translator::find_live_within(std::uint32_t leader) {
+    auto live = live_in_[leader | 0x80000000u];
+    const auto next = blocks_.upper_bound(leader);
+    const auto end = next == blocks_.end() ? static_cast<std::uint32_t>(f_.code.size()) : next->first;
+    for (auto g = groups_.rbegin(); g != groups_.rend(); ++g) {
+        if (g->first >= end) continue;
+        if (g->first < leader) break;
+        const auto [reads, writes] = touches(*g);
+        for (const Slot s : writes) live.erase(s);
+        live.insert(reads.begin(), reads.end());
+        if (g->in != nullptr && (g->in->name == "ld" || g->in->name == "st")) live_at_[g->first] = live;
+    }
+}
+
+// From where the careful form of a block takes over: nothing of it is done twice.
+void Translator::unless(V fine, std::uint32_t index) {
+    B on = ir_.block(), out = ir_.block();
+    B& careful = careful_at_[index];
+    if (careful == nullptr) careful = ir_.block();
+    ir_.fork(fine, on, out);
+    ir_.go(out);
+    for (const Slot s : live_at_[index]) {
+        const auto known = known_.find(s);
+        if (known == known_.end() || !known->second.dirty) continue;
+        Value copy = known->second;
+        put(s, copy);
+    }
+    const auto counted = counted_;
+    count();
+    counted_ = counted;
+    ir_.jump(careful);
+    ir_.go(on);
+}
+
+// Begins at a leader, or, carefully, where the quick form of a block leaves it.
+void Translator::block(std::uint32_t from) {
+    const auto leader = std::prev(blocks_.upper_bound(from))->first;
     known_.clear(), patterns_.clear(), spans_.clear();
     guard_ = guard_truths_ = nullptr;
     counted_ = 0, ended_ = false;
     live_out_ = live_in_[leader | 0x80000000u];
     mask_ = whole_ ? nullptr : field(offsetof(Running, mask), ir_.integer(4), 4);
-    std::uint32_t at = leader;
+    std::uint32_t at = from;
     const auto next_leader = blocks_.upper_bound(leader);
-    const auto end = next_leader == blocks_.end() ? static_cast<std::uint32_t>(f_.code.size()) : next_leader->first;
+    auto end = next_leader == blocks_.end() ? static_cast<std::uint32_t>(f_.code.size()) : next_leader->first;
+    B further = nullptr;  // another place where the careful form begins
+    if (const auto more = careful_at_.upper_bound(from); careful_ && more != careful_at_.end() && more->first < end)
+        end = more->first, further = more->second;
     block_end_ = end;
-    auto g = std::upper_bound(groups_.begin(), groups_.end(), leader,
+    auto g = std::upper_bound(groups_.begin(), groups_.end(), from,
                               [](std::uint32_t x, const Group& y) { return x < y.last; });
     for (; !ended_ && at < end; ++g) {
         group({g->in, std::max(at, g->first), std::min(g->last, end)});
         at = std::min(g->last, end);
     }
-    if (!ended_) {
-        write_back(live_out_);
-        count();
-        edge(end, false);
-    }
+    if (ended_) return;
+    write_back(further != nullptr ? live_at_[end] : live_out_);
+    count();
+    if (further != nullptr) ir_.jump(further);
+    else edge(end, false);
 }
 
 void Translator::group(const Group& g) {

@@ -56,7 +56,7 @@ bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
     const bool of_kernel = place.kind == ast::Operand::variable && (in.a & 3) == specials_bank;
     if (parameter || of_kernel) return parameter = of_kernel && a.load && n == 1;
     if (place.kind == ast::Operand::variable || (place.kind == ast::Operand::name && !shared && !global)) return false;
-    if (place.kind == ast::Operand::reg) a.address = register_bytes(place.index);
+    if (place.kind == ast::Operand::reg) a.base = place.index, a.address = register_bytes(place.index);
     return a.address == 8 || (a.address == 4 && !a.global);
 }
 
@@ -106,12 +106,12 @@ std::pair<std::int64_t, std::int64_t> Translator::offsets_ahead(const Group& g, 
 }
 
 // One half's addresses, from the lowest offset to the highest: whether they are fine, whether a row, and where it begins.
-Translator::Half Translator::half(const Access& a, std::int64_t low, std::int64_t high, unsigned h,
-                                  const Range& range) {
+Translator::Half Translator::half(const Access& a, std::int64_t low, std::int64_t high, unsigned h, const Range& range,
+                                  Shape shape) {
     const unsigned n = a.address, step = a.together();
     V addresses = bits(a.in->a, n), from = origin(a.in->a, n), one = scalar(a.in->a, n);
     Half x{};
-    V same = nullptr;
+    V same = nullptr, regular = nullptr;
     if (one != nullptr) {
         x.row = ir_.yes(false), same = ir_.yes(true);
     } else {
@@ -127,13 +127,15 @@ Translator::Half Translator::half(const Access& a, std::int64_t low, std::int64_
             seen.second = none(apart);
         }
         x.row = seen.first, same = seen.second;
+        if (shape == Shape::same) x.row = ir_.yes(false);
+        if (shape == Shape::row) same = ir_.yes(false), regular = x.row, x.row = ir_.yes(true);
     }
     V first = one != nullptr ? one : ir_.element(addresses, h * half_lanes);
     first = ir_.add(first, ir_.number(static_cast<std::uint64_t>(low), n));
     if (n == 4) first = LLVMBuildZExt(ir_.at, first, ir_.integer(8), "");
     const auto more = static_cast<std::uint64_t>(high - low);
     V bytes = ir_.choose(x.row, ir_.number(step * half_lanes + more, 8), ir_.number(step + more, 8));
-    x.fine = a.load ? ir_.either(x.row, same) : x.row;
+    x.fine = regular != nullptr ? regular : a.load ? ir_.either(x.row, same) : x.row;
     if (step > 1)
         x.fine = ir_.both(x.fine, ir_.compare(LLVMIntEQ, ir_.both(first, ir_.number(step - 1, 8)), ir_.number(0, 8)));
     V offset = range.base != nullptr ? ir_.minus(first, range.base) : first;
@@ -161,17 +163,22 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     V fine = nullptr, full = nullptr;
     const bool all = whole_ && guard_ == nullptr;
     V lanes = active(), addresses = bits(a.in->a, a.address);
-    const auto key = std::make_tuple(addresses, a.together(), a.load, a.global, guard_);
+    // Whether the block's quick form goes on only if what is looked at first is as expected.
+    const Shape shape = careful_ || guard_ != nullptr || !(a.load || all) ? Shape::any : expected_shape(a.base, a.load);
+    const bool straight = shape != Shape::any;
+    const auto key = std::make_tuple(addresses, a.together(), a.load, a.global, straight, guard_);
     auto found = spans_.find(key);
+    bool looked_at = true;
     if (found == spans_.end() || a.in->imm < found->second.low || a.in->imm > found->second.high ||
         (a.in->imm - found->second.low) % a.together() != 0) {
         Span s;
+        looked_at = false;
         if (a.global) s.site = sites_++, s.seen = field(offsetof(Running, generation_seen), ir_.integer(8));
         a.site = s.site;
         std::tie(s.low, s.high) = offsets_ahead(g, a);
         const Range range = range_of(a);
         for (unsigned h = 0; h < 2; ++h) {
-            s.halves[h] = half(a, s.low, s.high, h, range);
+            s.halves[h] = half(a, s.low, s.high, h, range, shape);
             V ok = s.halves[h].fine;
             if (!all) {
                 V part = ir_.both(lanes, ir_.number(0xFFFFull << (16 * h), 4));
@@ -185,7 +192,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     const Span span = found->second;
     a.site = span.site;
     fine = span.fine;
-    if (a.global) {
+    if (a.global && !(straight && looked_at)) {
         V now = ir_.load(generation_, ir_.integer(8), 8);
         LLVMSetVolatile(now, true);
         fine = ir_.both(fine, ir_.compare(LLVMIntEQ, now, span.seen));
@@ -206,10 +213,14 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     std::vector<V> data;
     if (!a.load)
         for (const Slot s : a.slots) data.push_back(bits(s, a.reg));
-    B quick = ir_.block(), slow = ir_.block(), behind = ir_.block();
-    ir_.fork(fine, quick, slow);
-
-    ir_.go(quick);
+    B quick = nullptr, slow = nullptr, behind = nullptr;
+    if (straight) {
+        if (!looked_at) unless(fine, g.first);
+    } else {
+        quick = ir_.block(), slow = ir_.block(), behind = ir_.block();
+        ir_.fork(fine, quick, slow);
+        ir_.go(quick);
+    }
     if (a.looks) look();
     T element = ir_.integer(a.bytes);
     std::vector<V> loaded;
@@ -236,7 +247,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
                              : ir_.joined(ir_.lanes(parts[0], k, half_lanes, n), ir_.lanes(parts[1], k, half_lanes, n));
             loaded.push_back(extended(a, whole));
         }
-        ir_.jump(behind);
+        if (!straight) ir_.jump(behind);
     } else {
         V parts[2];
         for (unsigned h = 0; h < 2; ++h) {
@@ -264,7 +275,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
             ir_.go(whole);
         }
         for (unsigned h = 0; h < 2; ++h) ir_.store(halves[h].address, parts[h], a.bytes);
-        ir_.jump(behind);
+        if (!straight) ir_.jump(behind);
         if (masks) {
             ir_.go(some);
             for (unsigned h = 0; h < 2; ++h) {
@@ -280,6 +291,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
             ir_.jump(behind);
         }
     }
+    if (straight) return finish(a, loaded, one_place && all);
     ways.emplace_back(loaded, quick);
     ir_.go(slow);
     slowly(g, a, data, behind, ways);

@@ -170,7 +170,8 @@ bool Translator::exchanges(const Group& g) {
         ++counted_;
         return true;
     }
-    if (g.in->name != "shfl" || !constant(f_.lists[in.target], &members) || members != all_lanes || !constant(in.b, &b) || !constant(in.c, &c))
+    if (g.in->name != "shfl" || !constant(f_.lists[in.target], &members) || members != all_lanes ||
+        !constant(in.b, &b) || !constant(in.c, &c))
         return false;
     Modifiers m(*g.in);
     m.take("sync");

@@ -41,7 +41,8 @@ V Translator::copy_lanes(bool load, unsigned bytes) {
     ir_.jump(loop);
     ir_.go(loop);
     V rest = LLVMBuildPhi(ir_.at, ir_.integer(4), "");
-    V lane = LLVMBuildZExt(ir_.at, ir_.intrinsic("llvm.cttz", ir_.integer(4), {rest, ir_.yes(true)}), ir_.integer(8), "");
+    V lane =
+        LLVMBuildZExt(ir_.at, ir_.intrinsic("llvm.cttz", ir_.integer(4), {rest, ir_.yes(true)}), ir_.integer(8), "");
     const auto row = [&](unsigned from, unsigned step) {
         return ir_.add(LLVMGetParam(f, from), LLVMBuildMul(ir_.at, lane, ir_.number(step, 8), ""));
     };
@@ -198,9 +199,13 @@ void Translator::slowly(const Group& g, const Access& a, const std::vector<V>& d
         for (auto& [values, from] : ways) LLVMAddIncoming(phi, &values[k], &from, 1);
         merged.push_back(phi);
     }
-    for (std::size_t k = 0; k < merged.size(); ++k) {
-        Value v{a.reg, merged[k]};
-        if (one_place && all && !a.generic) v.scalar = ir_.element(merged[k], 0), v.bits = ir_.splat(v.scalar);
+    finish(a, merged, one_place && all && !a.generic);
+}
+
+void Translator::finish(const Access& a, const std::vector<V>& loaded, bool one_place) {
+    for (std::size_t k = 0; k < loaded.size(); ++k) {
+        Value v{a.reg, loaded[k]};
+        if (one_place) v.scalar = ir_.element(loaded[k], 0), v.bits = ir_.splat(v.scalar);
         write(a.slots[k], v);
     }
     ++counted_;

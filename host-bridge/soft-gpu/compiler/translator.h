@@ -43,7 +43,10 @@ class Translator {
     // flow.cc
     void find_leaders();
     void find_live();
-    void block(std::uint32_t leader);
+    void find_live_within(std::uint32_t leader);
+    std::pair<std::set<Slot>, std::set<Slot>> touches(const Group& g) const;  // reads, writes
+    void block(std::uint32_t from);
+    void unless(V fine, std::uint32_t index);
     void group(const Group& g);
     void branch(const Instr& in, std::uint32_t index);
     void edge(std::uint32_t to, bool back);  // ends the block
@@ -111,6 +114,7 @@ class Translator {
     void locally(const Group& g, const Access& a);
     void slowly(const Group& g, const Access& a, const std::vector<V>& data, B behind,
                 std::vector<std::pair<std::vector<V>, B>> ways);
+    void finish(const Access& a, const std::vector<V>& loaded, bool one_place);
     V places(const Access& a, V lanes, V* fine);
     V copy_lanes(bool load, unsigned bytes);
     std::vector<V> copied(const Access& a, V where, V lanes, const std::vector<V>& data);
@@ -123,7 +127,10 @@ class Translator {
     struct Half {
         V fine, row, address;
     };
-    Half half(const Access& a, std::int64_t low, std::int64_t high, unsigned h, const Range& range);
+    enum class Shape { any, same, row };  // of half a warp's addresses
+    Shape expected_shape(int reg, bool load) const;
+    void find_shapes();
+    Half half(const Access& a, std::int64_t low, std::int64_t high, unsigned h, const Range& range, Shape shape);
     struct Span {  // of offsets that have been looked at together
         std::int64_t low = 0, high = 0;
         std::uint32_t site = 0;
@@ -134,21 +141,24 @@ class Translator {
     Ir& ir_;
     const Function& f_;
     const bool whole_;
-    std::set<Slot> uniform_;
+    std::set<Slot> uniform_, across_;
     V running_ = nullptr, registers_ = nullptr, constants_ = nullptr, specials_ = nullptr;
     V shared_ = nullptr, shared_bytes_ = nullptr, sites_at_ = nullptr, generation_ = nullptr;
     B lost_ = nullptr;
     std::map<std::pair<bool, unsigned>, V> copy_lanes_;                      // functions, by load and bytes
-    std::map<std::tuple<V, unsigned, bool, bool, V>, Span> spans_;           // by addresses, bytes, kind and guard
+    std::map<std::tuple<V, unsigned, bool, bool, bool, V>, Span> spans_;     // by addresses, bytes, kind and guard
     std::map<std::tuple<V, unsigned, unsigned>, std::pair<V, V>> patterns_;  // row, same: by origin, step and half
     std::map<std::uint32_t, B> blocks_;                                      // by leader
     std::vector<Group> groups_;
     std::map<std::uint32_t, std::set<Slot>> live_in_;  // by leader
     std::set<Slot> live_out_;                          // of the block at hand
+    std::map<std::uint32_t, std::set<Slot>> live_at_;  // by load or store
+    std::map<std::uint32_t, B> careful_at_;            // by load or store: where blocks go on with all ways of access
+    std::map<int, unsigned> lane_shapes_;              // registers: 0 the same in half a warp, 1 a row, 2 neither
     std::map<Slot, Value> known_;
     V mask_ = nullptr, guard_ = nullptr, guard_truths_ = nullptr;
     std::uint32_t counted_ = 0, sites_ = 0, block_end_ = 0;
-    bool ended_ = false;
+    bool ended_ = false, careful_ = false;
 };
 
 // Modifiers that were taken, as the interpreter's decoders do it: what nobody took is not known.

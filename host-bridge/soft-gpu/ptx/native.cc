@@ -64,21 +64,24 @@ struct Received {
     std::vector<std::byte> bytes;
 };
 
-std::vector<Slot> uniform_specials(const Code& code) {
-    std::vector<Slot> uniform;
+struct Specials {
+    std::vector<Slot> uniform, across;
+};
+Specials specials_of(const Code& code) {
+    Specials found;
     for (const auto& s : code.specials) switch (s.kind) {
-            case Special::tid_x:
             case Special::tid_y:
-            case Special::tid_z:
+            case Special::tid_z: break;
+            case Special::tid_x:
             case Special::laneid:
             case Special::lanemask_eq:
             case Special::lanemask_lt:
             case Special::lanemask_le:
             case Special::lanemask_gt:
-            case Special::lanemask_ge: break;
-            default: uniform.push_back(s.slot);
+            case Special::lanemask_ge: found.across.push_back(s.slot); break;
+            default: found.uniform.push_back(s.slot);
         }
-    return uniform;
+    return found;
 }
 
 // LLVM ends a process that has no memory for it: where a limit is near, kernels are interpreted.
@@ -93,9 +96,10 @@ void compile(const Function& f, Variant variant) {
     const Compile compiler = open_compiler();
     if (compiler == nullptr || f.code.size() > most_instructions || !has_room(f.code.size())) return;
     Native& native = *f.native;
-    const auto uniform = uniform_specials(*native.code);
+    const auto specials = specials_of(*native.code);
     Received received;
-    const ToCompile what{&f, uniform.data(), uniform.size(), variant};
+    const ToCompile what{
+        &f, specials.uniform.data(), specials.uniform.size(), specials.across.data(), specials.across.size(), variant};
     Compiled result{&received,
                     [](void* to, const void* bytes, std::size_t size) {
                         const auto* from = static_cast<const std::byte*>(bytes);

@@ -83,6 +83,8 @@ struct ToCompile {
     const Function* function;
     const Slot* uniform;  // special registers that are the same in all lanes of a warp
     std::size_t uniforms;
+    const Slot* across;  // those that differ from lane to lane whatever a block's shape
+    std::size_t of_across;
     Variant variant;
 };
 struct Compiled {
