@@ -173,7 +173,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
         (a.in->imm - found->second.low) % a.together() != 0) {
         Span s;
         looked_at = false;
-        if (a.global) s.site = sites_++, s.seen = field(offsetof(Running, generation_seen), ir_.integer(8));
+        if (a.global) s.site = site_of(g.first), s.seen = field(offsetof(Running, generation_seen), ir_.integer(8));
         a.site = s.site;
         std::tie(s.low, s.high) = offsets_ahead(g, a);
         const Range range = range_of(a);

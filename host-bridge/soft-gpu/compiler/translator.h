@@ -37,7 +37,7 @@ class Translator {
   public:
     Translator(Ir& ir, const ToCompile& what);
     bool translate();  // false: not worth it
-    std::uint32_t sites() const { return sites_; }
+    std::uint32_t sites() const { return static_cast<std::uint32_t>(sites_.size()); }
 
   private:
     // flow.cc
@@ -116,6 +116,7 @@ class Translator {
                 std::vector<std::pair<std::vector<V>, B>> ways);
     void finish(const Access& a, const std::vector<V>& loaded, bool one_place);
     V places(const Access& a, V lanes, V* fine);
+    std::uint32_t site_of(std::uint32_t index) { return sites_.emplace(index, sites()).first->second; }
     V copy_lanes(bool load, unsigned bytes);
     std::vector<V> copied(const Access& a, V where, V lanes, const std::vector<V>& data);
     V extended(const Access& a, V x);
@@ -157,7 +158,8 @@ class Translator {
     std::map<int, unsigned> lane_shapes_;              // registers: 0 the same in half a warp, 1 a row, 2 neither
     std::map<Slot, Value> known_;
     V mask_ = nullptr, guard_ = nullptr, guard_truths_ = nullptr;
-    std::uint32_t counted_ = 0, sites_ = 0, block_end_ = 0;
+    std::uint32_t counted_ = 0, block_end_ = 0;
+    std::map<std::uint32_t, std::uint32_t> sites_;  // by load or store: what the careful form finds the quick one knows
     bool ended_ = false, careful_ = false;
 };
 
