@@ -45,6 +45,43 @@ TEST(PtxBarrier, ExitedThreadsCountAsArrived) {
     for (u32 i = 0; i < 128; ++i) EXPECT_EQ(d[i], i <= 40 ? 1u : 0u);
 }
 
+// Whole warps, one whose lanes part for a round, and one that is no whole warp, whose threads end before the others.
+TEST(PtxBarrier, AllKindsOfWarpsMeetAgainAndAgain) {
+    const u32 n = 150;
+    const auto d = run(
+        "st.shared.u32 [%r6], %r1; mov.u32 %r9, 0;\n"
+        "LOOP: bar.sync 0; mov.u32 %r11, 1; and.b32 %r10, %r1, 33; setp.eq.u32 %p2, %r10, 33; setp.eq.and.u32 %p1, %r9, 2, "
+        "%p2; @%p1 bra ODD; bra JOIN;\n"
+        "ODD: mov.u32 %r11, 1000;\n"
+        "JOIN: add.u32 %r12, %r1, 33; rem.u32 %r12, %r12, %r3; mad.lo.u32 %r12, %r12, 4, %r5; ld.shared.u32 %r13, [%r12]; "
+        "add.u32 %r13, %r13, %r11; bar.sync 0; st.shared.u32 [%r6], %r13; add.u32 %r9, %r9, 1; setp.eq.u32 %p3, %r9, 4; "
+        "setp.ge.and.u32 %p3, %r1, 128, %p3; @%p3 exit; setp.lt.u32 %p2, %r9, 9; @%p2 bra LOOP;\n"
+        "st.global.u32 [%rd3], %r13;",
+        {1, n});
+    std::vector<u32> now(n), next(n);
+    for (u32 i = 0; i < n; ++i) now[i] = i;
+    for (u32 round = 0; round < 9; ++round) {
+        next = now;
+        for (u32 i = 0; i < (round < 4 ? n : 128); ++i)
+            next[i] = now[(i + 33) % n] + (round == 2 && (i & 33) == 33 ? 1000 : 1);
+        now = next;
+    }
+    for (u32 i = 0; i < n; ++i) EXPECT_EQ(d[i], i < 128 ? now[i] : 0) << i;
+}
+
+TEST(PtxBarrier, WarpsThatMeetAtTwoBarriersAreADeadlock) {
+    if (Machine::get().is_hardware()) GTEST_SKIP() << "hardware hangs";
+    const std::string body = "setp.ge.u32 %p1, %r1, 32; @%p1 bra OTHER; bar.sync 0; exit; OTHER: bar.sync 1;";
+    try {
+        run(body, {1, 64});
+        FAIL() << "it came to an end";
+    } catch (const Failure& f) {
+        EXPECT_EQ(f.code, CUDA_ERROR_LAUNCH_FAILED);
+        EXPECT_NE(std::string(f.what()).find("thread (0,0,0), ptx line"), std::string::npos) << f.what();
+        EXPECT_NE(std::string(f.what()).find("bar.sync 0"), std::string::npos) << f.what();
+    }
+}
+
 TEST(PtxBarrier, ProducersArriveAndConsumersWait) {
     // The first warp writes and only arrives; the second waits at a named barrier of 64 threads.
     const auto d =
