@@ -20,20 +20,20 @@ else
 fi
 for more in "" --doorbell --virtio-pmem; do
     config --libvirt vm1 --size 8G $more > "$scratch/xml" || fail "--libvirt"
-    python3 - "$scratch/xml" "$more" << 'P' || fail "$(cat "$scratch/xml")"
+    python3 - "$scratch/xml" "$more" "$(config --qemu vm1 --size 8G $more)" << 'P' || fail "$(cat "$scratch/xml")"
 import sys, xml.etree.ElementTree as tree
-shmem = tree.parse(sys.argv[1]).getroot()
-kind = shmem.get('model') or shmem.find('model').get('type')
-if sys.argv[2] == '--virtio-pmem': assert kind == 'virtio-pmem' and shmem.find('source/path').text == '/dev/shm/barcuda-vm1' and shmem.find('target/size').text == '8192'
-elif sys.argv[2]: assert kind == 'ivshmem-doorbell' and shmem.find('server').get('path') == '/run/barcuda/vm1/doorbell'
-else: assert kind == 'ivshmem-plain' and shmem.get('name') == 'barcuda-vm1' and shmem.find('size').text == '8192'
+added, more = tree.parse(sys.argv[1]).getroot(), sys.argv[2]
+kind = '' if more == '--virtio-pmem' else added.find('model').get('type')
+if not kind: assert [x.get('value') for x in added] == (sys.argv[3].replace('4G,slots', 'slots') + ',addr=0x1c').split(' ') and 'slots=1,maxmem=13G' in sys.argv[3]
+elif more: assert kind == 'ivshmem-doorbell' and added.find('server').get('path') == '/run/barcuda/vm1/doorbell'
+else: assert kind == 'ivshmem-plain' and added.get('name') == 'barcuda-vm1' and added.find('size').text == '8192'
 P
-done
-if command -v virt-xml-validate > /dev/null; then
-    { echo '<domain type="qemu"><name>vm1</name><memory>1048576</memory><os><type arch="x86_64" machine="q35">hvm</type></os><devices>'; cat "$scratch/xml"
-      echo '</devices></domain>'; } > "$scratch/domain.xml"
+    command -v virt-xml-validate xmllint > "$scratch/out" && [ "$(wc -l < "$scratch/out")" = 2 ] || continue
+    { echo '<domain type="qemu"><name>vm1</name><memory>1048576</memory><os><type arch="x86_64" machine="q35">hvm</type></os><devices>'
+      if [ "$more" = --virtio-pmem ]; then echo '</devices>'; cat "$scratch/xml"; else cat "$scratch/xml"; echo '</devices>'; fi
+      echo '</domain>'; } > "$scratch/domain.xml"
     virt-xml-validate "$scratch/domain.xml" domain > "$scratch/out" 2>&1 || fail "libvirt: $(cat "$scratch/out")"
-fi
+done
 config --kubevirt vm1 | python3 -c 'import json, re, sys; json.loads(re.search("hookSidecars: .(.*).$", sys.stdin.read(), re.M)[1])' || fail "--kubevirt"
 # KubeVirt's hook, by its protocol: what it makes of a domain is the domain, with what --libvirt prints.
 config --kubevirt vm1 --size 8G | sed -n '/^  barcuda.sh: |$/,/^---$/p' | sed '1d; $d; s/^    //' > "$scratch/onDefineDomain" && chmod +x "$scratch/onDefineDomain"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A domain of a real libvirt's, with the element that `barcuda vm-config --libvirt` prints: its QEMU, which is no root and not the
-# bridge's user, opens the region, or asks the bridge for it, and a CUDA program runs in the guest.
+# bridge's user, opens the region (as a device or as memory), or asks the bridge for it, and a CUDA program runs in the guest.
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 for what in qemu-system-x86_64 virsh libvirtd virtlogd; do
@@ -17,9 +17,9 @@ if ! virsh -c qemu:///system version > /dev/null 2>&1; then  # nor has this mach
     for _ in $(seq 100); do virsh -c qemu:///system version > /dev/null 2>&1 && break; sleep 0.2; done
 fi
 out=$(mktemp)
-for kind in --plain ''; do
-    tests/vm/run --libvirt $kind --device "${DEVICE:-soft}" --region-size 1G -- "$build/programs/vector_add" > "$out" 2>&1 && grep -q PASSED "$out" ||
+for transport in ${TRANSPORTS:-plain doorbell virtio-pmem}; do
+    tests/vm/run --libvirt --transport $transport --device "${DEVICE:-soft}" --region-size 1G -- "$build/programs/vector_add" > "$out" 2>&1 && grep -q PASSED "$out" ||
         { cat "$out"; rm "$out"; exit 1; }
-    echo "${kind:-by the doorbell}: passed"
+    echo "$transport: passed"
 done
 rm "$out"
