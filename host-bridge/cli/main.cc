@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
         ->default_str("2G");
     vm->add_option("--cpus", machine_wanted.cpus, "the VM's")->check(CLI::Range(1, 255))->capture_default_str();
     vm->add_option("--port", machine_wanted.port, "of this machine, for ssh (default: one that is free)");
-    vm->add_option("--timeout", machine_wanted.timeout, "seconds that the guest has until it is ready")
+    vm->add_option("--timeout", machine_wanted.timeout, "seconds that the guest may say nothing before it is ready")
         ->capture_default_str();
     vm->add_flag("--dry-run", machine_wanted.dry_run, "print the commands, and do nothing");
     vm->add_option("PROGRAM", options.program, "the program and its arguments, in the guest (default: a shell)");

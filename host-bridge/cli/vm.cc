@@ -147,12 +147,13 @@ std::string look_at_region(const VmCommand& c, VmConfig& device) {
 
 // Waits until the guest says that it is ready; why it will not be, else.
 std::string await(int said, const VmCommand& c, const Machine& m) {
-    const auto end = Clock::now() + std::chrono::seconds(c.timeout);
+    const auto patience = std::chrono::seconds(c.timeout);
+    auto end = Clock::now() + patience;
     const auto console = [&] { return last_lines(m.folder + "/console", 20); };
     for (std::string line;;) {
         if (caught()) return "interrupted";
         if (Clock::now() > end)
-            return fmt::format("the guest has not said within {} s that it is ready (--timeout){}; its console:\n{}",
+            return fmt::format("the guest has said nothing for {} s and is not ready (--timeout){}; its console:\n{}",
                                c.timeout, c.image.empty() ? "" : "; an image needs cloud-init, and systemd", console());
         pollfd p = {said, POLLIN, 0};
         if (poll(&p, 1, 500) <= 0) continue;
@@ -169,6 +170,7 @@ std::string await(int said, const VmCommand& c, const Machine& m) {
         if (line.starts_with("failed: ")) return "in the guest: " + line.substr(8);
         tell(fmt::format("the guest: {} ...", line));
         line.clear();
+        end = Clock::now() + patience;
     }
 }
 

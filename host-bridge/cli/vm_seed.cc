@@ -28,9 +28,12 @@ command -v apt-get > /dev/null || fail "this guest has no apt: Barcuda's package
 [ -e $seed/user-data ] || { mkdir -p $seed; try mount -o ro -L CIDATA $seed; }
 cmp -s $seed/meta-data /var/lib/vm-seed.done && { say ready; exit; }  # the machine has been started anew
 if [ -n "$module" ]; then
-    say "building the module, with what that needs from the archive"
+    say "reading the archive's lists"
     apt update
-    apt --no-install-recommends install "linux-headers-$(uname -r)" $seed/*.deb
+    say "installing the kernel's headers and DKMS"
+    apt --no-install-recommends install "linux-headers-$(uname -r)" dkms
+    say "installing the packages and building the module"
+    apt --no-install-recommends install $seed/*.deb
     try modprobe uio_barcuda
 else
     say "installing the packages"

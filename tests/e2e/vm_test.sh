@@ -60,7 +60,7 @@ begin() { # begin SECONDS
 }
 begin 2
 wait $started; status=$?
-[ $status = 125 ] && grep -q 'has not said within 2 s that it is ready' "$scratch/out" || fail "a guest that does not come up: status $status, $(cat "$scratch/out")"
+[ $status = 125 ] && grep -q 'has said nothing for 2 s' "$scratch/out" || fail "a guest that does not come up: status $status, $(cat "$scratch/out")"
 nothing_left "a guest that does not come up"
 begin 60
 kill -TERM $started; wait $started; status=$?
