@@ -87,9 +87,10 @@ int main(int argc, char** argv) {
     app.add_option("--warm-most", options.warm.most,
                    "as many of them when clients come faster than that: one more for each that finds none (default: as "
                    "many as --warm)");
-    app.add_option("--warm-first", options.warm.first,
-                   "as many of them at the least until a client has come (--warm 0 --warm-first 1: one worker waits for "
-                   "the first client, and none for others until a second one has come)")
+    app.add_option(
+           "--warm-first", options.warm.first,
+           "as many of them at the least until a client has come (--warm 0 --warm-first 1: one worker waits for "
+           "the first client, and none for others until a second one has come)")
         ->capture_default_str();
     app.add_option("--warm-idle", warm_idle, "seconds without a client after which those beyond --warm end")
         ->capture_default_str();

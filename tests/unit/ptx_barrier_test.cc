@@ -48,16 +48,19 @@ TEST(PtxBarrier, ExitedThreadsCountAsArrived) {
 // Whole warps, one whose lanes part for a round, and one that is no whole warp, whose threads end before the others.
 TEST(PtxBarrier, AllKindsOfWarpsMeetAgainAndAgain) {
     const u32 n = 150;
-    const auto d = run(
-        "st.shared.u32 [%r6], %r1; mov.u32 %r9, 0;\n"
-        "LOOP: bar.sync 0; mov.u32 %r11, 1; and.b32 %r10, %r1, 33; setp.eq.u32 %p2, %r10, 33; setp.eq.and.u32 %p1, %r9, 2, "
-        "%p2; @%p1 bra ODD; bra JOIN;\n"
-        "ODD: mov.u32 %r11, 1000;\n"
-        "JOIN: add.u32 %r12, %r1, 33; rem.u32 %r12, %r12, %r3; mad.lo.u32 %r12, %r12, 4, %r5; ld.shared.u32 %r13, [%r12]; "
-        "add.u32 %r13, %r13, %r11; bar.sync 0; st.shared.u32 [%r6], %r13; add.u32 %r9, %r9, 1; setp.eq.u32 %p3, %r9, 4; "
-        "setp.ge.and.u32 %p3, %r1, 128, %p3; @%p3 exit; setp.lt.u32 %p2, %r9, 9; @%p2 bra LOOP;\n"
-        "st.global.u32 [%rd3], %r13;",
-        {1, n});
+    const auto d =
+        run("st.shared.u32 [%r6], %r1; mov.u32 %r9, 0;\n"
+            "LOOP: bar.sync 0; mov.u32 %r11, 1; and.b32 %r10, %r1, 33; setp.eq.u32 %p2, %r10, 33; setp.eq.and.u32 %p1, "
+            "%r9, 2, "
+            "%p2; @%p1 bra ODD; bra JOIN;\n"
+            "ODD: mov.u32 %r11, 1000;\n"
+            "JOIN: add.u32 %r12, %r1, 33; rem.u32 %r12, %r12, %r3; mad.lo.u32 %r12, %r12, 4, %r5; ld.shared.u32 %r13, "
+            "[%r12]; "
+            "add.u32 %r13, %r13, %r11; bar.sync 0; st.shared.u32 [%r6], %r13; add.u32 %r9, %r9, 1; setp.eq.u32 %p3, "
+            "%r9, 4; "
+            "setp.ge.and.u32 %p3, %r1, 128, %p3; @%p3 exit; setp.lt.u32 %p2, %r9, 9; @%p2 bra LOOP;\n"
+            "st.global.u32 [%rd3], %r13;",
+            {1, n});
     std::vector<u32> now(n), next(n);
     for (u32 i = 0; i < n; ++i) now[i] = i;
     for (u32 round = 0; round < 9; ++round) {

@@ -92,18 +92,20 @@ TEST(PtxScattered, ABlockGoesOnWhereAddressesAreNoRow) {
             if (std::string_view(p.begin).find(" l;") != std::string_view::npos) continue;
             const std::string st = std::string("st") + p.space + ".u32 ", ld = std::string("ld") + p.space + ".u32 ";
             const auto data = run(
-                kernel(std::string(p.begin) +
-                           "add.u64 %rd5, %rd4, %rd2; mad.lo.u32 %r10, %r1, %r1, 1;" + st + "[%rd5], %r10;" + st +
-                           "[%rd5+256], %r10; mov.u32 %r20, %ntid.x; sub.u32 %r20, %r20, 1; sub.u32 %r20, %r20, %r1;"
-                           "mul.wide.u32 %rd9, %r20, 4; add.u64 %rd9, %rd4, %rd9; bar.sync 0;",
-                       "setp.eq.u32 %p3, %r9, 2; selp.u32 %r10, 8, 4, %p3; setp.eq.u32 %p3, %r9, 3; selp.u32 %r10, 0, "
-                       "%r10, %p3; mul.lo.u32 %r11, %r1, %r10; cvt.u64.u32 %rd6, %r11; add.u64 %rd6, %rd4, %rd6;"
-                       "add.u32 %r12, %r1, %r9; setp.gt.u32 %p3, %r12, 9; add.f32 %r17, %r12, 0f7FC00001;" +
-                           ld + "%r13, [%rd6]; selp.u32 %r14, %r12, 5, %p3; mad.lo.u32 %r8, %r8, 3, %r13;"
-                                "add.u32 %r8, %r8, %r14; bar.sync 0;" +
-                           st + "[%rd5+512], %r8; bar.sync 0; add.u32 %r15, %r8, 1; setp.lt.u32 %p3, %r15, 500;" + ld +
-                           "%r16, [%rd9+512]; selp.u32 %r16, %r16, 0, %p3; add.u32 %r8, %r15, %r16; and.b32 %r17, %r17, "
-                           "3; add.u32 %r8, %r8, %r17;"),
+                kernel(
+                    std::string(p.begin) + "add.u64 %rd5, %rd4, %rd2; mad.lo.u32 %r10, %r1, %r1, 1;" + st +
+                        "[%rd5], %r10;" + st +
+                        "[%rd5+256], %r10; mov.u32 %r20, %ntid.x; sub.u32 %r20, %r20, 1; sub.u32 %r20, %r20, %r1;"
+                        "mul.wide.u32 %rd9, %r20, 4; add.u64 %rd9, %rd4, %rd9; bar.sync 0;",
+                    "setp.eq.u32 %p3, %r9, 2; selp.u32 %r10, 8, 4, %p3; setp.eq.u32 %p3, %r9, 3; selp.u32 %r10, 0, "
+                    "%r10, %p3; mul.lo.u32 %r11, %r1, %r10; cvt.u64.u32 %rd6, %r11; add.u64 %rd6, %rd4, %rd6;"
+                    "add.u32 %r12, %r1, %r9; setp.gt.u32 %p3, %r12, 9; add.f32 %r17, %r12, 0f7FC00001;" +
+                        ld +
+                        "%r13, [%rd6]; selp.u32 %r14, %r12, 5, %p3; mad.lo.u32 %r8, %r8, 3, %r13;"
+                        "add.u32 %r8, %r8, %r14; bar.sync 0;" +
+                        st + "[%rd5+512], %r8; bar.sync 0; add.u32 %r15, %r8, 1; setp.lt.u32 %p3, %r15, 500;" + ld +
+                        "%r16, [%rd9+512]; selp.u32 %r16, %r16, 0, %p3; add.u32 %r8, %r15, %r16; and.b32 %r17, %r17, "
+                        "3; add.u32 %r8, %r8, %r17;"),
                 threads);
             std::vector<u32> sums(threads), stored(threads);
             for (u32 k = 0; k < 4; ++k) {
