@@ -111,7 +111,7 @@ Mover* mover(CUcontext context) noexcept {
     if (host_functions_given() && !std::exchange(m.own_asked, true)) {
         const CUcontext own = make_own_context(device_of(context));
         if (own && !settle_in(m, own)) end_own_context(own);
-        if (m.where != own && logs_debug())
+        if ((!own || m.where != own) && logs_debug())
             log_line("managed memory has no context of its own to move in: a function in a stream may wait for ever");
     }
     return m.stream || settle_in(m, context) ? &m : nullptr;
