@@ -87,7 +87,7 @@ std::pair<std::set<Slot>, std::set<Slot>> Translator::touches(const Group& g) co
     std::set<Slot> reads, writes;
     if (g.in != nullptr && stays(g.in->name) && !stores(g.in->name) && g.in->guard < 0 && !g.in->operands.empty())
         each_register(g.in->operands[0], [&](int r) { writes.insert(f_.slots[static_cast<std::size_t>(r)]); });
-    if (writes.empty()) return {named(g), writes};
+    if (g.in == nullptr || writes.empty()) return {named(g), writes};
     for (std::size_t k = 1; k < g.in->operands.size(); ++k)
         each_register(g.in->operands[k], [&](int r) { reads.insert(f_.slots[static_cast<std::size_t>(r)]); });
     for (auto i = g.first; i < g.last; ++i)  // what is no register of the text: carries, scratch

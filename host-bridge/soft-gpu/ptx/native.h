@@ -26,6 +26,8 @@ enum class Went : std::uint32_t {
 
 // What compiled code sees of a warp: copied in, and back. Its layout is the compiler's too.
 struct Running {
+    alignas(64) std::uint64_t lane_places[lane_count];  // of loads and stores that are no row
+    alignas(64) std::byte lane_data[lane_count * 32];   // lane after lane
     std::byte* registers;
     const std::byte* constants;
     const std::byte* specials;
@@ -45,8 +47,6 @@ struct Running {
     std::uint32_t (*step)(Running*, std::uint32_t index, std::uint32_t mask);
     std::uint32_t (*access)(Running*, std::uint32_t index, std::uint32_t mask, std::uint32_t site);
     std::byte nowhere[512];  // what lanes read that do not take part
-    alignas(64) std::uint64_t lane_places[lane_count];
-    alignas(64) std::byte lane_data[lane_count * 32];  // lane after lane
     Warp* warp;
     const Instr* code;
     void* fault;  // std::exception_ptr: no exception passes through compiled code
