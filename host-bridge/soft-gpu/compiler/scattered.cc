@@ -68,6 +68,7 @@ std::vector<V> Translator::copied(const Access& a, V where, V lanes, const std::
     ir_.store(places, where, 64);
     if (!a.load) {
         std::vector<V> of;
+        of.reserve(data.size());
         for (V x : data) of.push_back(a.bytes < a.reg ? LLVMBuildTrunc(ir_.at, x, ir_.of(element), "") : x);
         while (of.size() > 1) {  // side by side, then in the order of memory
             std::vector<V> fewer;

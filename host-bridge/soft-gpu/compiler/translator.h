@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // translator.h: one prepared function becomes one function of LLVM's.
 //
-//   flow.cc        where code may be entered and left, what lives from block to block, branches, handlers' calls
+//   analysis.cc    where blocks begin, what lives, how numbers lie
+//   flow.cc        where code may be entered and left, the two forms of a block, branches, handlers' calls
 //   registers.cc   the registers of a block as values; what is written back, and when
 //   arithmetic.cc  what is computed (approximations.cc: two functions of it), moves.cc what moves
 //   memory.cc      loads and stores, scattered.cc those of lanes that each go their own way
@@ -32,6 +33,8 @@ struct Group {
     const ast::Instruction* in;
     std::uint32_t first, last;  // [first, last)
 };
+
+bool stays(std::string_view name);  // whether an instruction of that name neither parks lanes nor changes which run
 
 class Translator {
   public:
