@@ -25,9 +25,7 @@ enum class Went : std::uint32_t {
 };
 
 // What compiled code sees of a warp: copied in, and back. Its layout is the compiler's too.
-struct Running {
-    alignas(64) std::uint64_t lane_places[lane_count];  // of loads and stores that are no row
-    alignas(64) std::byte lane_data[lane_count * 32];   // lane after lane
+struct Running {  // NOLINT(clang-analyzer-optin.performance.Padding): what is used most comes first
     std::byte* registers;
     const std::byte* constants;
     const std::byte* specials;
@@ -46,7 +44,9 @@ struct Running {
     // Runs instruction `index` by its handler; 0: go on. `access` remembers the range that a load or store found, too.
     std::uint32_t (*step)(Running*, std::uint32_t index, std::uint32_t mask);
     std::uint32_t (*access)(Running*, std::uint32_t index, std::uint32_t mask, std::uint32_t site);
-    std::byte nowhere[512];  // what lanes read that do not take part
+    std::byte nowhere[512];                             // what lanes read that do not take part
+    alignas(64) std::uint64_t lane_places[lane_count];  // of loads and stores that are no row
+    alignas(64) std::byte lane_data[lane_count * 32];   // lane after lane
     Warp* warp;
     const Instr* code;
     void* fault;  // std::exception_ptr: no exception passes through compiled code
