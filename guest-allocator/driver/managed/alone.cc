@@ -34,7 +34,8 @@ void Alone::begin(CUstream given) noexcept {
     Table& t = table();
     std::lock_guard lock(t.mutex);
     Worker& own = worker_of(stream);
-    mover(own.context);  // now, since nothing waits for the function yet
+    mover(own.context);
+    for (const auto& [context, its] : t.movers) mover(context);  // now, since nothing waits for the function yet
     const std::unique_lock no_capture_begins = hold_captures();
     for (const auto& [key, other] : t.workers) {
         if (&other == &own || capturing(real(other.stream)) || is_idle(other.stream, other.context)) continue;

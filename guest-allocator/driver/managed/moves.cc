@@ -65,7 +65,7 @@ void lament(const Home& home, const Run& run) {
 }
 
 bool read_back(Home& home, const Run& run) {
-    Mover* const m = mover(home.context);
+    Mover* const m = mover_of(home);
     if (!m) return false;
     const InContext in(m->where);
     return bring_in_order(home, run, m->stream) == CUDA_SUCCESS && wait_quietly(m->stream) == CUDA_SUCCESS;
@@ -117,6 +117,30 @@ Mover* mover(CUcontext context) noexcept {
     return m.stream || settle_in(m, context) ? &m : nullptr;
 }
 
+// Moves are posted, and one that failed would be noticed by nobody: so a byte is read first. Should a driver keep a context from
+// another's memory of the same device, moves stay in the program's.
+Mover* mover_of(const Home& home) noexcept {
+    Mover* const m = mover(home.context);
+    if (!m || m->where == home.context || m->reaches[home.of_variables]) return m;
+    const CUdeviceptr some = !home.of_variables ? home.begin : home.parts.empty() ? 0 : home.parts.front().begin;
+    if (!some) return m;
+    std::byte read{};
+    const auto reach = [&] {
+        const InContext in(m->where);
+        CUresult r = CUDA_ERROR_NOT_READY;
+        while (r == CUDA_ERROR_NOT_READY)
+            if (r = wait_quietly(m->stream); r == CUDA_SUCCESS)
+                r = unannounced<Op::copy_out>(static_cast<void*>(&read), some, sizeof read, m->stream);
+        return r == CUDA_SUCCESS;
+    };
+    if ((m->reaches[home.of_variables] = reach())) return m;
+    if (logs_debug()) log_line("managed memory moves in the program's context: another one does not reach it");
+    const CUcontext own = m->where;
+    if (!settle_in(*m, home.context)) return m;
+    end_own_context(own);
+    return m;
+}
+
 void end_mover_context(CUcontext context) noexcept {
     const auto at = table().movers.find(context);
     if (at == table().movers.end() || !at->second.stream || at->second.where == context) return;
@@ -124,6 +148,7 @@ void end_mover_context(CUcontext context) noexcept {
     finish_moves(context);
     end_own_context(m.where);
     m.where = nullptr, m.stream = nullptr, m.moved = {}, m.own_asked = false;
+    std::ranges::fill(m.reaches, false);
 }
 
 CUresult bring_in_order(Home& home, const Run& run, CUstream stream) noexcept {
@@ -141,7 +166,7 @@ bool close(Home& home, Run within) noexcept {
     bool sent = false;
     const auto shut = [&](const Run& run) { return protect(home, run, PROT_NONE); };
     const auto to_device = [&](const Run& run) {
-        Mover* const m = mover(home.context);
+        Mover* const m = mover_of(home);
         const InContext in(m ? m->where : nullptr);
         if (m && send(home, run, m->stream) == CUDA_SUCCESS) sent = true;
     };

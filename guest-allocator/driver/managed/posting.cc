@@ -11,6 +11,7 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/fence.h"
+#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/driver/streams.h"
@@ -91,6 +92,8 @@ void add_home(Home* home) noexcept {
     }
     if (home->young) t.young.push_back(home);
     t.homes[home->end].reset(home);
+    t.movers.try_emplace(home->context);
+    if (host_functions_given()) mover_of(*home);  // not only in the midst of such a function, which holds up queues
     calm.store(nobody, std::memory_order_seq_cst);
 }
 

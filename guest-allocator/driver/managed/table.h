@@ -56,6 +56,7 @@ struct Mover {
     CUcontext where = nullptr;  // the stream's, and the event's of its moves
     CUstream stream = nullptr;
     bool own_asked = false;  // for a context of our own
+    bool reaches[2] = {};    // it was seen to reach allocations; variables
     struct Behind {
         CUevent event = nullptr;
         std::uint64_t last = 0;
@@ -145,6 +146,7 @@ void order_behind_moves(Worker& worker) noexcept;
 // Waits until the context's moves are done.
 void finish_moves(CUcontext context) noexcept;
 Mover* mover(CUcontext context) noexcept;
+Mover* mover_of(const Home& home) noexcept;  // which reaches it
 // Its moves are done, and the context that they had is given back, if they had one of their own.
 void end_mover_context(CUcontext context) noexcept;
 
