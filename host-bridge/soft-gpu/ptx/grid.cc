@@ -14,6 +14,7 @@
 
 #include "host-bridge/soft-gpu/ptx/errors.h"
 #include "host-bridge/soft-gpu/ptx/module.h"
+#include "host-bridge/soft-gpu/ptx/rounding.h"
 #include "host-bridge/soft-gpu/ptx/schedule.h"
 
 namespace barcuda::soft {
@@ -209,6 +210,7 @@ bool run_block(Block& b) {
 // ---- a host thread of a launch --------------------------------------------------------------------------------------
 
 void work(Grid& g) {
+    const RoundedToNearest mode;
     std::vector<std::unique_ptr<Room>> resident, spare;
     int rounds = 0;
     std::uint64_t warps = 0, lanes = 0;

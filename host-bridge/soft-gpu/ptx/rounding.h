@@ -10,7 +10,7 @@ namespace barcuda::soft {
 
 class Rounded {
   public:
-    explicit Rounded(Rounding r) : changes_(r != Rounding::nearest) {  // which is what all threads have
+    explicit Rounded(Rounding r) : changes_(r != Rounding::nearest) {  // which the thread has: RoundedToNearest
         if (!changes_) return;
         before_ = std::fegetround();
         std::fesetround(r == Rounding::zero ? FE_TOWARDZERO : r == Rounding::down ? FE_DOWNWARD : FE_UPWARD);
@@ -24,6 +24,22 @@ class Rounded {
   private:
     const bool changes_;
     int before_ = 0;
+};
+
+// For a thread that kernels run in: the program's own may have another mode.
+class RoundedToNearest {
+  public:
+    RoundedToNearest() {
+        if (before_ != FE_TONEAREST) std::fesetround(FE_TONEAREST);
+    }
+    ~RoundedToNearest() {
+        if (before_ != FE_TONEAREST) std::fesetround(before_);
+    }
+    RoundedToNearest(const RoundedToNearest&) = delete;
+    RoundedToNearest& operator=(const RoundedToNearest&) = delete;
+
+  private:
+    const int before_ = std::fegetround();
 };
 
 // A value the compiler knows nothing about: neither folded nor moved past a change of the rounding mode.
