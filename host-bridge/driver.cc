@@ -2,8 +2,13 @@
 #include "host-bridge/driver.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -14,7 +19,7 @@ namespace {
 
 // Whether NVIDIA's driver works here, tried in a child: cuInit leaves threads and state that a parent of workers must
 // not have.
-std::string try_driver(const std::string& library) {
+std::string try_driver(const std::string& library, int stop) {
     int ends[2];
     if (pipe(ends) != 0) return "cannot make a pipe";
     const pid_t child = fork();
@@ -30,7 +35,11 @@ std::string try_driver(const std::string& library) {
         _exit(0);
     }
     close(ends[1]);
+    if (child < 0) return close(ends[0]), "cannot start a process";
     std::string error;
+    pollfd said[] = {{ends[0], POLLIN, 0}, {stop, POLLIN, 0}};
+    while (poll(said, std::size(said), -1) < 0 && errno == EINTR) {}
+    if (said[1].revents) kill(child, SIGKILL);
     char text[512];
     for (ssize_t n; (n = read(ends[0], text, sizeof text)) > 0;) error.append(text, static_cast<std::size_t>(n));
     close(ends[0]);
@@ -70,14 +79,14 @@ std::string nvml_of(const std::string& library) {
     return std::filesystem::path(library).replace_filename("libnvidia-ml.so.1").string();
 }
 
-DeviceChoice choose_device(const std::string& device) {
+DeviceChoice choose_device(const std::string& device, int stop) {
     const std::string nvidia = "libcuda.so.1", soft = software_library();
     if (device == "soft") {
         if (access(soft.c_str(), R_OK) == 0) return {soft, true, {}};
         return {
             {}, true, "the software GPU is not installed: " + soft + " is missing (run make, or install barcuda-soft)"};
     }
-    std::string error = try_driver(nvidia);
+    std::string error = try_driver(nvidia, stop);
     if (error.empty()) return {nvidia, false, {}};
     if (device == "auto") {
         if (access(soft.c_str(), R_OK) == 0) return {soft, true, {}};
@@ -86,10 +95,10 @@ DeviceChoice choose_device(const std::string& device) {
     return {{}, false, "no usable GPU: " + error + "; with --device soft programs run on the CPU instead"};
 }
 
-DeviceChoice likely_device(const std::string& device) {
+DeviceChoice likely_device(const std::string& device, int stop) {
     for (const char* const door : {"/dev/nvidiactl", "/dev/dxg"})  // of Linux's own driver, and of one that Windows has
         if (device != "soft" && access(door, R_OK | W_OK) == 0) return {"libcuda.so.1", false, {}, false};
-    return choose_device(device);
+    return choose_device(device, stop);
 }
 
 }  // namespace barcuda

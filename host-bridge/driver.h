@@ -31,10 +31,11 @@ struct DeviceChoice {
     std::string error;  // not empty: there is no such device, and why
     bool tried = true;
 };
-DeviceChoice choose_device(const std::string& device);
+// Where `stop` can be read nobody waits for a driver any more.
+DeviceChoice choose_device(const std::string& device, int stop = -1);
 // The same, but where there seems to be a GPU its driver is not tried: that takes as long as a start of it. Should it not start
 // later, choose_device() says what else there is.
-DeviceChoice likely_device(const std::string& device);
+DeviceChoice likely_device(const std::string& device, int stop = -1);
 std::string nvml_of(const std::string& library);  // the NVML of a driver lies beside it
 std::string software_library();                   // where the software GPU's libcuda.so.1 lies, beside this program
 

@@ -259,6 +259,11 @@ Error Region::open(const char* path) {
 }
 
 void Region::close() {
+    // While the lock is held, and if nobody has put another in its place.
+    struct stat mine, there;
+    if (made_ && creator_ == ::getpid() && ::fstat(fd_, &mine) == 0 && ::lstat(path_, &there) == 0 &&
+        mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
+        ::unlink(path_);
     if (header_) {
         if (creator_ != 0 && creator_ == ::getpid()) {
             publish(host_header().bridge_pid, 0);                 // WORD
@@ -268,7 +273,6 @@ void Region::close() {
             ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
         else unmap_window(reinterpret_cast<char*>(const_cast<barcuda_header*>(header_)), 0, BARCUDA_CHANNELS_OFFSET);
     }
-    if (made_ && creator_ == ::getpid()) ::unlink(path_);
     if (fd_ >= 0 && !check_fd()) ::close(fd_);
     made_ = false;
     header_ = nullptr;

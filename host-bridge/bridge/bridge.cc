@@ -99,13 +99,16 @@ std::string Bridge::start() {
     if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
     // A program whose list names a part of a GPU that is not here sees no device; the bridge looks without that list.
     const bool names_a_part = options_.expected.starts_with("MIG-");
-    const bool first_worker_says = warm_.wanted({}) > 0 && options_.gpus.empty() && !names_a_part;
-    DeviceChoice choice = first_worker_says ? likely_device(options_.device) : choose_device(options_.device);
-    if (!first_worker_says && choice.error.empty()) devices_ = probe_devices(choice.library);
+    // What there is of a region is not touched before it is known that there is a driver.
+    const bool first_worker_says =
+        warm_.wanted({}) > 0 && options_.gpus.empty() && !names_a_part && access(options_.region.c_str(), F_OK) != 0;
+    DeviceChoice choice =
+        first_worker_says ? likely_device(options_.device, signals_) : choose_device(options_.device, signals_);
+    if (!first_worker_says && choice.error.empty()) devices_ = probe_devices(choice.library, signals_);
     if (names_a_part && (choice.software || !choice.error.empty() || !devices_.error.empty())) {
         unsetenv("CUDA_VISIBLE_DEVICES");
-        choice = choose_device(options_.device);
-        if (choice.error.empty()) devices_ = probe_devices(choice.library);
+        choice = choose_device(options_.device, signals_);
+        if (choice.error.empty()) devices_ = probe_devices(choice.library, signals_);
     }
     if (!choice.error.empty()) return choice.error;
     if (devices_.error.empty() && !options_.gpus.empty()) devices_.error = choose(devices_, options_.gpus);
@@ -136,7 +139,7 @@ std::string Bridge::start() {
         std::string error = learn_devices();
         if (!error.empty() && !choice.tried) {  // a GPU whose driver does not start
             drop_reserves();
-            choice = choose_device(options_.device);
+            choice = choose_device(options_.device, signals_);
             error = choice.error.empty() ? plan_cage(choice) : choice.error;
             if (error.empty()) error = learn_devices();
         }
@@ -162,7 +165,16 @@ std::string Bridge::start() {
 }
 
 int Bridge::run() {
-    if (const std::string error = start(); !error.empty()) return log::critical("{}", error), 1;
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, s);
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = signalfd(-1, &signals, SFD_CLOEXEC);
+    if (const std::string error = start(); !error.empty()) {
+        pollfd told{signals_, POLLIN, 0};
+        if (poll(&told, 1, 0) > 0) return log::info("stopped before it served"), 0;
+        return log::critical("{}", error), 1;
+    }
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_ACCESS | IN_CLOSE) < 0)
         close(opens_), opens_ = -1;
@@ -170,11 +182,6 @@ int Bridge::run() {
     for (std::uint32_t i = 0; i < region_.header().channel_count; ++i)  // what an earlier bridge left behind
         if (const barcuda_slot& s = region_.slots()[i]; observe(s.closed) != observe(s.reclaimed)) reclaim(i);
 
-    sigset_t signals;
-    sigemptyset(&signals);
-    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, s);
-    sigprocmask(SIG_BLOCK, &signals, nullptr);
-    const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
     keep_warm();
     monitoring_.start(region_, devices_.all, library_);
     show_memory();
@@ -196,7 +203,7 @@ int Bridge::run() {
     }
 
     for (std::vector<pollfd> fds;;) {
-        fds.assign({{signal_fd, POLLIN, 0}, {opens_, POLLIN, 0}});
+        fds.assign({{signals_, POLLIN, 0}, {opens_, POLLIN, 0}});
         doorbell_.watch(fds);
         const std::size_t first = fds.size();
         std::vector<Client*> at;  // the client of fds[first + 3 * i] (link) and the next two (pid, mapper)

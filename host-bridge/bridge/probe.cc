@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <cstring>
 
 #include "host-bridge/driver.h"
@@ -19,14 +21,15 @@ namespace {
 
 constexpr int most_probed = 64;  // what CUDA's own runtime can count
 
-struct Report {  // and then as many messages of a barcuda_device each
+struct Report {  // and then as many messages of a barcuda_device each; or `why` there is none
     int version, count;
+    char why[512];
 };
 
-bool receive(int link, void* to, std::size_t size) {
-    pollfd said{link, POLLIN, 0};
-    while (poll(&said, 1, -1) < 0 && errno == EINTR) {}
-    return recv(link, to, size, MSG_DONTWAIT) == static_cast<ssize_t>(size);
+std::ptrdiff_t receive(int link, int stop, void* to, std::size_t size) {
+    pollfd said[] = {{link, POLLIN, 0}, {stop, POLLIN, 0}};
+    while (poll(said, std::size(said), -1) < 0 && errno == EINTR) {}
+    return said[1].revents ? -1 : recv(link, to, size, MSG_DONTWAIT);
 }
 
 void describe(const Driver& driver, CUdevice device, barcuda_device& d) {
@@ -54,8 +57,12 @@ std::vector<DeviceId> ids(std::span<const barcuda_device> devices) {
 
 }  // namespace
 
-bool report_devices(const Driver& driver, int link) {
+bool report_devices(const Driver& driver, int link, const std::string& why) {
     Report report{};
+    if (!why.empty()) {
+        why.copy(report.why, sizeof report.why - 1);
+        return send(link, &report, sizeof report, MSG_NOSIGNAL) == sizeof report;
+    }
     if (driver.cuDeviceGetCount(&report.count) != CUDA_SUCCESS) return false;
     driver.cuDriverGetVersion(&report.version);
     report.count = std::min(report.count, most_probed);
@@ -70,18 +77,23 @@ bool report_devices(const Driver& driver, int link) {
     return true;
 }
 
-HostDevices receive_devices(int link, const std::string& library) {
+HostDevices receive_devices(int link, const std::string& library, int stop) {
     HostDevices found;
     Report report{};
-    bool whole = receive(link, &report, sizeof report) && report.count >= 0 && report.count <= most_probed;
+    bool whole = receive(link, stop, &report, sizeof report) == sizeof report && report.count >= 0 &&
+                 report.count <= most_probed;
+    report.why[sizeof report.why - 1] = '\0';
     found.all.resize(whole ? static_cast<std::size_t>(report.count) : 0);
-    for (barcuda_device& device : found.all) whole = whole && receive(link, &device, sizeof device);
+    for (barcuda_device& device : found.all)
+        whole = whole && receive(link, stop, &device, sizeof device) == sizeof device;
     if (!whole) found.error = "the driver " + library + " did not say what its devices are", found.all.clear();
+    else if (found.all.empty()) found.error = *report.why ? report.why : "the driver " + library + " sees no GPU";
     found.driver_version = static_cast<unsigned>(report.version);
+    found.answered = whole;
     return found;
 }
 
-HostDevices probe_devices(const std::string& library) {
+HostDevices probe_devices(const std::string& library, int stop) {
     HostDevices found;
     int link[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0)
@@ -93,9 +105,12 @@ HostDevices probe_devices(const std::string& library) {
         _exit(open && report_devices(driver, link[1]) ? 0 : 1);
     }
     close(link[1]);
-    if (child < 0) found.error = fmt::format("cannot start a process: {}", strerror(errno));
-    else found = receive_devices(link[0], library), waitpid(child, nullptr, 0);
+    if (child < 0)
+        return close(link[0]), found.error = fmt::format("cannot start a process: {}", strerror(errno)), found;
+    found = receive_devices(link[0], library, stop);
     close(link[0]);
+    if (!found.error.empty()) kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
     return found;
 }
 

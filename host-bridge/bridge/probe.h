@@ -14,14 +14,16 @@ struct Driver;
 struct HostDevices {
     std::vector<barcuda_device> all;  // as CUDA counts them
     unsigned driver_version = 0;
-    bool chosen = false;  // not all that there are, or in another order
-    std::string error;    // not empty: why there are none
+    bool chosen = false;    // not all that there are, or in another order
+    std::string error;      // not empty: why there are none
+    bool answered = false;  // whoever has opened the driver said that, or what there is
 };
 // Opens the driver in a child process, which then ends: nothing of the driver stays in the bridge.
-HostDevices probe_devices(const std::string& library);
+HostDevices probe_devices(const std::string& library, int stop = -1);
 // The two ends of a SOCK_SEQPACKET pair, in processes of this program: whose driver is open says what it shows, who asked waits for that.
-bool report_devices(const Driver& driver, int link);
-HostDevices receive_devices(int link, const std::string& library);
+// `why`, if not empty, is why it shows none. Where `stop` can be read nobody waits any more.
+bool report_devices(const Driver& driver, int link, const std::string& why = {});
+HostDevices receive_devices(int link, const std::string& library, int stop = -1);
 
 // Keeps of `devices` what `gpus` names (--gpus: as CUDA_VISIBLE_DEVICES, but nothing in it may be wrong), in its order. Returns
 // what is wrong; empty: nothing.

@@ -270,10 +270,19 @@ std::string Bridge::learn_devices() {
     const bool started = start_worker(first, {});
     first_ = false;
     if (!started) return fmt::format("cannot start a worker: {}", strerror(errno));
-    devices_ = receive_devices(first.link, library_);
-    first.devices = devices_seen(devices_, nullptr);
-    waiting_.push_back(first);
-    return devices_.error;
+    devices_ = receive_devices(first.link, library_, signals_);
+    if (devices_.error.empty()) {
+        first.devices = devices_seen(devices_, nullptr);
+        waiting_.push_back(first);
+        return {};
+    }
+    constexpr int patience = 1000;  // milliseconds: of one that ends by itself, and has said why or died
+    pollfd ended[] = {{first.pidfd, POLLIN, 0}, {signals_, POLLIN, 0}};
+    poll(ended, std::size(ended), patience);
+    if (ended[0].revents == 0) dismiss(first);
+    while (!has_gone(first)) poll(nullptr, 0, 1);
+    const std::string end = reap(first);
+    return devices_.answered ? devices_.error : fmt::format("{}: its first worker {}", devices_.error, end);
 }
 
 void Bridge::keep_warm() {

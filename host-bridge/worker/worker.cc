@@ -196,7 +196,8 @@ int run_worker(const std::string& library, bool warm) {
     static Driver& driver = *new Driver;
     CUcontext context = nullptr;  // of a warm worker
     if (error.empty()) error = open_driver(driver, library, prepared, warm, context);
-    if (!error.empty() && prepared.says_devices) return log::info("{}", error), 1;  // the bridge says what it means
+    if (!error.empty() && prepared.says_devices)
+        return report_devices(driver, link_fd, error), 1;  // the bridge tells it
     static Extents& extents = *new Extents(region_fd, prepared.base);
     if (error.empty()) prepare(driver, extents, prepared);
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
