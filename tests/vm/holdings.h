@@ -159,6 +159,7 @@ class Holdings {
     }
 
     static constexpr std::size_t elsewhere_bytes = 256u << 20;
+    static constexpr std::size_t most_anonymous = 1u << 20;
     Means means_;
     Header header_;  // of the device that there is now
     std::array<int, 6> fds_{};
