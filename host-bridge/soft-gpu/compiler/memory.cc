@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
+#include <utility>
 
 #include "host-bridge/soft-gpu/compiler/access.h"
 
@@ -256,16 +257,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
                 V x = ir_.lanes(data[k], h * half_lanes, half_lanes);
                 of.push_back(a.bytes < a.reg ? LLVMBuildTrunc(ir_.at, x, ir_.of(element, half_lanes), "") : x);
             }
-            while (of.size() > 1) {  // side by side, then in the order of memory
-                std::vector<V> fewer;
-                for (std::size_t k = 0; k < of.size(); k += 2) fewer.push_back(ir_.joined(of[k], of[k + 1]));
-                of = fewer;
-            }
-            std::vector<V> order;
-            for (unsigned i = 0; i < n * half_lanes; ++i) order.push_back(ir_.number(i % n * half_lanes + i / n, 4));
-            parts[h] = n == 1 ? of[0]
-                              : LLVMBuildShuffleVector(ir_.at, of[0], LLVMGetUndef(LLVMTypeOf(of[0])),
-                                                       LLVMConstVector(order.data(), n * half_lanes), "");
+            parts[h] = in_order_of_memory(std::move(of), half_lanes);
         }
         B some = nullptr;
         if (masks) {

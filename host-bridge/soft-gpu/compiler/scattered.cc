@@ -4,6 +4,7 @@
 // not good, the handler does them all.
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "host-bridge/soft-gpu/compiler/access.h"
 #include "host-bridge/soft-gpu/ptx/memory.h"
@@ -60,6 +61,21 @@ V Translator::copy_lanes(bool load, unsigned bytes) {
     return f;
 }
 
+// Of the elements of a vector, each for so many lanes: those of the first lane, then those of the second.
+V Translator::in_order_of_memory(std::vector<V> of, unsigned lanes) {
+    const auto n = static_cast<unsigned>(of.size());
+    if (n == 1) return of[0];
+    while (of.size() > 1) {
+        std::vector<V> fewer;
+        for (std::size_t k = 0; k < of.size(); k += 2) fewer.push_back(ir_.joined(of[k], of[k + 1]));
+        of = fewer;
+    }
+    std::vector<V> order;
+    for (unsigned i = 0; i < n * lanes; ++i) order.push_back(ir_.number(i % n * lanes + i / n, 4));
+    return LLVMBuildShuffleVector(ir_.at, of[0], LLVMGetUndef(LLVMTypeOf(of[0])),
+                                  LLVMConstVector(order.data(), n * lanes), "");
+}
+
 // The elements that the lanes load from, or store to, their places.
 std::vector<V> Translator::copied(const Access& a, V where, V lanes, const std::vector<V>& data) {
     const auto n = static_cast<unsigned>(a.slots.size());
@@ -70,17 +86,7 @@ std::vector<V> Translator::copied(const Access& a, V where, V lanes, const std::
         std::vector<V> of;
         of.reserve(data.size());
         for (V x : data) of.push_back(a.bytes < a.reg ? LLVMBuildTrunc(ir_.at, x, ir_.of(element), "") : x);
-        while (of.size() > 1) {  // side by side, then in the order of memory
-            std::vector<V> fewer;
-            for (std::size_t k = 0; k < of.size(); k += 2) fewer.push_back(ir_.joined(of[k], of[k + 1]));
-            of = fewer;
-        }
-        std::vector<V> order;
-        for (unsigned i = 0; i < n * lane_count; ++i) order.push_back(ir_.number(i % n * lane_count + i / n, 4));
-        ir_.store(memory,
-                  LLVMBuildShuffleVector(ir_.at, of[0], LLVMGetUndef(LLVMTypeOf(of[0])),
-                                         LLVMConstVector(order.data(), n * lane_count), ""),
-                  64);
+        ir_.store(memory, in_order_of_memory(std::move(of), lane_count), 64);
     }
     V f = copy_lanes(a.load, a.together());
     T parameters[] = {ir_.integer(8), ir_.integer(8), ir_.integer(4)};

@@ -121,6 +121,7 @@ class Translator {
     V places(const Access& a, V lanes, V* fine);
     std::uint32_t site_of(std::uint32_t index) { return sites_.emplace(index, sites()).first->second; }
     V copy_lanes(bool load, unsigned bytes);
+    V in_order_of_memory(std::vector<V> of, unsigned lanes);
     std::vector<V> copied(const Access& a, V where, V lanes, const std::vector<V>& data);
     V extended(const Access& a, V x);
     void look();
