@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fill.cc: the synchronous fills. Of the GPU's own memory they are posted, as natively; of memory that the CPU sees they
-// wait until it may look, as CUDA documents it for pinned memory.
+// wait until it may look, as CUDA documents it for pinned memory. The worker is asked for the asynchronous ones: its driver would
+// wait in the others, and a function in a stream with it, whose moves of managed memory stand behind them in the queue.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
@@ -10,7 +11,7 @@ namespace barcuda::guest {
 namespace {
 
 template <Op op, class... Rest> CUresult fill(CUdeviceptr to, Rest... rest) {
-    const CUresult r = command<op>(to, rest...);
+    const CUresult r = command<op>(to, rest..., CUstream{});
     return r == CUDA_SUCCESS && !is_device(to) ? wait_for(nullptr) : r;
 }
 
@@ -19,15 +20,15 @@ template <Op op, class... Rest> CUresult fill(CUdeviceptr to, Rest... rest) {
 
 using namespace barcuda::guest;
 
-CU cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n) { return fill<Op::cuMemsetD8_v2>(to, value, n); }
-CU cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n) { return fill<Op::cuMemsetD16_v2>(to, value, n); }
-CU cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t n) { return fill<Op::cuMemsetD32_v2>(to, value, n); }
+CU cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n) { return fill<Op::cuMemsetD8Async>(to, value, n); }
+CU cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n) { return fill<Op::cuMemsetD16Async>(to, value, n); }
+CU cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t n) { return fill<Op::cuMemsetD32Async>(to, value, n); }
 CU cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) {
-    return fill<Op::cuMemsetD2D8_v2>(to, pitch, value, width, height);
+    return fill<Op::cuMemsetD2D8Async>(to, pitch, value, width, height);
 }
 CU cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) {
-    return fill<Op::cuMemsetD2D16_v2>(to, pitch, value, width, height);
+    return fill<Op::cuMemsetD2D16Async>(to, pitch, value, width, height);
 }
 CU cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height) {
-    return fill<Op::cuMemsetD2D32_v2>(to, pitch, value, width, height);
+    return fill<Op::cuMemsetD2D32Async>(to, pitch, value, width, height);
 }

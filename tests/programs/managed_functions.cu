@@ -2,6 +2,7 @@
 // managed_functions.cu: functions in a stream that touch managed memory on the GPU's side, while copies and kernels of many other
 // streams wait for the function: more streams than a GPU has queues for, so that the waits stand in front of whatever comes then.
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -111,6 +112,30 @@ int main() {
         wrong += others.finish(round);
         CHECK(cudaStreamSynchronize(stream));
     }
+    // A fill of memory that the CPU sees waits for it, in another thread, and must hold up nobody else.
+    cudaStream_t ordered;  // which the default stream, where such a fill is, waits for
+    unsigned char* pinned;
+    CHECK(cudaStreamCreate(&ordered));
+    CHECK(cudaMallocHost(&pinned, 4096));
+    for (int round = 0; round < 10; ++round) {
+        Function f{p, n, value + 1};
+        add<<<4, 64, 0, stream>>>(p, n, 1);
+        CHECK(cudaGetLastError());
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaLaunchHostFunc(ordered, Function::run, &f));
+        std::thread filling([&] {
+            if (round % 2) CHECK(cudaMemset(pinned, round, 4096));
+            else CHECK(cudaMemset(other, round, n * sizeof *other));
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most likely it waits by now
+        f.go = true;
+        filling.join();
+        CHECK(cudaStreamSynchronize(ordered));
+        wrong += f.wrong + (round % 2 ? pinned[4095] != round : other[n - 1] != 0x01010101 * round);
+        for (int i = 0; i < n; ++i) wrong += p[i] != value + 11;
+        value += 11;
+    }
+    CHECK(cudaFreeHost(pinned));
     CHECK(cudaFree(p));
     CHECK(cudaFree(other));
     return verdict(wrong);

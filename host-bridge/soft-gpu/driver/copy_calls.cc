@@ -67,7 +67,9 @@ CUresult fill_now(CUdeviceptr dst, std::size_t pitch, unsigned value, unsigned s
             const auto stream = stream_of_sync_call();
             auto operation = fill({dst, pitch, value, size, width, height});
             const auto target = Driver::get().memory.find(dst);
-            if (target && target->on_device()) stream->context().post(*stream, std::move(operation));
+            // What is mapped piece by piece NVIDIA's driver waits for, too (seen with 580.159).
+            if (target && target->on_device() && target->kind != Allocation::Kind::mapped)
+                stream->context().post(*stream, std::move(operation));
             else stream->context().perform(*stream, std::move(operation));
         },
         name);
