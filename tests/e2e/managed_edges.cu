@@ -44,6 +44,21 @@ static int lost() {
     return printf("went on\n"), 0;
 }
 
+// What is freed is large enough for no later allocation alone, but in part.
+static int growing() {
+    for (size_t n = size_t{1} << 18; n <= size_t{1} << 22; n *= 4) {
+        int* p[3];
+        for (int*& each : p) each = managed(n), each[n - 1] = 1;
+        for (int* each : p) add<<<4, 64>>>(each, n, 2);
+        CHECK(cudaDeviceSynchronize());
+        for (int* each : p) {
+            REQUIRE(each[n - 1] == 3 && each[0] == 2);
+            CHECK(cudaFree(each));
+        }
+    }
+    return printf("grown\n"), 0;
+}
+
 // More than the device has.
 static int full() {
     const size_t n = 4 << 20;
@@ -135,6 +150,7 @@ static int scattered() {
 
 int main(int, char** argv) {
     if (!strcmp(argv[1], "lost")) return lost();
+    if (!strcmp(argv[1], "growing")) return growing();
     if (!strcmp(argv[1], "full")) return full();
     if (!strcmp(argv[1], "reset")) return reset();
     if (!strcmp(argv[1], "scattered")) return scattered();

@@ -14,6 +14,9 @@ client env BARCUDA_STATS="$scratch/host" BARCUDA_MANAGED=host "$edges" full > "$
 grep -q 'managed, to' "$scratch/host" && fail "some was on the device: $(cat "$scratch/host")"
 echo 'in the region: passed'
 client env BARCUDA_MANAGED=elsewhere "$edges" full > "$scratch/out" 2>&1; [ $? = 78 ] && grep -q 'BARCUDA_MANAGED=elsewhere' "$scratch/out" || fail "a setting that there is not: $(cat "$scratch/out")"
+client env BARCUDA_LOG=debug "$edges" growing > "$scratch/out" 2>&1 && grep -q grown "$scratch/out" || fail "larger and larger: $(cat "$scratch/out")"
+grep -q 'stays in the region' "$scratch/out" && fail "larger and larger: some was not on the device: $(cat "$scratch/out")"
+echo 'larger and larger: passed'
 client "$edges" reset > "$scratch/out" 2>&1 && grep -q reset "$scratch/out" || fail "a reset: $(cat "$scratch/out")"
 client "$edges" end > "$scratch/out" 2>&1 && grep -q 'late: 5' "$scratch/out" || fail "the end: $(cat "$scratch/out")"
 echo 'a reset, and the end: passed'

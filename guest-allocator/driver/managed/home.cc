@@ -21,18 +21,25 @@ namespace {
 
 static_assert(BARCUDA_DEVICE_MAPPED <= window_begin && window_end <= BARCUDA_DEVICE_END);
 
-// Free addresses of the window: begin -> end. The first that is long enough; neighbours merge.
+// Addresses that the driver has reserved for homes, in spans far larger than most of them. A span stays reserved for good: a driver
+// may refuse what an earlier reservation had a part of, and a home is made by one call less.
 class Addresses {
   public:
+    // Of so many bytes, that are reserved; 0: there are none.
     std::uintptr_t take(std::size_t bytes) {
         std::lock_guard lock(mutex_);
-        if (!opened_) open();
-        for (auto at = free_.begin(); at != free_.end(); ++at) {
-            const auto [begin, end] = *at;
-            if (end - begin < bytes) continue;
-            free_.erase(at);
-            if (begin + bytes < end) free_[begin + bytes] = end;
-            return begin;
+        if (!std::exchange(opened_, true)) open();
+        for (int attempts = 0; attempts < 4; ++attempts) {
+            if (const std::uintptr_t at = take_from(free_, bytes)) return at;
+            const std::size_t span = std::max(bytes, usual_span);
+            std::uintptr_t begin = take_from(unreserved_, span + unit);
+            const std::size_t size = begin ? span : bytes;
+            if (!begin) begin = take_from(unreserved_, bytes + unit);  // the unit behind keeps spans apart
+            if (!begin) return 0;
+            CUdeviceptr got = 0;
+            if (unannounced<Op::cuMemAddressReserve>(&got, size, std::size_t{0}, begin, 0ull) != CUDA_SUCCESS) return 0;
+            if (got == begin) free_[begin] = begin + size, spans_[begin] = begin + size;
+            else unannounced<Op::cuMemAddressFree>(got, size);  // something of the worker's lies there
         }
         return 0;
     }
@@ -44,11 +51,32 @@ class Addresses {
             before->second = end;
         else free_[begin] = end;
     }
+    // The span of this address is not what it was (the device was reset): nothing is taken from it again.
+    void retire(std::uintptr_t address) {
+        std::lock_guard lock(mutex_);
+        auto span = spans_.upper_bound(address);
+        if (span == spans_.begin()) return;
+        --span;
+        std::erase_if(free_, [&](const auto& f) { return f.first >= span->first && f.first < span->second; });
+    }
 
   private:
+    using Map = std::map<std::uintptr_t, std::uintptr_t>;  // begin -> end
+    static constexpr std::size_t usual_span = std::size_t{64} << 30;
+
+    // The first that is long enough.
+    static std::uintptr_t take_from(Map& from, std::size_t bytes) {
+        for (auto at = from.begin(); at != from.end(); ++at) {
+            const auto [begin, end] = *at;
+            if (end - begin < bytes) continue;
+            from.erase(at);
+            if (begin + bytes < end) from[begin + bytes] = end;
+            return begin;
+        }
+        return 0;
+    }
     // What this process has reserved for the device: nothing else may lie there, or a mapping of ours would replace it.
     void open() {
-        opened_ = true;
         heap::Maps maps;
         std::uintptr_t end = 0;
         for (heap::Mapping m; maps.next(m) && m.begin < window_end;) {
@@ -56,12 +84,12 @@ class Addresses {
             const std::uintptr_t first = std::max(m.begin, window_begin), last = std::min(m.end, window_end);
             const std::uintptr_t begin = (first + unit - 1) & ~(unit - 1);
             end = last & ~(unit - 1);
-            if (begin < end && !(taken.count() && taken.overlap(begin, end))) free_[begin] = end;
+            if (begin < end && !(taken.count() && taken.overlap(begin, end))) unreserved_[begin] = end;
         }
     }
     Mutex mutex_;
     bool opened_ = false;
-    std::map<std::uintptr_t, std::uintptr_t> free_;
+    Map unreserved_, free_, spans_;
 };
 Addresses& addresses() {
     static auto& all = *new Addresses;  // never destroyed: programs free memory in static destructors
@@ -75,28 +103,25 @@ CUresult open_to(CUdevice device, const Home& home) {
     return unannounced<Op::cuMemSetAccess>(home.begin, home.bytes(), &access, std::size_t{1});
 }
 
-// Device memory at the home's address. False: nothing is left of the attempt.
-bool map_there(const Home& home) {
+enum class Mapped { yes, no_memory, no_addresses };
+
+// Device memory at the home's address. Unless yes: nothing is left of the attempt.
+Mapped map_there(const Home& home) {
     const std::size_t bytes = home.bytes();
     const CUdevice device = device_of(home.context);
-    CUdeviceptr got = 0;
-    if (unannounced<Op::cuMemAddressReserve>(&got, bytes, std::size_t{0}, home.begin, 0ull) != CUDA_SUCCESS)
-        return false;
     CUmemAllocationProp what{};
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     what.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     CUmemGenericAllocationHandle memory = 0;
-    bool done = got == home.begin && unannounced<Op::cuMemCreate>(&memory, bytes, &what, 0ull) == CUDA_SUCCESS;
-    if (done) {
-        done = unannounced<Op::cuMemMap>(got, bytes, std::size_t{0}, memory, 0ull) == CUDA_SUCCESS;
-        unannounced<Op::cuMemRelease>(memory);  // it lives as long as it is mapped
-        bool reached = done && open_to(device, home) == CUDA_SUCCESS;
-        for (const CUcontext context : living_contexts())
-            if (reached && device_of(context) != device) reached = open_to(device_of(context), home) == CUDA_SUCCESS;
-        if (done && !reached) unannounced<Op::cuMemUnmap>(got, bytes), done = false;
-    }
-    if (!done) unannounced<Op::cuMemAddressFree>(got, bytes);
-    return done;
+    if (unannounced<Op::cuMemCreate>(&memory, bytes, &what, 0ull) != CUDA_SUCCESS) return Mapped::no_memory;
+    const CUresult r = unannounced<Op::cuMemMap>(home.begin, bytes, std::size_t{0}, memory, 0ull);
+    unannounced<Op::cuMemRelease>(memory);  // it lives as long as it is mapped
+    if (r != CUDA_SUCCESS) return Mapped::no_addresses;
+    bool reached = open_to(device, home) == CUDA_SUCCESS;
+    for (const CUcontext context : living_contexts())
+        if (reached && device_of(context) != device) reached = open_to(device_of(context), home) == CUDA_SUCCESS;
+    if (!reached) unannounced<Op::cuMemUnmap>(home.begin, bytes);
+    return reached ? Mapped::yes : Mapped::no_memory;
 }
 
 // Whether all devices that the program sees reach each other's memory.
@@ -147,19 +172,23 @@ void unmap_here(Home& home) noexcept {
 
 Home* make_home(std::size_t bytes) noexcept {
     if (!all_are_peers()) return nullptr;
-    const std::uintptr_t at = addresses().take(bytes);
-    if (!at) return nullptr;
-    auto home = std::make_unique<Home>(at, bytes, current_context());
-    home->young = true;
-    if (map_there(*home)) {
-        if (map_here(*home)) return home.release();
-        unannounced<Op::cuMemUnmap>(at, bytes);
-        unannounced<Op::cuMemAddressFree>(at, bytes);
+    for (int attempts = 0; attempts < 2; ++attempts) {
+        const std::uintptr_t at = addresses().take(bytes);
+        if (!at) break;
+        auto home = std::make_unique<Home>(at, bytes, current_context());
+        home->young = true;
+        const Mapped mapped = map_there(*home);
+        if (mapped == Mapped::yes && map_here(*home)) return home.release();
+        if (mapped == Mapped::yes) unannounced<Op::cuMemUnmap>(at, bytes);
+        if (mapped != Mapped::no_addresses) {
+            addresses().give(at, bytes);
+            break;
+        }
+        addresses().retire(at);
     }
-    addresses().give(at, bytes);
     if (logs_debug())
-        log_line("managed memory of %zu MiB stays in the region: the GPU has no room for it, or not at %p", bytes >> 20,
-                 reinterpret_cast<void*>(at));
+        log_line("managed memory of %zu MiB stays in the region: the GPU has no room for it, or no address",
+                 bytes >> 20);
     return nullptr;
 }
 
@@ -167,9 +196,8 @@ void remove_home(Home* home) noexcept {
     const std::unique_ptr<Home> gone(home);
     unmap_here(*home);
     if (home->of_variables) return;
-    // Addresses that the worker may still have are not used again.
-    if (unannounced<Op::cuMemUnmap>(home->begin, home->bytes()) == CUDA_SUCCESS &&
-        unannounced<Op::cuMemAddressFree>(home->begin, home->bytes()) == CUDA_SUCCESS)
+    // Addresses where the worker may still have memory are not used again.
+    if (unannounced<Op::cuMemUnmap>(home->begin, home->bytes()) == CUDA_SUCCESS)
         addresses().give(home->begin, home->bytes());
 }
 
