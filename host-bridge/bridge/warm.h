@@ -2,9 +2,12 @@
 // warm.h: how many workers wait, with their driver open, for clients to come. As many as an operator says, always; and more, up to a second
 // number, where clients have come faster than that: one for each that found none, until nobody has come for a while. Until the first
 // client comes there may be others: who starts a bridge for one program wants a worker that waits for it, and none behind that.
+// Drivers start one behind the other in the kernel, and hold up what others ask of theirs. So nobody's worker begins once clients have
+// stopped coming for a moment, and theirs have started: or one at a time, where that does not happen.
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace barcuda {
 
@@ -20,23 +23,33 @@ class WarmPool {
 
     explicit WarmPool(WarmOptions options) : options_(options), wanted_(options.least) {}
 
-    // A client has come that a waiting worker serves, or would have served, had there been one.
+    // A client has come that a waiting worker serves, or would have served, had there been one. (The first one's may start still.)
     void client_came(bool found, Time now) {
-        last_ = now;
-        options_.first = 0;
-        if (!found && wanted_ < most()) ++wanted_;
+        last_ = now, came_ = true;
+        if (std::exchange(options_.first, 0) == 0 && !found && wanted_ < most()) ++wanted_;
     }
     // How many are to wait now.
     unsigned wanted(Time now) {
         if (now - last_ >= options_.idle) wanted_ = options_.least;
         return std::max(wanted_, options_.first);
     }
+    // Whether those may begin that are wanted and not there. `one_starts`: a worker whose client waits for it.
+    bool may_begin(bool one_starts, Time now) {
+        const bool quiet = !came_ || now - last_ >= settled;
+        if (!one_starts && quiet) return put_off_since_ = {}, true;
+        if (put_off_since_ == Time{}) put_off_since_ = now;
+        if (now - put_off_since_ < longest) return false;
+        put_off_since_ = now;
+        return true;
+    }
+    static constexpr std::chrono::milliseconds settled{50}, longest{3000};
     unsigned most() const { return std::max({options_.least, options_.most, options_.first}); }
 
   private:
     WarmOptions options_;
     unsigned wanted_;
-    Time last_{};
+    Time last_{}, put_off_since_{};
+    bool came_ = false;
 };
 
 }  // namespace barcuda

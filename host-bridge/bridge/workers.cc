@@ -290,7 +290,11 @@ void Bridge::keep_warm() {
     const unsigned wanted = warm_.wanted(now);
     for (; waiting_.size() > wanted; waiting_.pop_back())
         dismiss(waiting_.back()), leaving_.push_back(std::move(waiting_.back()));
-    while (waiting_.size() < wanted && !likely_.empty() && now >= warm_again_) {
+    const auto starts = [](const auto& c) {
+        return c && c->worker.pid > 0 && !c->worker.leaving() && !c->worker.warm();
+    };
+    while (waiting_.size() < wanted && !likely_.empty() && now >= warm_again_ &&
+           warm_.may_begin(std::ranges::any_of(clients_, starts), now)) {
         Worker w;
         if (!start_worker(w, likely_)) {
             log::error("cannot start a worker: {}", strerror(errno));

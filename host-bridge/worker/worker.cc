@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "host-bridge/bridge/probe.h"
 #include "host-bridge/cage/mapper.h"
@@ -88,36 +90,59 @@ struct ClientsWork : TurnTaking::Work {
     Session& session;
 };
 
+// Where a start's time goes.
+class Steps {
+  public:
+    void done(const char* step) {
+        const auto now = std::chrono::steady_clock::now();
+        text_ += fmt::format("{}{} {:.1f} ms", text_.empty() ? "" : ", ", step,
+                             std::chrono::duration<double, std::milli>(now - std::exchange(last_, now)).count());
+    }
+    const std::string& text() const { return text_; }
+
+  private:
+    std::string text_;
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 const std::string no_start = "the host's CUDA driver does not start: ";
 
 // The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
 std::string open_driver(Driver& driver, const std::string& library, const Preparation& prepared, bool warm,
-                        CUcontext& context) {
+                        CUcontext& context, Steps& steps) {
     if (std::string error = driver.open(library); !error.empty()) return no_start + error;
+    steps.done("library");
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return no_start + "cuInit: " + driver.error_name(r);
+    steps.done("cuInit");
     int count = 0;
     if (prepared.says_devices) {
         if (!report_devices(driver, link_fd)) return no_start + "it does not say what its devices are";
     } else if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count != static_cast<int>(prepared.devices)) {
         return no_start + fmt::format("it shows {} GPUs where {} were to be shown", count, prepared.devices);
     }
+    steps.done("devices");
     if (!warm) return {};
     CUdevice device = 0;
     if (driver.cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
         driver.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS)
         driver.cuCtxSetCurrent(context);
     else context = nullptr;
+    steps.done("context");
     return {};
 }
 
-// What takes long about a heap's first extents: their pages, and the GPU's mapping of them. A client that has come
-// meanwhile does not wait for that.
-void prepare(const Driver& driver, Extents& extents, const Preparation& prepared) {
-    for (const auto& [offset, bytes] : prepared.extents) {
-        pollfd client{link_fd, POLLIN, 0};
-        if (bytes == 0 || poll(&client, 1, 0) != 0 || !extents.map(offset, bytes).empty()) return;
-        extents.register_all(driver);  // if not now, then when the client asks for it
-    }
+// The extents that the client will be granted first, mapped; their pages come meanwhile, in a thread, for the driver takes as long to
+// start.
+std::jthread take_pages(Extents& extents, const Preparation& prepared) {
+    for (const auto& [offset, bytes] : prepared.extents)
+        if (bytes != 0 && !extents.map(offset, bytes).empty()) break;
+    return std::jthread([&extents, &prepared](const std::stop_token& stop) {
+        constexpr std::uint64_t piece = 2 << 20;
+        for (const auto& [offset, bytes] : prepared.extents)
+            for (std::uint64_t at = 0; at < bytes && extents.holds(offset, bytes) && !stop.stop_requested();
+                 at += piece)
+                madvise(extents.locate(offset + at, 1), std::min(piece, bytes - at), MADV_POPULATE_WRITE);
+    });
 }
 
 // Device printf lands in a pipe instead of the bridge's output (output.cc): the end to read from; -1: there is none.
@@ -195,11 +220,17 @@ int run_worker(const std::string& library, bool warm) {
     // the client's functions: none of that is destroyed before.
     static Driver& driver = *new Driver;
     CUcontext context = nullptr;  // of a warm worker
-    if (error.empty()) error = open_driver(driver, library, prepared, warm, context);
+    static Extents& extents = *new Extents(region_fd, prepared.base);
+    Steps steps;
+    if (error.empty()) {
+        const std::jthread pages = take_pages(extents, prepared);
+        error = open_driver(driver, library, prepared, warm, context, steps);
+    }
+    steps.done("pages");
     if (!error.empty() && prepared.says_devices)
         return report_devices(driver, link_fd, error), 1;  // the bridge tells it
-    static Extents& extents = *new Extents(region_fd, prepared.base);
-    if (error.empty()) prepare(driver, extents, prepared);
+    if (error.empty()) extents.register_all(driver);       // if not now, then when the client uses them
+    steps.done("extents");
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
     cage::CodePlace code;
     if (driver.code) code.size = driver.code(&code.base);
@@ -207,6 +238,8 @@ int run_worker(const std::string& library, bool warm) {
     publish(sheet.bare, own_data(statm));
     statm = File();
     if (error.empty()) error = shut(prepared.cage, sheet, extents, code);
+    steps.done("cage");
+    log::debug("a worker has started: {}", steps.text());
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came

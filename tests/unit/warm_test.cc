@@ -36,11 +36,36 @@ TEST(WarmPool, WaitsForTheFirstClientAlone) {
     WarmPool pool({.least = 0, .most = 1, .idle = 10s, .first = 1});
     EXPECT_EQ(pool.wanted(start), 1u);
     EXPECT_EQ(pool.wanted(start + 99s), 1u);
-    pool.client_came(true, start + 99s);
+    pool.client_came(false, start + 99s);
     EXPECT_EQ(pool.wanted(start + 99s), 0u);
     pool.client_came(false, start + 100s);
     EXPECT_EQ(pool.wanted(start + 100s), 1u);
     EXPECT_EQ(pool.wanted(start + 110s), 0u);
+}
+
+TEST(WarmPool, LetsClientsGoFirst) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 1});
+    EXPECT_TRUE(pool.may_begin(false, start));
+    pool.client_came(true, start);
+    EXPECT_FALSE(pool.may_begin(false, start + 1ms));
+    pool.client_came(false, start + 40ms);
+    EXPECT_FALSE(pool.may_begin(false, start + 80ms));
+    EXPECT_FALSE(pool.may_begin(true, start + 1s));
+    EXPECT_TRUE(pool.may_begin(false, start + 1s));
+    EXPECT_TRUE(pool.may_begin(false, start + 1s));
+}
+
+TEST(WarmPool, BeginsOneAtATimeWhereClientsGoOnComing) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 4});
+    int begun = 0;
+    for (auto t = start; t < start + 10s; t += 20ms) {
+        pool.client_came(false, t);
+        begun += pool.may_begin(true, t);
+        EXPECT_FALSE(pool.may_begin(true, t));
+    }
+    EXPECT_EQ(begun, 3);
 }
 
 TEST(WarmPool, ShrinksWhenNobodyComes) {
