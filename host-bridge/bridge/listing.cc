@@ -119,7 +119,8 @@ void Bridge::serve_list(const ListRequest& request, ListReply& reply) {
     const barcuda_header& header = region_.header();
     reply.region_size = header.size, reply.region_heap = header.granule_count * header.granule;
     reply.region_held = grants_->held();
-    reply.channels = header.channel_count, reply.warm = static_cast<std::uint32_t>(waiting_.size());
+    reply.channels = header.channel_count;
+    reply.warm = static_cast<std::uint32_t>(std::ranges::count_if(waiting_, &Worker::warm));
     reply.came = came_, reply.queued = queued(), reply.counts = gone_;
     std::ranges::copy(went_, reply.went);
     const Busy* const busy = monitoring_.busy(now);

@@ -13,7 +13,7 @@
 #include <vector>
 
 constexpr const char* in_step = "--in-step";  // the option that a child gets; its pipes are at these descriptors:
-constexpr int go_fd = 100, answer_fd = 101;
+constexpr int go_fd = 900, answer_fd = 901;   // above those of a parent with its hundreds of pipes
 
 // The child's half: ready, go, and at the end the figure (negative: it failed).
 inline void wait_for_go() {

@@ -14,6 +14,7 @@ from places import Cold, Flat, die_with_parent, measure, own_memory, rows_of, sa
 def shortest(a, places, results):
     """The shortest program, in the shell: natively, with a warm worker, and all of `barcuda run` from nothing."""
     for place, suffix in [(p, '') for p in places] + [(Cold(a), '_cold')]:
+        places[-1].waiting(1)  # no driver starts beside what is measured
         place.settle()
         start = time.time()
         rows = measure(place, [a.root / 'bench/cuda_bench', '--start'], settled=True)
@@ -106,7 +107,7 @@ def threads(a, native, flat, results, part):
         for place in native + [flat]:
             part(f'{place.name}: threads {r + 1}/{a.repetitions}', lambda: results.add(place.name, measure(place, [many, *quick])))
     for r in range(min(a.repetitions, 3)):
-        if not a.quick:
+        if not a.quick and r == 0:
             large = Flat(a, [], 64 << 28)
             try:
                 for place in native + [large]:

@@ -22,6 +22,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -118,7 +119,13 @@ class Program {
         int attached = idle;  // to this stream alone
         bool to_host = false;
         bool is_variable = false;
+        std::vector<std::string> past;  // what was done to it last
     };
+    void note(Buffer& b, const char* what, Range r = {}, int s = idle) {
+        if (b.past.size() == 12) b.past.erase(b.past.begin());
+        b.past.push_back(std::to_string(step) + " " + what + " " + std::to_string(r.bytes) + " at " +
+                         std::to_string(r.at) + (s == idle ? "" : " in stream " + std::to_string(s)));
+    }
 
     Buffer fresh() {
         Buffer b;
@@ -140,6 +147,7 @@ class Program {
     // ---- who waits for whom
     void finish(Buffer& b) {
         if (b.stream == idle) return;
+        note(b, "wait", {}, b.stream);
         const cudaStream_t s = streams_[b.stream];
         switch (random_.below(4)) {
             case 0: {
@@ -181,6 +189,7 @@ class Program {
     // ---- the CPU
     void fill(Buffer& b, Range r) {
         b.shadow.resize(b.bytes);
+        note(b, "fill", r);
         const unsigned char step = static_cast<unsigned char>(random_() | 1),
                             first = static_cast<unsigned char>(random_());
         for (size_t i = 0; i < r.bytes; ++i)
@@ -190,6 +199,11 @@ class Program {
     void check(const Buffer& b, Range r) {
         touched += r.bytes;
         if (!memcmp(b.at + r.at, b.shadow.data() + r.at, r.bytes)) return;
+        for (const std::string& line : b.past) fprintf(stderr, "  %s\n", line.c_str());
+        size_t wrong = 0, last = 0;
+        for (size_t i = 0; i < b.bytes; ++i)
+            if (b.at[i] != b.shadow[i]) ++wrong, last = i;
+        fprintf(stderr, "%zu bytes are wrong, the last of them %zu\n", wrong, last);
         for (size_t i = r.at; i < r.at + r.bytes; ++i)
             if (b.at[i] != b.shadow[i])
                 die("byte %zu of %zu at %p (%s): %u, not %u", i, b.bytes, static_cast<void*>(b.at),
@@ -201,6 +215,7 @@ class Program {
     }
     void words(Buffer& b) {  // here and there
         finish(b);
+        note(b, "words");
         for (int i = 0; i < 20; ++i) {
             const size_t at = random_.below(b.bytes);
             if (b.at[at] != b.shadow[at]) die("byte %zu of %zu: %u, not %u", at, b.bytes, b.at[at], b.shadow[at]);
@@ -211,6 +226,7 @@ class Program {
     void by_thread(Buffer& b) {
         finish(b);
         const Range r = range(b);
+        note(b, "by thread", r);
         std::thread other([&] {
             check(b, {0, r.at});
             for (size_t i = 0; i < r.at; ++i) b.at[i] ^= 1;
@@ -225,6 +241,7 @@ class Program {
     void kernel(Buffer& b) {
         const Range r = range(b);
         const int s = stream_for(b);
+        note(b, "kernel", r, s);
         const auto key = static_cast<unsigned char>(random_());
         exclusive_or<<<4, 64, 0, streams_[s]>>>(b.at + r.at, r.bytes, key);
         CHECK(cudaGetLastError());
@@ -236,6 +253,7 @@ class Program {
         Range t = range(to), f = range(from);
         const size_t n = std::min(t.bytes, f.bytes);
         const int s = stream_for(to, from);
+        note(to, "sum to", {t.at, n}, s), note(from, "sum from", {f.at, n}, s);
         // The counter is a variable beside others' counters, and whichever stream of ours counts, it counts alone.
         if (counter_stream_ != idle && counter_stream_ != s) CHECK(cudaStreamSynchronize(streams_[counter_stream_]));
         mix<<<4, 64, 0, streams_[s]>>>(to.at + t.at, from.at + f.at, n, &counters[lane_]);
@@ -246,6 +264,7 @@ class Program {
     void set(Buffer& b) {
         const Range r = range(b);
         const int s = stream_for(b), value = static_cast<int>(random_.below(256));
+        note(b, "set", r, s);
         if (s == 0 && random_.one_in(2)) CHECK(cudaMemset(b.at + r.at, value, r.bytes));
         else CHECK(cudaMemsetAsync(b.at + r.at, value, r.bytes, streams_[s]));
         memset(b.shadow.data() + r.at, value, r.bytes);
@@ -256,6 +275,7 @@ class Program {
         Range t = range(to), f = range(from);
         const size_t n = std::min(t.bytes, f.bytes);
         const int s = stream_for(to, from);
+        note(to, "copy to", {t.at, n}, s), note(from, "copy from", {f.at, n}, s);
         CHECK(cudaMemcpyAsync(to.at + t.at, from.at + f.at, n, cudaMemcpyDefault, streams_[s]));
         memcpy(to.shadow.data() + t.at, from.shadow.data() + f.at, n);
         to.stream = from.stream = s;
@@ -264,6 +284,7 @@ class Program {
     void out_and_in(Buffer& b) {
         const Range r = range(b);
         const int s = stream_for(b);
+        note(b, "out and in", r, s);
         void* other = nullptr;
         std::vector<unsigned char> plain;
         const size_t kind = random_.below(3);
@@ -296,6 +317,7 @@ class Program {
         finish(b);
         if (b.attached == idle) attach_to(b, 1 + static_cast<int>(random_.below(3)));
         const Range r = range(b);
+        note(b, "function", r, b.attached);
         kernel(b);
         const std::vector<unsigned char> expected(b.shadow.begin() + static_cast<std::ptrdiff_t>(r.at),
                                                   b.shadow.begin() + static_cast<std::ptrdiff_t>(r.at + r.bytes));
@@ -312,6 +334,7 @@ class Program {
         if (b.attached == 1) return;  // the default stream, and so another thread, would be a part of it
         const int s = b.attached != idle ? b.attached : 2;
         if (b.to_host) attach_to(b, idle);
+        note(b, "graph", r, s);
         order(b, s);
         const auto key = static_cast<unsigned char>(random_());
         cudaGraph_t graph;
@@ -342,6 +365,7 @@ class Program {
         const Range r = range(b);
         const int s = stream_for(b);
         const bool device = random_.one_in(2);
+        note(b, device ? "prefetch to device" : "prefetch to host", r, s);
         const cudaMemLocation place{device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost, 0};
         if (cudaMemPrefetchAsync(b.at + r.at, r.bytes, place, 0, streams_[s])) (void)cudaGetLastError();
         else b.stream = s, ++prefetched;
@@ -350,6 +374,7 @@ class Program {
         if (b.is_variable) return;
         finish(b);
         const Range r = range(b);
+        note(b, "advise", r);
         const cudaMemLocation place{random_.one_in(2) ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost, 0};
         if (cudaMemAdvise(b.at + r.at, r.bytes, static_cast<cudaMemoryAdvise>(1 + random_.below(6)), place))
             (void)cudaGetLastError();
@@ -357,6 +382,7 @@ class Program {
     void attach_to(Buffer& b, int s) {  // a stream; idle: everybody
         if (b.is_variable) return;
         finish(b);
+        note(b, "attach", {}, s);
         const int through = s == idle ? 1 + static_cast<int>(random_.below(3)) : s;
         CHECK(cudaStreamAttachMemAsync(streams_[through], b.at, 0,
                                        s == idle ? cudaMemAttachGlobal : cudaMemAttachSingle));
@@ -378,6 +404,7 @@ class Program {
         finish(to), finish(from);
         Range t = range(to), f = range(from);
         const size_t n = std::min(t.bytes, f.bytes);
+        note(to, "file to", {t.at, n}), note(from, "file from", {f.at, n});
         const int file = memfd_create("model", MFD_CLOEXEC);
         if (file < 0 || write(file, from.at + f.at, n) != static_cast<ssize_t>(n) ||
             pread(file, to.at + t.at, n, 0) != static_cast<ssize_t>(n))
