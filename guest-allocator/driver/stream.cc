@@ -245,7 +245,7 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
         for (const auto& [stream, context] : streams) {
             const InContext in(context);
             const bool gone = real(stream) && std::ranges::find(known(), stream, &Known::stream) == known().end();
-            const bool closed = gone || capturing(stream);
+            const bool closed = gone || is_closed(stream, context);
             Fence* const f = closed ? nullptr : take_fence(0);
             if (closed)  // what it was given before is behind one of these: destroy(), before_capture()
                 for (const Leaving& l : leaving())
@@ -272,10 +272,23 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
 
 std::unique_lock<Mutex> hold_captures() noexcept { return std::unique_lock(mutex); }
 
+bool is_closed(CUstream stream, CUcontext context) noexcept {
+    if (open_captures.load(std::memory_order_relaxed) == 0) return false;
+    if (real(stream)) return capturing(stream);
+    return std::ranges::any_of(
+        known(), [&](const Known& k) { return k.context == context && k.blocking && capturing(k.stream); });
+}
+
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
+    managed::capture_begins(stream);
     std::unique_lock lock(mutex);
-    watch(stream, context_of(stream));
+    const CUcontext context = context_of(stream);
+    watch(stream, context);
+    if (const auto k = std::ranges::find(known(), stream, &Known::stream); k != known().end() && k->blocking) {
+        const InContext in(context);
+        if (!is_closed(CU_STREAM_LEGACY, context)) watch(CU_STREAM_LEGACY, context);
+    }
     return lock;
 }
 

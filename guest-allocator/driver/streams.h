@@ -25,6 +25,9 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept;
 // While it is held no stream begins to note down its work.
 std::unique_lock<Mutex> hold_captures() noexcept;
+// Whether nothing of ours may be put behind a stream's work, as it is spelled, because that would become a part of a capture, or end
+// it: its own, or, of the legacy stream, one of a stream that it would wait for. The lock is held.
+bool is_closed(CUstream stream, CUcontext context) noexcept;
 void forget_streams(CUcontext context) noexcept;  // the context is going away
 
 // While true, no stream means the calling thread's own default stream (names.cc).

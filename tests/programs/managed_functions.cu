@@ -26,6 +26,48 @@ struct Function {
     }
 };
 
+// Writes when the function says that it is about its own memory, or after a while, where it begins behind the kernel.
+__global__ void write_beside(volatile int* go, volatile int* done, int* p) {
+    for (const long long start = clock64(); !*go && clock64() - start < 200000000;) {}
+    ++*p;
+    __threadfence_system();
+    *done = 1;
+}
+struct Beside {
+    int* p;
+    volatile int *go, *done;
+    static void CUDART_CB run(void* data) {
+        auto& b = *static_cast<Beside*>(data);
+        ++*b.p;
+        *b.go = 1;
+        for (int i = 0; i < 1000 && !*b.done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++*b.p;
+    }
+};
+// The function's memory has neighbours in the same block, on which another stream is at work that has begun a capture since.
+static long beside_a_capture(cudaStream_t with_function, cudaStream_t captured) {
+    int *mine, *its, *flags;
+    CHECK(cudaMallocManaged(&mine, sizeof(int)));
+    CHECK(cudaMallocManaged(&its, sizeof(int)));
+    CHECK(cudaMallocHost(&flags, 2 * sizeof(int)));
+    *mine = *its = flags[0] = flags[1] = 0;
+    Beside b{mine, flags, flags + 1};
+    cudaGraph_t graph;
+    write_beside<<<1, 1, 0, captured>>>(flags, flags + 1, its);
+    CHECK(cudaGetLastError());
+    CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    CHECK(cudaLaunchHostFunc(with_function, Beside::run, &b));
+    CHECK(cudaStreamSynchronize(with_function));
+    CHECK(cudaStreamEndCapture(captured, &graph));
+    if (graph) CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaDeviceSynchronize());
+    const long wrong = (*mine != 2) + (*its != 1);
+    CHECK(cudaFree(mine));
+    CHECK(cudaFree(its));
+    CHECK(cudaFreeHost(flags));
+    return wrong;
+}
+
 // What other streams do behind the function.
 struct Others {
     std::vector<cudaStream_t> all;
@@ -136,6 +178,7 @@ int main() {
         value += 11;
     }
     CHECK(cudaFreeHost(pinned));
+    for (int round = 0; round < 5; ++round) wrong += beside_a_capture(stream, others.all[static_cast<size_t>(round)]);
     CHECK(cudaFree(p));
     CHECK(cudaFree(other));
     return verdict(wrong);

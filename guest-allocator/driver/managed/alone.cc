@@ -2,6 +2,7 @@
 // alone.cc: functions of the program's that a stream calls (cudaLaunchHostFunc). They touch managed memory as any thread does, but
 // none may wait for a stream. So nothing else works on managed memory while one runs; and what it has written goes to the device
 // before its stream goes on, where kernels that were given long ago find it.
+#include <algorithm>
 #include <utility>
 
 #include "guest-allocator/client/command.h"
@@ -32,19 +33,42 @@ void Alone::begin(CUstream given) noexcept {
     if (forked_after_init() || !current_context() || capturing(stream)) return;
     state_ = new State{stream, current_context()};
     Table& t = table();
+    if (const std::uint64_t unknown = t.unknown_streams; unknown != t.unknown_done) {  // nobody posts now
+        wait_for_contexts_quietly();
+        std::lock_guard lock(t.mutex);
+        t.unknown_done = std::max(t.unknown_done, unknown);
+    }
     std::lock_guard lock(t.mutex);
     Worker& own = worker_of(stream);
     mover(own.context);
     for (const auto& [context, its] : t.movers) mover(context);  // now, since nothing waits for the function yet
     const std::unique_lock no_capture_begins = hold_captures();
     for (const auto& [key, other] : t.workers) {
-        if (&other == &own || capturing(real(other.stream)) || is_idle(other.stream, other.context)) continue;
-        if (Mover* const m = mover(other.context)) {
+        if (&other == &own || is_idle(other.stream, other.context)) continue;
+        if (is_closed(other.stream, other.context)) {
+            if (other.before_capture) unannounced<Op::cuStreamWaitEvent>(own.stream, other.before_capture, 0u);
+        } else if (Mover* const m = mover(other.context)) {
             const InContext in(other.context);
             unannounced<Op::cuEventRecordWithFlags>(m->turn, other.stream, 0u);
             const InContext back(own.context);
             unannounced<Op::cuStreamWaitEvent>(own.stream, m->turn, 0u);
         }
+    }
+}
+
+void capture_begins(CUstream stream) noexcept {
+    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    const CUcontext context = context_of(stream);
+    if (!context) return;
+    const InContext in(context);
+    std::lock_guard lock(table().mutex);
+    const std::unique_lock no_capture_begins = hold_captures();
+    for (const CUstream closed : {stream, CUstream{}}) {  // the legacy stream, if that waits for this one
+        const auto w = table().workers.find(key_of(closed, context));
+        if (w == table().workers.end() || is_closed(w->second.stream, context)) continue;
+        CUevent& event = w->second.before_capture;
+        if (event || unannounced<Op::cuEventCreate>(&event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS)
+            unannounced<Op::cuEventRecordWithFlags>(event, w->second.stream, 0u);
     }
 }
 

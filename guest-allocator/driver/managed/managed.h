@@ -26,7 +26,7 @@ namespace barcuda::guest::managed {
 constexpr unsigned mark =
     0x80000000;  // among the flags that the heap keeps for a block: managed memory, not cuMemHostAlloc's
 
-// Memory that stays in the region is pinned memory by another name: all of it, unless BARCUDA_MANAGED=device says otherwise.
+// Memory that stays in the region is pinned memory by another name: all of it, if BARCUDA_MANAGED=host says so.
 bool stays_at_home() noexcept;
 
 // What is known of an allocation, or a variable, with two homes that holds the address.
@@ -69,6 +69,8 @@ void context_ends(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;
 void context_made(CUcontext context) noexcept;
 void stream_gone(CUstream stream) noexcept;
+// A stream is about to note down its work for a graph: who must come behind what it was given until then waits for an event.
+void capture_begins(CUstream stream) noexcept;
 void unloaded(std::uint64_t code) noexcept;  // a library's or a module's handle
 
 // A variable, or whatever else the driver has of managed memory at an address of its own: the program reaches it there too.

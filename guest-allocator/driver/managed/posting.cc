@@ -227,7 +227,11 @@ void stream_gone(CUstream stream) noexcept {
     Table& t = table();
     std::lock_guard lock(t.mutex);
     // Its work may go on, and its id may be another's.
-    if (t.workers.erase(key_of(stream, nullptr))) ++t.unknown_streams;
+    if (const auto w = t.workers.find(key_of(stream, nullptr)); w != t.workers.end()) {
+        if (w->second.before_capture) unannounced<Op::cuEventDestroy_v2>(w->second.before_capture);
+        t.workers.erase(w);
+        ++t.unknown_streams;
+    }
     calm.store(nobody, std::memory_order_seq_cst);
     for (const auto& [end, home] : t.homes)
         if (home->attachment.mode == Attachment::single && home->attachment.stream == stream) home->attachment = {};

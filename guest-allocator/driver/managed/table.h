@@ -46,7 +46,8 @@ struct Allocation {
 struct Worker {
     CUstream stream;
     CUcontext context;
-    std::uint64_t seen = 0;  // the moves that its work comes behind
+    std::uint64_t seen = 0;            // the moves that its work comes behind
+    CUevent before_capture = nullptr;  // all that it was given before it was last closed to others by a capture
 };
 
 // A context's stream for moves, and the events that other streams' later work must come behind: the last move, and the last
