@@ -172,7 +172,15 @@ Patience::~Patience() {
     if (waiter_.with().announced) Client::current()->queue().retract();
 }
 
+thread_local constinit LongWait* LongWait::current_ = nullptr;
+
+void LongWait::look() noexcept {
+    static std::atomic_flag told;
+    if (current_ && ++current_->looks_ == 100 && !told.test_and_set()) log_line("%s", current_->text_);
+}
+
 void Patience::look_for_host(Client& client) noexcept {
+    LongWait::look();
     constexpr unsigned long_silent = 100, long_unanswered = 50;
     const std::uint64_t now = observe(client.header().heartbeat);
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;

@@ -10,6 +10,22 @@ namespace barcuda::guest {
 
 class Client;
 
+// While it lives this thread's wait is one that may last for ever if the program is wrong: it says so, once in the process, after
+// ten seconds.
+class LongWait {
+  public:
+    explicit LongWait(const char* text) noexcept : text_(text), before_(current_) { current_ = this; }
+    ~LongWait() { current_ = before_; }
+    LongWait(const LongWait&) = delete;
+    static void look() noexcept;  // ten times a second, while the thread waits (client.cc)
+
+  private:
+    static thread_local constinit LongWait* current_;
+    const char* const text_;
+    LongWait* const before_;
+    unsigned looks_ = 0;
+};
+
 class Patience {
   public:
     Patience() = default;

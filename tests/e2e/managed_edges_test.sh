@@ -3,7 +3,6 @@
 # Managed memory where the device has too little memory for it, where the process has too few mappings, where it stays in the region
 # because the user says so; after a reset, at a program's end, and when the GPU is lost.
 . "$(dirname "$0")/lib.sh"
-export BARCUDA_MANAGED=device
 edges=$build/e2e/managed_edges
 measure_own
 serve --client-device-memory $((64 + own))M
@@ -20,6 +19,13 @@ echo 'larger and larger: passed'
 client "$edges" reset > "$scratch/out" 2>&1 && grep -q reset "$scratch/out" || fail "a reset: $(cat "$scratch/out")"
 client "$edges" end > "$scratch/out" 2>&1 && grep -q 'late: 5' "$scratch/out" || fail "the end: $(cat "$scratch/out")"
 echo 'a reset, and the end: passed'
+client env BARCUDA_MANAGED=host "$build/e2e/managed_waits" > "$scratch/out" 2>&1 || fail "a kernel that waits for the CPU, in the region: $(cat "$scratch/out")"
+client timeout -s KILL 60 "$build/e2e/managed_waits" > "$scratch/out" 2> "$scratch/err" & waiting=$!
+for _ in $(seq 500); do grep -q 'BARCUDA_MANAGED=host' "$scratch/err" && break; sleep 0.1; done
+pkill -KILL -P $waiting managed_waits 2> /dev/null || kill -KILL $waiting 2> /dev/null
+wait $waiting 2> /dev/null
+grep -q 'BARCUDA_MANAGED=host' "$scratch/err" || fail "a kernel that waits for the CPU: nothing was said: $(cat "$scratch/out" "$scratch/err")"
+echo 'a kernel that waits for the CPU: passed'
 start lost "$edges" lost; lost=$!
 kill -9 "$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log" | tail -n 1)"
 wait $lost || fail "a lost GPU: $(cat "$scratch/lost.out" "$scratch/lost.err")"

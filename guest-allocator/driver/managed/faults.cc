@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
@@ -125,6 +126,10 @@ bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
             inbound(*home, coming);
     }
     heap::statistics.managed_faults.add();
+    const LongWait about(
+        "the CPU has touched managed memory, and waits for the kernels that may use it, ten seconds now. A kernel that "
+        "waits for "
+        "the CPU waits for ever: BARCUDA_MANAGED=host lets both use such memory at the same time (docs/managed.md)");
     wait_for_inbound(coming);
     // A host function's stream is held until it returns, and so may be others: nothing can be waited for, and need not be
     // (alone.cc).
