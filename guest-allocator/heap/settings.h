@@ -5,8 +5,8 @@
 //                      always   malloc uses the region from the start
 //                      never    malloc stays the program's own; pinned memory still comes from the region
 //   BARCUDA_THRESHOLD  bytes, with K, M or G: malloc blocks from this size up go to the region (default 64K; 0: all)
-//   BARCUDA_MANAGED    host     managed memory stays in the region, where the device reaches it over the bus (default)
-//                      device   it moves between the region and the device
+//   BARCUDA_MANAGED    device   managed memory moves between the region and the device (default)
+//                      host     it stays in the region, where the device reaches it over the bus
 //   BARCUDA_STATS      1, or the path of a file: a table of copies and memory at exit
 #pragma once
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Settings {
     // size are whole pages, so that neither a segment per thread nor mimalloc is needed; and small blocks in private
     // memory keep fork cheap. glibc itself starts to treat blocks apart at 128 KiB.
     std::size_t threshold = std::size_t{64} << 10;
-    bool managed_stays = true;
+    bool managed_stays = false;
     const char* stats = nullptr;
 };
 extern Settings settings;

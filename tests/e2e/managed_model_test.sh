@@ -3,7 +3,6 @@
 # A random program on managed memory, every byte against a model: alone, with several threads, where it stays in the region, in a region
 # with no room to spare, and on a device whose streams share queues.
 . "$(dirname "$0")/lib.sh"
-export BARCUDA_MANAGED=device
 model() { # model WHAT ARGUMENTS...: in a region of its own
     local what=$1; shift
     timeout 300 $run "$@" > "$scratch/out" 2>&1 || { cat "$scratch/out"; fail "$what"; }
