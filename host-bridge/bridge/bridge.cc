@@ -36,8 +36,10 @@ namespace {
 // heard (a worker's request or end, the doorbell, a program that opens or closes the region's file) makes the bridge
 // look often for a while, since it may be the sign of what is still to come. Then a bridge that hears everything looks
 // for its heart's sake; one that a plain VM may come to must go on looking.
-constexpr int look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250;
-constexpr std::chrono::seconds looks_often{1};  // after anything has happened
+constexpr int new_look_every_ms = 1, look_every_ms = 2, deaf_look_every_ms = 8, idle_look_every_ms = 250;
+constexpr std::chrono::milliseconds looks_for_new{50}, looks_often{1000};  // after anything has happened
+// How often the kernel is asked whether clients live: three system calls each, which many that come at once would wait for.
+constexpr std::chrono::milliseconds owners_looked_after{20};
 // Of a turn of the loop, for emptying memory that somebody asks for: everybody else waits.
 constexpr std::chrono::milliseconds cleaning_time{2};
 
@@ -77,9 +79,9 @@ std::uint64_t bytes_of(const std::vector<Grants::Run>& runs) {
 int Bridge::patience() const {
     if (short_of_time_) return 0;
     const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
-    if (!leaving_.empty() || std::chrono::steady_clock::now() - heard_ < looks_often ||
-        std::ranges::any_of(clients_, leaving))
-        return look_every_ms;
+    const auto quiet = std::chrono::steady_clock::now() - heard_;
+    if (quiet < looks_for_new) return new_look_every_ms;
+    if (!leaving_.empty() || quiet < looks_often || std::ranges::any_of(clients_, leaving)) return look_every_ms;
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
@@ -264,11 +266,14 @@ std::string Bridge::plan_cage(const DeviceChoice& choice) {
 }
 
 void Bridge::look_at_slots() {
+    const auto now = std::chrono::steady_clock::now();
+    const bool look_for_owners = now - owners_looked_ >= owners_looked_after;
+    if (look_for_owners) owners_looked_ = now;
     for (std::uint32_t i = 0; i < clients_.size(); ++i) {
         barcuda_slot& slot = region_.host_slots()[i];
         const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
         if (opened == closed && closed == observe(slot.reclaimed)) continue;
-        if (opened != closed && region_.owner_gone(i))
+        if (opened != closed && look_for_owners && region_.owner_gone(i))
             publish(slot.closed, opened);  // no module speaks for the dead here
         if (opened == observe(slot.closed)) reclaim(i);
         else if (observe(slot.served) != opened && meet(i))

@@ -170,6 +170,7 @@ class Bridge {
 
     BridgeOptions options_;
     std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();  // when anything last happened
+    std::chrono::steady_clock::time_point owners_looked_{};
     std::size_t next_asked_ = 0;  // the slot whose client has been granted nothing for longest
     bool short_of_time_ =
         false;  // there is more to empty than this turn of the loop has time for, which is until then:

@@ -42,7 +42,7 @@ class WarmPool {
         put_off_since_ = now;
         return true;
     }
-    static constexpr std::chrono::milliseconds settled{50}, longest{3000};
+    static constexpr std::chrono::milliseconds settled{50}, longest{10000};
     unsigned most() const { return std::max({options_.least, options_.most, options_.first}); }
 
   private:
