@@ -344,7 +344,6 @@ void overlap(cudaStream_t s) {
 
 // Managed memory. What a program pays for it when the data stays where it is, and when it goes to and fro.
 void managed(cudaStream_t s) {
-    if (!bench.wants("managed_*")) return;
     const std::size_t bytes = bench.quick ? 16 * MiB : 1024 * MiB;
     const int n = static_cast<int>(bytes / sizeof(int)), few = 4096;
     const cudaMemLocation gpu{cudaMemLocationTypeDevice, 0}, cpu{cudaMemLocationTypeHost, 0};
@@ -556,13 +555,13 @@ int main(int argc, char** argv) {
     cudaStream_t s;
     if (!TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking))) return 1;
     launches(s);
-    waits(s);
+    if (bench.names("wait_")) waits(s);  // parts of their own: tests/bench/run --part waits,managed
     events(s);
     posts(s);
     memory();
     all_copies(early, 16 * MiB);
     overlap(s);
-    managed(s);
+    if (bench.names("managed_")) managed(s);
     mapped(s);
     kernels(s);
     TRY(cudaStreamDestroy(s));

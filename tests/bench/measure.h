@@ -37,6 +37,7 @@ class Bench {
     int enough = 101;     // rounds, if the budget allows them
     std::string only;     // patterns of fnmatch(3), comma-separated; empty: everything
 
+    bool names(const char* rows) const { return only.find(rows) != std::string::npos; }
     bool wants(const std::string& name) const {
         for (std::size_t at = 0; at <= only.size();) {
             const std::size_t end = std::min(only.find(',', at), only.size());

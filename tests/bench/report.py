@@ -185,8 +185,27 @@ def bars_met(got):
     return f'{met} bars are met' + (f'; missed: {", ".join(f"`{m}`" for m in missed)}.' if missed else ', none is missed.')
 
 
+def wait_lines(got):
+    """The matrix: a row for each kind of work and of wait, a column for each number of other streams."""
+    streams, rows = (0, 1, 8, 64), got['rows']
+
+    def both(metric):
+        native, ours = (value(rows, metric, column) for column in ('native', 'flat'))
+        if ours is None or not native:
+            return number(ours)
+        mark = '**' * (judged(got, metric)[2] == 'no')
+        return f'{number(native)}, {number(ours)}: {mark}{ours / native:.2f}{mark}'
+    yield ['work', 'wait', *(f'{n} other streams' for n in streams)]
+    for work in ('launch', 'copy4', 'memset4096'):
+        for how in ('stream', 'null', 'device', 'event'):
+            yield [work, how, *(both(f'wait_{work}_{how}_{n}') for n in streams)]
+    yield ['a launch in each of 8', 'device', '', '', both('wait_launch_device_8_busy'), '']
+
+
 def part_section(got, part):
     title, about = PARTS[part]
+    if part == 'waits':
+        return [f'### {title}', '', about, '', measured(got), '', bars_met(got), '', markdown_table(wait_lines(got)), '']
     plot = [f'![speed of applications](performance/{file_of(False, part)}.svg)', ''] * (part == 'applications' and not got['soft'])
     if part == 'thresholds':
         return [f'### {title}', '', about, '', measured(got), '', markdown_table(threshold_lines(got)), '']
@@ -247,6 +266,12 @@ def draw_applications(got, folder):
 
 
 PARTS = {
+    'waits': ('Waits', """\
+A launch, a copy of 4 bytes from pinned memory or a fill of 4 KiB, and a wait for it: for its stream, for the default stream that it is in, for the device, for an
+event behind it; with so many other streams, which have nothing to do. Microseconds natively, through Barcuda, and their ratio (bold: above the bar, 1.05, and
+1.00 for a launch and its stream)."""),
+    'managed': ('Managed memory', """\
+1 GiB that a kernel works on, that is touched on the other side first, or prefetched; and 16 KiB to the CPU and back, with a kernel ([managed.md](managed.md))."""),
     'starts': ('Starts', """\
 `shortest_program` is a whole program with its first call and one launch, as the shell sees it, served by a warm worker; `_cold` is the same
 with a bridge started at that moment (`barcuda run`). `at_once_32` are 32 programs that are told to begin at the same time: the median and
@@ -270,7 +295,7 @@ PREFACE = '''# Performance
 
 `make bench-gpu` (on a machine with a GPU) and `make bench` (anywhere) write this page; do not edit it. One unchanged program,
 `tests/bench/cuda_bench.cu`, runs in turn with the machine's own CUDA and through Barcuda, in one run. *Flat* is Barcuda with no
-VM: program, bridge and worker share a kernel. Starts, threads and applications are parts of their own: `tests/bench/run --part
+VM: program, bridge and worker share a kernel. Waits, managed memory, starts, threads and applications are parts of their own: `tests/bench/run --part
 applications` measures these alone, `--part thresholds --application NAME` applications with several thresholds of the heap.
 
 - `h2d` and `d2h` are `cudaMemcpy`. Up to 4 KiB a row is the time of the call; above, a bandwidth with the device drained.
