@@ -178,6 +178,18 @@ int main() {
         value += 11;
     }
     CHECK(cudaFreeHost(pinned));
+    // It is the first to touch memory, small and large, and nothing has worked on that.
+    for (const size_t count : {size_t{10}, size_t{n}}) {
+        int* fresh;
+        CHECK(cudaMallocManaged(&fresh, count * sizeof *fresh));
+        Function f{fresh, static_cast<int>(count), 0};
+        f.go = true;
+        CHECK(cudaLaunchHostFunc(stream, Function::run, &f));
+        CHECK(cudaStreamSynchronize(stream));
+        wrong += f.wrong;
+        for (size_t i = 0; i < count; ++i) wrong += fresh[i] != 10;
+        CHECK(cudaFree(fresh));
+    }
     for (int round = 0; round < 5; ++round) wrong += beside_a_capture(stream, others.all[static_cast<size_t>(round)]);
     CHECK(cudaFree(p));
     CHECK(cudaFree(other));

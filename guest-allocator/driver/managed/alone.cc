@@ -85,8 +85,9 @@ void Alone::end() noexcept {
 void host_function_done() noexcept {
     if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     Table& t = table();
-    std::lock_guard lock(t.mutex);
+    std::unique_lock lock(t.mutex);
     if (t.lent.empty()) return;
+    t.called.wait(lock, [&] { return t.calls == 0; });
     for (Home* home : std::exchange(t.lent, {})) close(*home, home->all());
     // Also what others have closed meanwhile, and is on its way.
     for (const auto& [context, m] : t.movers) finish_moves(context);

@@ -106,6 +106,18 @@ Next settle_all(std::uintptr_t& begin, std::uintptr_t end, bool write, Home*& ho
 
 }  // namespace
 
+bool is_here(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
+    for (const std::uintptr_t end = address + bytes; address < end;) {
+        Home* const home = table().find(address);
+        if (!home) return true;  // the rest is not managed
+        const std::size_t block = home->block_of(address);
+        if (!home->blocks.allows(block, write)) return false;
+        const Run run{block, block + 1};
+        address = home->start(run) + home->bytes(run);
+    }
+    return true;
+}
+
 bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     if (forked_after_init() || !near_homes(address, bytes)) return false;
     const heap::Uncancelled uncancelled;

@@ -163,6 +163,7 @@ CUresult bring_in_order(Home& home, const Run& run, CUstream stream) noexcept {
 
 bool close(Home& home, Run within) noexcept {
     if (!home.blocks.any_open()) return false;
+    grow_up(home);
     bool sent = false;
     const auto shut = [&](const Run& run) { return protect(home, run, PROT_NONE); };
     const auto to_device = [&](const Run& run) {

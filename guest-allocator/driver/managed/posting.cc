@@ -42,11 +42,6 @@ void settle(const CUstream* stream) {
     calm.store(key_of(*stream, current_context()), std::memory_order_release);
 }
 
-void grow_up(Home& home) {
-    home.young = false;
-    std::erase(table().young, &home);
-}
-
 // Something may change what these blocks are on the device: what is on its way to the host is not the last word.
 void spoil_inbound(Home& home, const Run& run) {
     for (Inbound& in : home.inbound) in.stale |= !in.run.with(run).empty();
@@ -82,6 +77,10 @@ Worker& worker_of(CUstream real_stream) noexcept {
 std::uint64_t key_of(CUstream real_stream, CUcontext context) noexcept {
     return real_stream ? reinterpret_cast<std::uint64_t>(real_stream) << 2 | 2
                        : reinterpret_cast<std::uint64_t>(context) << 2 | 3;
+}
+
+void grow_up(Home& home) noexcept {
+    if (std::exchange(home.young, false)) std::erase(table().young, &home);
 }
 
 void add_home(Home* home) noexcept {
@@ -165,7 +164,7 @@ void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* gi
         const Run run = home.blocks_of(address, address + bytes);
         any = true;
         moved |= close(home, run);
-        if (home.young) grow_up(home);
+        grow_up(home);
         spoil_inbound(home, run);
     }
     if (!any) return;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <optional>
+#include <mutex>
 
 #include "guest-allocator/client/observer.h"
 #include "guest-allocator/driver/host_function.h"
@@ -40,21 +40,21 @@ template <class R, class... A> struct Next<R(A...)> {
     }
 };
 
-// True: some of it is managed, and the CPU may touch all of that now.
-bool for_the_kernel(const void* p, std::size_t bytes, bool write) {
+// What is done with memory that the kernel is to be given: do(address, bytes, whether it is written). True: with some of it.
+template <class Do> bool each(const void* p, std::size_t bytes, bool write, Do act) {
     const auto at = reinterpret_cast<std::uintptr_t>(p);
-    return bytes && at + bytes > at && managed::near_homes(at, bytes) && managed::bring(at, bytes, write);
+    return bytes && at + bytes > at && managed::near_homes(at, bytes) && act(at, bytes, write);
 }
-bool for_the_kernel(const iovec* parts, int count, bool write) {
+template <class Do> bool each(const iovec* parts, int count, bool write, Do act) {
     const void* const list = parts;
-    bool any = for_the_kernel(list, count > 0 ? static_cast<std::size_t>(count) * sizeof *parts : 0, false);
-    for (int i = 0; i < count; ++i) any |= for_the_kernel(parts[i].iov_base, parts[i].iov_len, write);
+    bool any = each(list, count > 0 ? static_cast<std::size_t>(count) * sizeof *parts : 0, false, act);
+    for (int i = 0; i < count; ++i) any |= each(parts[i].iov_base, parts[i].iov_len, write, act);
     return any;
 }
-bool for_the_kernel(const msghdr* message, bool write) {
+template <class Do> bool each(const msghdr* message, bool write, Do act) {
     const void* const head = message;
-    const bool any = for_the_kernel(head, sizeof *message, write);
-    return any | for_the_kernel(message->msg_iov, static_cast<int>(message->msg_iovlen), write);
+    const bool any = each(head, sizeof *message, write, act);
+    return any | each(message->msg_iov, static_cast<int>(message->msg_iovlen), write, act);
 }
 
 bool is_file(int fd) {
@@ -62,14 +62,45 @@ bool is_file(int fd) {
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-// `bring` before `call`, and again for as often as others launch work in the moment between the two. A file's bytes are there: what
-// is given work waits until they are read or written, so that none are missing at the end.
-template <class File, class Bring, class Call> auto served(File file, Bring bring, Call call) {
+// A call of the system on a file, of memory that the CPU may touch now: no function in a stream takes it away before the call has
+// returned. Such a call waits for no stream.
+class Undisturbed {
+  public:
+    // `gone(address, bytes, write)` of each part: true, it is not there any more.
+    template <class Each> explicit Undisturbed(Each each_part) {
+        std::lock_guard lock(managed::table().mutex);
+        const auto gone = [](std::uintptr_t at, std::size_t bytes, bool write) {
+            return !managed::is_here(at, bytes, write);
+        };
+        if ((counted_ = !each_part(gone))) ++managed::table().calls;
+    }
+    ~Undisturbed() {
+        if (!counted_) return;
+        std::lock_guard lock(managed::table().mutex);
+        if (--managed::table().calls == 0) managed::table().called.notify_all();
+    }
+    Undisturbed(const Undisturbed&) = delete;
+    explicit operator bool() const { return counted_; }
+
+  private:
+    bool counted_ = false;
+};
+
+// The memory is brought before `call`, and again for as often as others launch work in the moment between the two. A file's bytes are
+// there: what is given work waits until they are read or written, and so does what a function in a stream has to send, so that
+// none are missing at the end.
+template <class File, class Each, class Call> auto served(File file, Each each_part, Call call) {
+    const auto bring = [&] { return each_part(managed::bring); };
     if (managed::calm.load(std::memory_order_relaxed) == managed::unused || !bring()) [[likely]]
         return call();
-    std::optional<managed::Gate> gate;
-    if (!in_host_function() && is_file(file())) gate.emplace(), bring();
     constexpr int most = 1000;  // then the address is bad for another reason
+    if (!in_host_function() && is_file(file())) {
+        const managed::Gate gate;
+        for (int tries = 0; tries < most; ++tries) {
+            bring();
+            if (const Undisturbed now(each_part); now) return call();
+        }
+    }
     for (int tries = 0;; ++tries) {
         const auto r = call();
         if (tries == most || r != static_cast<decltype(r)>(-1) || errno != EFAULT || !bring()) return r;
@@ -80,11 +111,11 @@ template <class File, class Bring, class Call> auto served(File file, Bring brin
 
 #define PUBLIC extern "C" __attribute__((visibility("default")))
 // A function, whose file it works on, its parameters and arguments, and what of them the kernel reads or writes.
-#define SERVED(result, name, fd, parameters, arguments, ...)                           \
-    PUBLIC result name parameters {                                                    \
-        static constinit Next<result parameters> next{#name};                          \
-        return served([&] { return fd; }, [&] { return for_the_kernel(__VA_ARGS__); }, \
-                      [&] { return next arguments; });                                 \
+#define SERVED(result, name, fd, parameters, arguments, ...)                                \
+    PUBLIC result name parameters {                                                         \
+        static constinit Next<result parameters> next{#name};                               \
+        return served([&] { return fd; }, [&](auto act) { return each(__VA_ARGS__, act); }, \
+                      [&] { return next arguments; });                                      \
     }
 
 SERVED(ssize_t, read, fd, (int fd, void* to, size_t n), (fd, to, n), to, n, true)

@@ -68,6 +68,8 @@ struct Mover {
 struct Table {
     Mutex mutex;
     std::condition_variable_any opened;  // the last gate
+    unsigned calls = 0;  // of the system, that read or write what the CPU may touch, and must not lose it meanwhile
+    std::condition_variable_any called;  // the last of them has returned
     unsigned gates = 0;
     std::map<std::uintptr_t, std::unique_ptr<Home>> homes;  // by their ends: upper_bound(address)
     std::map<std::uintptr_t, Allocation> allocations;       // by their beginnings
@@ -100,6 +102,8 @@ bool near_homes(std::uintptr_t address, std::size_t bytes) noexcept;
 // Under the lock. What is taken out nobody finds any more, and nothing is on its way to it.
 void add_home(Home* home) noexcept;
 std::unique_ptr<Home> take_out(Home* home) noexcept;
+// Its blocks are not zeros on both sides any more.
+void grow_up(Home& home) noexcept;
 
 // A stream, by a number that is never `unused` or `nobody`.
 std::uint64_t key_of(CUstream real_stream, CUcontext context) noexcept;
@@ -154,6 +158,8 @@ void end_mover_context(CUcontext context) noexcept;
 // ---- faults.cc
 // The CPU may touch [address, address + bytes) when this returns true. False: it is not managed, or has no home any more.
 bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept;
+// The same, of what it may touch already, and without a wait.
+bool is_here(std::uintptr_t address, std::size_t bytes, bool write) noexcept;
 // From here on faults of the CPU come to bring().
 void take_faults() noexcept;
 
