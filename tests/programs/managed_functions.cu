@@ -68,6 +68,26 @@ static long beside_a_capture(cudaStream_t with_function, cudaStream_t captured) 
     return wrong;
 }
 
+// A kernel behind two prefetches: of what comes to the host, and of something else to the device.
+static long behind_prefetches(cudaStream_t stream) {
+    int* p;
+    long wrong = 0;
+    const int count = 1 << 20, part = count / 4;
+    const cudaMemLocation host{cudaMemLocationTypeHost, 0}, device{cudaMemLocationTypeDevice, 0};
+    CHECK(cudaMallocManaged(&p, count * sizeof *p));
+    CHECK(cudaStreamAttachMemAsync(stream, p, 0, cudaMemAttachSingle));
+    CHECK(cudaMemsetAsync(p, 0, count * sizeof *p, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemPrefetchAsync(p, part * sizeof *p, host, 0, stream));
+    CHECK(cudaMemPrefetchAsync(p + 2 * part, part * sizeof *p, device, 0, stream));
+    add<<<4, 64, 0, stream>>>(p, count, 5);
+    CHECK(cudaGetLastError());
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < count; ++i) wrong += p[i] != 5;
+    CHECK(cudaFree(p));
+    return wrong;
+}
+
 // What other streams do behind the function.
 struct Others {
     std::vector<cudaStream_t> all;
@@ -107,6 +127,7 @@ int main() {
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&called, cudaEventDisableTiming));
+    long wrong = behind_prefetches(beside);  // first: the CPU has no managed memory open, and there are no functions
     CHECK(cudaMallocManaged(&p, n * sizeof *p));
     CHECK(cudaMallocManaged(&other, n * sizeof *other));
     for (int i = 0; i < n; ++i) p[i] = other[i] = 1;
@@ -115,7 +136,6 @@ int main() {
     CHECK(cudaStreamAttachMemAsync(beside, other, 0, cudaMemAttachSingle));
     CHECK(cudaDeviceSynchronize());
     Others others;
-    long wrong = 0;
     int value = 1;
     // The function touches what a kernel has written, and a kernel behind it what the function has.
     for (int round = 0; round < 3; ++round)

@@ -36,8 +36,8 @@ void finish_all_moves() {
 void settle(const CUstream* stream) {
     Table& t = table();
     const auto concerned = [&](const Home* home) { return home->attachment.concerns(*stream); };
-    if (!stream || t.gates || std::ranges::any_of(t.open, concerned) || std::ranges::any_of(t.young, concerned) ||
-        worker_of(*stream).seen != t.moves)
+    if (!stream || t.gates || t.any_inbound || std::ranges::any_of(t.open, concerned) ||
+        std::ranges::any_of(t.young, concerned) || worker_of(*stream).seen != t.moves)
         return calm.store(nobody, std::memory_order_release);
     calm.store(key_of(*stream, current_context()), std::memory_order_release);
 }
