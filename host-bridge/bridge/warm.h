@@ -3,7 +3,7 @@
 // number, where clients have come faster than that: one for each that found none, until nobody has come for a while. Until the first
 // client comes there may be others: who starts a bridge for one program wants a worker that waits for it, and none behind that.
 // Drivers start one behind the other in the kernel, and hold up what others ask of theirs. So nobody's worker begins once clients have
-// stopped coming for a moment, and theirs have started: or one at a time, where that does not happen.
+// stopped coming for a moment, theirs have started, and the last of its kind has; or now and then, where that does not happen.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -33,7 +33,7 @@ class WarmPool {
         if (now - last_ >= options_.idle) wanted_ = options_.least;
         return std::max(wanted_, options_.first);
     }
-    // Whether those may begin that are wanted and not there. `one_starts`: a worker whose client waits for it.
+    // Whether those may begin that are wanted and not there. `one_starts`: a worker, for a client or for nobody.
     bool may_begin(bool one_starts, Time now) {
         const bool quiet = !came_ || now - last_ >= settled;
         if (!one_starts && quiet) return put_off_since_ = {}, true;

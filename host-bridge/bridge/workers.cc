@@ -293,8 +293,10 @@ void Bridge::keep_warm() {
     const auto starts = [](const auto& c) {
         return c && c->worker.pid > 0 && !c->worker.leaving() && !c->worker.warm();
     };
-    while (waiting_.size() < wanted && !likely_.empty() && now >= warm_again_ &&
-           warm_.may_begin(std::ranges::any_of(clients_, starts), now)) {
+    const auto one_starts = [&] {
+        return std::ranges::any_of(clients_, starts) || !std::ranges::all_of(waiting_, &Worker::warm);
+    };
+    while (waiting_.size() < wanted && !likely_.empty() && now >= warm_again_ && warm_.may_begin(one_starts(), now)) {
         Worker w;
         if (!start_worker(w, likely_)) {
             log::error("cannot start a worker: {}", strerror(errno));
