@@ -166,6 +166,11 @@ bool host_functions_awaited() noexcept {
     return awaited || in_graphs;
 }
 
+bool other_functions_awaited() noexcept {
+    std::lock_guard lock(mutex);
+    return awaited > 1 || in_graphs;
+}
+
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
     std::lock_guard lock(mutex);
     const Function* f = functions.at(number);

@@ -22,6 +22,7 @@ bool host_functions_given() noexcept;
 bool graphs_call() noexcept;
 // There are some that have been launched and have not returned yet, or graphs that may ask for one.
 bool host_functions_awaited() noexcept;
+bool other_functions_awaited() noexcept;  // than the one that this thread is about to launch
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;
 
 }  // namespace barcuda::guest

@@ -281,11 +281,18 @@ bool is_closed(CUstream stream, CUcontext context) noexcept {
 
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
-    managed::capture_begins(stream);
-    std::unique_lock lock(mutex);
     const CUcontext context = context_of(stream);
+    // What the legacy stream was given is waited for meanwhile by nobody but who touches managed memory.
+    bool legacy = managed::calm.load(std::memory_order_acquire) && context &&
+                  (unnamed_may_be_busy(context) || may_be_busy(context, nullptr));
+    std::unique_lock lock(mutex);
+    const auto k = std::ranges::find(known(), stream, &Known::stream);
+    legacy = legacy && k != known().end() && k->blocking;
+    lock.unlock();
+    managed::capture_begins(stream, legacy);
+    lock.lock();
     watch(stream, context);
-    if (const auto k = std::ranges::find(known(), stream, &Known::stream); k != known().end() && k->blocking) {
+    if (legacy) {
         const InContext in(context);
         if (!is_closed(CU_STREAM_LEGACY, context)) watch(CU_STREAM_LEGACY, context);
     }

@@ -331,7 +331,9 @@ void Bridge::admit(Client& client) {
                                           options_.limits.guest[Limit::channels])
                                   .c_str());
     reap_leaving();  // one that has died meanwhile serves nobody
-    auto ready = std::ranges::find(waiting_, devices, &Worker::devices);
+    const auto warm_one = [&](const Worker& w) { return w.devices == devices && w.warm(); };
+    auto ready = std::ranges::find_if(waiting_, warm_one);
+    if (ready == waiting_.end()) ready = std::ranges::find(waiting_, devices, &Worker::devices);
     if (ready != waiting_.end() && !may_be_granted(slot, bytes_of(ready->reserved))) {  // a limit is lower than it was
         dismiss(*ready), leaving_.push_back(*ready);
         waiting_.erase(ready), ready = waiting_.end();

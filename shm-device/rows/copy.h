@@ -31,6 +31,12 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
     X(cuMemsetD2D32Async,                                   post,       work, rows32, in, in, in, in, use)        \
     X(cuMemcpyHtoDAsync_v2,                                 inner_post, work, device<2>, region<2>, in, use)      \
     X(cuMemcpyDtoHAsync_v2,                                 inner_post, work, region<2>, device<2>, in, use)      \
+    X(cuMemsetD8_v2,                                        inner_post, work|hosted, device<2>, in, in)           \
+    X(cuMemsetD16_v2,                                       inner_post, work|hosted, device16<2>, in, in)         \
+    X(cuMemsetD32_v2,                                       inner_post, work|hosted, device32<2>, in, in)         \
+    X(cuMemsetD2D8_v2,                                      inner_post, work|hosted, rows8, in, in, in, in)       \
+    X(cuMemsetD2D16_v2,                                     inner_post, work|hosted, rows16, in, in, in, in)      \
+    X(cuMemsetD2D32_v2,                                     inner_post, work|hosted, rows32, in, in, in, in)      \
     X(cuMemcpy3DAsync_v2,                                   inner_post, work, desc, use)                          \
     X(cuMemcpyPeer,                                         inner_post, work, device<4>, use, device<4>, use, in) \
     X(cuMemcpy,                                             guest,      plain)                                    \
@@ -52,12 +58,6 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
     X(cuMemcpyHtoAAsync_v2,                                 guest,      plain)                                    \
     X(cuMemcpyHtoA_v2,                                      guest,      plain)                                    \
     X(cuMemcpyHtoD_v2,                                      guest,      plain)                                    \
-    X(cuMemsetD8_v2,                                        guest,      plain)                                    \
-    X(cuMemsetD16_v2,                                       guest,      plain)                                    \
-    X(cuMemsetD32_v2,                                       guest,      plain)                                    \
-    X(cuMemsetD2D8_v2,                                      guest,      plain)                                    \
-    X(cuMemsetD2D16_v2,                                     guest,      plain)                                    \
-    X(cuMemsetD2D32_v2,                                     guest,      plain)                                    \
     X(cuMemcpyPeerAsync,                                    guest,      plain)
 
 //    ours

@@ -44,21 +44,25 @@ struct Beside {
         ++*b.p;
     }
 };
-// The function's memory has neighbours in the same block, on which another stream is at work that has begun a capture since.
-static long beside_a_capture(cudaStream_t with_function, cudaStream_t captured) {
+// The function's memory has neighbours in the same block, on which another stream is at work that has begun a capture since, or was
+// destroyed (`captured`: none).
+static long beside_another(cudaStream_t with_function, cudaStream_t captured) {
     int *mine, *its, *flags;
     CHECK(cudaMallocManaged(&mine, sizeof(int)));
     CHECK(cudaMallocManaged(&its, sizeof(int)));
     CHECK(cudaMallocHost(&flags, 2 * sizeof(int)));
     *mine = *its = flags[0] = flags[1] = 0;
     Beside b{mine, flags, flags + 1};
-    cudaGraph_t graph;
-    write_beside<<<1, 1, 0, captured>>>(flags, flags + 1, its);
+    cudaGraph_t graph = nullptr;
+    cudaStream_t other = captured;
+    if (!captured) CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    write_beside<<<1, 1, 0, other>>>(flags, flags + 1, its);
     CHECK(cudaGetLastError());
-    CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    if (captured) CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeRelaxed));
+    else CHECK(cudaStreamDestroy(other));
     CHECK(cudaLaunchHostFunc(with_function, Beside::run, &b));
     CHECK(cudaStreamSynchronize(with_function));
-    CHECK(cudaStreamEndCapture(captured, &graph));
+    if (captured) CHECK(cudaStreamEndCapture(captured, &graph));
     if (graph) CHECK(cudaGraphDestroy(graph));
     CHECK(cudaDeviceSynchronize());
     const long wrong = (*mine != 2) + (*its != 1);
@@ -66,6 +70,23 @@ static long beside_a_capture(cudaStream_t with_function, cudaStream_t captured) 
     CHECK(cudaFree(its));
     CHECK(cudaFreeHost(flags));
     return wrong;
+}
+
+// One function waits for the thread that destroys a stream with work, and launches another function.
+static long while_one_waits(cudaStream_t first, cudaStream_t second, int* p, int count) {
+    Function waits{nullptr, 0, 0}, other{nullptr, 0, 0};
+    cudaStream_t gone;
+    other.go = true;
+    CHECK(cudaStreamCreateWithFlags(&gone, cudaStreamNonBlocking));
+    CHECK(cudaLaunchHostFunc(first, Function::run, &waits));
+    add<<<4, 64, 0, gone>>>(p, count, 0);
+    CHECK(cudaGetLastError());
+    CHECK(cudaStreamDestroy(gone));
+    CHECK(cudaLaunchHostFunc(second, Function::run, &other));
+    waits.go = true;
+    CHECK(cudaStreamSynchronize(second));
+    CHECK(cudaStreamSynchronize(first));
+    return waits.wrong + other.wrong;
 }
 
 // A kernel behind two prefetches: of what comes to the host, and of something else to the device.
@@ -210,7 +231,8 @@ int main() {
         for (size_t i = 0; i < count; ++i) wrong += fresh[i] != 10;
         CHECK(cudaFree(fresh));
     }
-    for (int round = 0; round < 5; ++round) wrong += beside_a_capture(stream, others.all[static_cast<size_t>(round)]);
+    for (int round = 0; round < 5; ++round) wrong += beside_another(stream, round % 2 ? nullptr : others.all[static_cast<size_t>(round)]);
+    wrong += while_one_waits(stream, beside, other, n);
     CHECK(cudaFree(p));
     CHECK(cudaFree(other));
     return verdict(wrong);

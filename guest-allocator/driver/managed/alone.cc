@@ -8,6 +8,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
+#include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/driver/streams.h"
@@ -33,15 +34,21 @@ void Alone::begin(CUstream given) noexcept {
     if (forked_after_init() || !current_context() || capturing(stream)) return;
     state_ = new State{stream, current_context()};
     Table& t = table();
-    if (const std::uint64_t unknown = t.unknown_streams; unknown != t.unknown_done) {  // nobody posts now
+    std::unique_lock lock(t.mutex);
+    // Work that nobody knows the stream of (a library's). Where other functions are awaited it may stand behind one that waits for this
+    // thread, so nobody waits for it.
+    for (const bool may_wait = !other_functions_awaited(); may_wait && t.unknown_streams != t.unknown_done;) {
+        const std::uint64_t unknown = t.unknown_streams;
+        lock.unlock();
         wait_for_contexts_quietly();
-        std::lock_guard lock(t.mutex);
+        lock.lock();
         t.unknown_done = std::max(t.unknown_done, unknown);
     }
-    std::lock_guard lock(t.mutex);
     Worker& own = worker_of(stream);
     mover(own.context);
     for (const auto& [context, its] : t.movers) mover(context);  // now, since nothing waits for the function yet
+    for (const auto& [context, its] : t.movers)
+        if (its.gone) unannounced<Op::cuStreamWaitEvent>(own.stream, its.gone, 0u);
     const std::unique_lock no_capture_begins = hold_captures();
     for (const auto& [key, other] : t.workers) {
         if (&other == &own || is_idle(other.stream, other.context)) continue;
@@ -56,14 +63,15 @@ void Alone::begin(CUstream given) noexcept {
     }
 }
 
-void capture_begins(CUstream stream) noexcept {
+void capture_begins(CUstream stream, bool legacy) noexcept {
     if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
     const CUcontext context = context_of(stream);
     if (!context) return;
     const InContext in(context);
     std::lock_guard lock(table().mutex);
     const std::unique_lock no_capture_begins = hold_captures();
-    for (const CUstream closed : {stream, CUstream{}}) {  // the legacy stream, if that waits for this one
+    for (const CUstream closed : {stream, CUstream{}}) {
+        if (!closed && !legacy) continue;
         const auto w = table().workers.find(key_of(closed, context));
         if (w == table().workers.end() || is_closed(w->second.stream, context)) continue;
         CUevent& event = w->second.before_capture;
@@ -87,10 +95,13 @@ void host_function_done() noexcept {
     Table& t = table();
     std::unique_lock lock(t.mutex);
     if (t.lent.empty()) return;
+    ++t.ending;  // no further call begins
     t.called.wait(lock, [&] { return t.calls == 0; });
+    --t.ending;
     for (Home* home : std::exchange(t.lent, {})) close(*home, home->all());
     // Also what others have closed meanwhile, and is on its way.
     for (const auto& [context, m] : t.movers) finish_moves(context);
+    t.called.notify_all();
 }
 
 }  // namespace barcuda::guest::managed

@@ -31,13 +31,17 @@ class Addresses {
         if (!std::exchange(opened_, true)) open();
         for (int attempts = 0; attempts < 4; ++attempts) {
             if (const std::uintptr_t at = take_from(free_, bytes)) return at;
-            const std::size_t span = std::max(bytes, usual_span);
+            const std::size_t span = std::max(bytes, usual_span_);
             std::uintptr_t begin = take_from(unreserved_, span + unit);
             const std::size_t size = begin ? span : bytes;
             if (!begin) begin = take_from(unreserved_, bytes + unit);  // the unit behind keeps spans apart
             if (!begin) return 0;
             CUdeviceptr got = 0;
-            if (unannounced<Op::cuMemAddressReserve>(&got, size, std::size_t{0}, begin, 0ull) != CUDA_SUCCESS) return 0;
+            if (unannounced<Op::cuMemAddressReserve>(&got, size, std::size_t{0}, begin, 0ull) != CUDA_SUCCESS) {
+                put(unreserved_, begin, begin + size + unit);
+                if (std::exchange(usual_span_, 0) == 0) return 0;  // not even as much as is wanted
+                continue;
+            }
             if (got == begin) free_[begin] = begin + size, spans_[begin] = begin + size;
             else unannounced<Op::cuMemAddressFree>(got, size);  // something of the worker's lies there
         }
@@ -45,25 +49,31 @@ class Addresses {
     }
     void give(std::uintptr_t begin, std::size_t bytes) {
         std::lock_guard lock(mutex_);
-        std::uintptr_t end = begin + bytes;
-        if (const auto next = free_.find(end); next != free_.end()) end = next->second, free_.erase(next);
-        if (auto before = free_.lower_bound(begin); before != free_.begin() && (--before)->second == begin)
-            before->second = end;
-        else free_[begin] = end;
+        if (span_of(begin) != spans_.end()) put(free_, begin, begin + bytes);
     }
     // The span of this address is not what it was (the device was reset): nothing is taken from it again.
     void retire(std::uintptr_t address) {
         std::lock_guard lock(mutex_);
-        auto span = spans_.upper_bound(address);
-        if (span == spans_.begin()) return;
-        --span;
+        const auto span = span_of(address);
+        if (span == spans_.end()) return;
         std::erase_if(free_, [&](const auto& f) { return f.first >= span->first && f.first < span->second; });
+        spans_.erase(span);
     }
 
   private:
     using Map = std::map<std::uintptr_t, std::uintptr_t>;  // begin -> end
-    static constexpr std::size_t usual_span = std::size_t{64} << 30;
 
+    Map::iterator span_of(std::uintptr_t address) {
+        auto span = spans_.upper_bound(address);
+        return span == spans_.begin() || (--span)->second <= address ? spans_.end() : span;
+    }
+    // Neighbours merge.
+    static void put(Map& into, std::uintptr_t begin, std::uintptr_t end) {
+        if (const auto next = into.find(end); next != into.end()) end = next->second, into.erase(next);
+        if (auto before = into.lower_bound(begin); before != into.begin() && (--before)->second == begin)
+            before->second = end;
+        else into[begin] = end;
+    }
     // The first that is long enough.
     static std::uintptr_t take_from(Map& from, std::size_t bytes) {
         for (auto at = from.begin(); at != from.end(); ++at) {
@@ -89,6 +99,7 @@ class Addresses {
     }
     Mutex mutex_;
     bool opened_ = false;
+    std::size_t usual_span_ = std::size_t{64} << 30;  // 0: as much as is wanted, since the driver refused so much
     Map unreserved_, free_, spans_;
 };
 Addresses& addresses() {
@@ -103,9 +114,9 @@ CUresult open_to(CUdevice device, const Home& home) {
     return unannounced<Op::cuMemSetAccess>(home.begin, home.bytes(), &access, std::size_t{1});
 }
 
-enum class Mapped { yes, no_memory, no_addresses };
+enum class Mapped { yes, no_memory, no_addresses, stuck };
 
-// Device memory at the home's address. Unless yes: nothing is left of the attempt.
+// Device memory at the home's address. Unless yes, or stuck: nothing is left of the attempt.
 Mapped map_there(const Home& home) {
     const std::size_t bytes = home.bytes();
     const CUdevice device = device_of(home.context);
@@ -116,12 +127,12 @@ Mapped map_there(const Home& home) {
     if (unannounced<Op::cuMemCreate>(&memory, bytes, &what, 0ull) != CUDA_SUCCESS) return Mapped::no_memory;
     const CUresult r = unannounced<Op::cuMemMap>(home.begin, bytes, std::size_t{0}, memory, 0ull);
     unannounced<Op::cuMemRelease>(memory);  // it lives as long as it is mapped
-    if (r != CUDA_SUCCESS) return Mapped::no_addresses;
+    if (r != CUDA_SUCCESS) return r == CUDA_ERROR_INVALID_VALUE ? Mapped::no_addresses : Mapped::no_memory;
     bool reached = open_to(device, home) == CUDA_SUCCESS;
     for (const CUcontext context : living_contexts())
         if (reached && device_of(context) != device) reached = open_to(device_of(context), home) == CUDA_SUCCESS;
-    if (!reached) unannounced<Op::cuMemUnmap>(home.begin, bytes);
-    return reached ? Mapped::yes : Mapped::no_memory;
+    if (reached) return Mapped::yes;
+    return unannounced<Op::cuMemUnmap>(home.begin, bytes) == CUDA_SUCCESS ? Mapped::no_memory : Mapped::stuck;
 }
 
 // Whether all devices that the program sees reach each other's memory.
@@ -177,14 +188,20 @@ Home* make_home(std::size_t bytes) noexcept {
         if (!at) break;
         auto home = std::make_unique<Home>(at, bytes, current_context());
         home->young = true;
-        const Mapped mapped = map_there(*home);
-        if (mapped == Mapped::yes && map_here(*home)) return home.release();
-        if (mapped == Mapped::yes) unannounced<Op::cuMemUnmap>(at, bytes);
-        if (mapped != Mapped::no_addresses) {
+        // The region's pages first: what was mapped on the device should not have to be unmapped, which may wait for it.
+        if (!map_here(*home)) {
             addresses().give(at, bytes);
             break;
         }
-        addresses().retire(at);
+        const Mapped mapped = map_there(*home);
+        if (mapped == Mapped::yes) return home.release();
+        unmap_here(*home);
+        if (mapped == Mapped::no_addresses) {
+            addresses().retire(at);
+            continue;
+        }
+        if (mapped == Mapped::no_memory) addresses().give(at, bytes);
+        break;
     }
     if (logs_debug())
         log_line("managed memory of %zu MiB stays in the region: the GPU has no room for it, or no address",

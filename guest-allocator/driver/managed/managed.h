@@ -69,8 +69,9 @@ void context_ends(CUcontext context) noexcept;
 void context_gone(CUcontext context) noexcept;
 void context_made(CUcontext context) noexcept;
 void stream_gone(CUstream stream) noexcept;
-// A stream is about to note down its work for a graph: who must come behind what it was given until then waits for an event.
-void capture_begins(CUstream stream) noexcept;
+// A stream is about to note down its work for a graph: who must come behind what it was given until then waits for an event. So with
+// what the legacy stream was given, if that is closed by it (`legacy`).
+void capture_begins(CUstream stream, bool legacy) noexcept;
 void unloaded(std::uint64_t code) noexcept;  // a library's or a module's handle
 
 // A variable, or whatever else the driver has of managed memory at an address of its own: the program reaches it there too.

@@ -69,7 +69,8 @@ bool is_idle(CUstream stream, CUcontext context) noexcept {
 }
 
 Worker& worker_of(CUstream real_stream) noexcept {
-    const CUcontext context = current_context();
+    const CUcontext its = real_stream ? context_of(real_stream) : nullptr;
+    const CUcontext context = its ? its : current_context();
     const CUstream spelled = real_stream ? real_stream : CU_STREAM_LEGACY;
     return table().workers.try_emplace(key_of(real_stream, context), Worker{spelled, context}).first->second;
 }
@@ -227,6 +228,12 @@ void stream_gone(CUstream stream) noexcept {
     std::lock_guard lock(t.mutex);
     // Its work may go on, and its id may be another's.
     if (const auto w = t.workers.find(key_of(stream, nullptr)); w != t.workers.end()) {
+        const InContext in(w->second.context);
+        if (Mover* const m = mover(w->second.context); m && !capturing(stream)) {
+            if (m->gone) unannounced<Op::cuStreamWaitEvent>(stream, m->gone, 0u);
+            else unannounced<Op::cuEventCreate>(&m->gone, unsigned{CU_EVENT_DISABLE_TIMING});
+            if (m->gone) unannounced<Op::cuEventRecordWithFlags>(m->gone, stream, 0u);
+        }
         if (w->second.before_capture) unannounced<Op::cuEventDestroy_v2>(w->second.before_capture);
         t.workers.erase(w);
         ++t.unknown_streams;

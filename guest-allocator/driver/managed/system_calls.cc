@@ -48,12 +48,14 @@ template <class Do> bool each(const void* p, std::size_t bytes, bool write, Do a
 template <class Do> bool each(const iovec* parts, int count, bool write, Do act) {
     const void* const list = parts;
     bool any = each(list, count > 0 ? static_cast<std::size_t>(count) * sizeof *parts : 0, false, act);
+    if (any && act.stops) return true;  // then the list cannot be read
     for (int i = 0; i < count; ++i) any |= each(parts[i].iov_base, parts[i].iov_len, write, act);
     return any;
 }
 template <class Do> bool each(const msghdr* message, bool write, Do act) {
     const void* const head = message;
     const bool any = each(head, sizeof *message, write, act);
+    if (any && act.stops) return true;
     return any | each(message->msg_iov, static_cast<int>(message->msg_iovlen), write, act);
 }
 
@@ -61,18 +63,39 @@ bool is_file(int fd) {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
+bool is_file(FILE* file) { return is_file(fileno(file)); }
+
+// A stream of C's is locked before anything else is held: who has that lock may touch managed memory, and wait.
+struct Locked {
+    explicit Locked(int) {}
+    explicit Locked(FILE* its) : file(its) { flockfile(file); }
+    ~Locked() {
+        if (file) funlockfile(file);
+    }
+    Locked(const Locked&) = delete;
+    FILE* const file = nullptr;
+};
 
 // A call of the system on a file, of memory that the CPU may touch now: no function in a stream takes it away before the call has
 // returned. Such a call waits for no stream.
+struct Gone {
+    static constexpr bool stops = true;
+    bool operator()(std::uintptr_t at, std::size_t bytes, bool write) const {
+        return !managed::is_here(at, bytes, write);
+    }
+};
+struct Bring {
+    static constexpr bool stops = false;
+    bool operator()(std::uintptr_t at, std::size_t bytes, bool write) const { return managed::bring(at, bytes, write); }
+};
 class Undisturbed {
   public:
     // `gone(address, bytes, write)` of each part: true, it is not there any more.
     template <class Each> explicit Undisturbed(Each each_part) {
-        std::lock_guard lock(managed::table().mutex);
-        const auto gone = [](std::uintptr_t at, std::size_t bytes, bool write) {
-            return !managed::is_here(at, bytes, write);
-        };
-        if ((counted_ = !each_part(gone))) ++managed::table().calls;
+        managed::Table& t = managed::table();
+        std::unique_lock lock(t.mutex);
+        t.called.wait(lock, [&] { return t.ending == 0; });
+        if ((counted_ = !each_part(Gone{}))) ++t.calls;
     }
     ~Undisturbed() {
         if (!counted_) return;
@@ -90,11 +113,12 @@ class Undisturbed {
 // there: what is given work waits until they are read or written, and so does what a function in a stream has to send, so that
 // none are missing at the end.
 template <class File, class Each, class Call> auto served(File file, Each each_part, Call call) {
-    const auto bring = [&] { return each_part(managed::bring); };
+    const auto bring = [&] { return each_part(Bring{}); };
     if (managed::calm.load(std::memory_order_relaxed) == managed::unused || !bring()) [[likely]]
         return call();
     constexpr int most = 1000;  // then the address is bad for another reason
     if (!in_host_function() && is_file(file())) {
+        const Locked locked(file());
         const managed::Gate gate;
         for (int tries = 0; tries < most; ++tries) {
             bring();
@@ -146,14 +170,13 @@ SERVED(ssize_t, sendto, fd, (int fd, const void* from, size_t n, int flags, cons
 SERVED(ssize_t, sendmsg, fd, (int fd, const msghdr* message, int flags), (fd, message, flags), message, false)
 
 // Large ones of a stream go to the kernel from where they lie.
-SERVED(size_t, fread, fileno(file), (void* to, size_t size, size_t n, FILE* file), (to, size, n, file), to, size* n,
+SERVED(size_t, fread, file, (void* to, size_t size, size_t n, FILE* file), (to, size, n, file), to, size* n, true)
+SERVED(size_t, fread_unlocked, file, (void* to, size_t size, size_t n, FILE* file), (to, size, n, file), to, size* n,
        true)
-SERVED(size_t, fread_unlocked, fileno(file), (void* to, size_t size, size_t n, FILE* file), (to, size, n, file), to,
-       size* n, true)
-SERVED(size_t, fwrite, fileno(file), (const void* from, size_t size, size_t n, FILE* file), (from, size, n, file), from,
+SERVED(size_t, fwrite, file, (const void* from, size_t size, size_t n, FILE* file), (from, size, n, file), from,
        size* n, false)
-SERVED(size_t, fwrite_unlocked, fileno(file), (const void* from, size_t size, size_t n, FILE* file),
-       (from, size, n, file), from, size* n, false)
+SERVED(size_t, fwrite_unlocked, file, (const void* from, size_t size, size_t n, FILE* file), (from, size, n, file),
+       from, size* n, false)
 
 // What the compiler makes of them in programs that are built with _FORTIFY_SOURCE.
 SERVED(ssize_t, __read_chk, fd, (int fd, void* to, size_t n, size_t room), (fd, to, n, room), to, n, true)
@@ -166,9 +189,9 @@ SERVED(ssize_t, __recv_chk, fd, (int fd, void* to, size_t n, size_t room, int fl
 SERVED(ssize_t, __recvfrom_chk, fd,
        (int fd, void* to, size_t n, size_t room, int flags, sockaddr* from, socklen_t* length),
        (fd, to, n, room, flags, from, length), to, n, true)
-SERVED(size_t, __fread_chk, fileno(file), (void* to, size_t room, size_t size, size_t n, FILE* file),
-       (to, room, size, n, file), to, size* n, true)
-SERVED(size_t, __fread_unlocked_chk, fileno(file), (void* to, size_t room, size_t size, size_t n, FILE* file),
+SERVED(size_t, __fread_chk, file, (void* to, size_t room, size_t size, size_t n, FILE* file), (to, room, size, n, file),
+       to, size* n, true)
+SERVED(size_t, __fread_unlocked_chk, file, (void* to, size_t room, size_t size, size_t n, FILE* file),
        (to, room, size, n, file), to, size* n, true)
 
 #endif

@@ -63,13 +63,15 @@ struct Mover {
         std::uint64_t last = 0;
     } moved, called;
     CUevent turn = nullptr;  // alone.cc
+    CUevent gone = nullptr;  // behind the work of all streams that were destroyed with some
 };
 
 struct Table {
     Mutex mutex;
     std::condition_variable_any opened;  // the last gate
-    unsigned calls = 0;  // of the system, that read or write what the CPU may touch, and must not lose it meanwhile
-    std::condition_variable_any called;  // the last of them has returned
+    unsigned calls = 0;   // of the system, that read or write what the CPU may touch, and must not lose it meanwhile
+    unsigned ending = 0;  // functions in streams that wait for these
+    std::condition_variable_any called;  // the last call has returned, or such a function's end is done with
     unsigned gates = 0;
     std::map<std::uintptr_t, std::unique_ptr<Home>> homes;  // by their ends: upper_bound(address)
     std::map<std::uintptr_t, Allocation> allocations;       // by their beginnings
