@@ -37,12 +37,12 @@ void Alone::begin(CUstream given) noexcept {
     std::unique_lock lock(t.mutex);
     // Work that nobody knows the stream of (a library's). Where other functions are awaited it may stand behind one that waits for this
     // thread, so nobody waits for it.
-    for (const bool may_wait = !other_functions_awaited(); may_wait && t.unknown_streams != t.unknown_done;) {
-        const std::uint64_t unknown = t.unknown_streams;
+    for (const bool may_wait = !other_functions_awaited(); may_wait && t.unnamed != t.unnamed_done;) {
+        const std::uint64_t unnamed = t.unnamed;
         lock.unlock();
         wait_for_contexts_quietly();
         lock.lock();
-        t.unknown_done = std::max(t.unknown_done, unknown);
+        t.unnamed_done = std::max(t.unnamed_done, unnamed);
     }
     Worker& own = worker_of(stream);
     mover(own.context);

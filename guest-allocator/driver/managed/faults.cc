@@ -140,8 +140,8 @@ bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     heap::statistics.managed_faults.add();
     const LongWait about(
         "the CPU has touched managed memory, and waits for the kernels that may use it, ten seconds now. A kernel that "
-        "waits for "
-        "the CPU waits for ever: BARCUDA_MANAGED=host lets both use such memory at the same time (docs/managed.md)");
+        "waits for the CPU waits for ever: BARCUDA_MANAGED=host lets both use such memory at the same time "
+        "(docs/managed.md)");
     wait_for_inbound(coming);
     // A host function's stream is held until it returns, and so may be others: nothing can be waited for, and need not be
     // (alone.cc).

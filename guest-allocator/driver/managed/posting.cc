@@ -49,7 +49,7 @@ void spoil_inbound(Home& home, const Run& run) {
 
 void note_worker(const CUstream* stream, bool moved) {
     if (!stream) {
-        ++table().unknown_streams;
+        ++table().unknown_streams, ++table().unnamed;
         if (moved) finish_all_moves();
         return;
     }
@@ -229,11 +229,11 @@ void stream_gone(CUstream stream) noexcept {
     // Its work may go on, and its id may be another's.
     if (const auto w = t.workers.find(key_of(stream, nullptr)); w != t.workers.end()) {
         const InContext in(w->second.context);
-        if (Mover* const m = mover(w->second.context); m && !capturing(stream)) {
-            if (m->gone) unannounced<Op::cuStreamWaitEvent>(stream, m->gone, 0u);
-            else unannounced<Op::cuEventCreate>(&m->gone, unsigned{CU_EVENT_DISABLE_TIMING});
-            if (m->gone) unannounced<Op::cuEventRecordWithFlags>(m->gone, stream, 0u);
-        }
+        Mover* const m = capturing(stream) ? nullptr : mover(w->second.context);
+        if (m && m->gone) unannounced<Op::cuStreamWaitEvent>(stream, m->gone, 0u);
+        else if (m) unannounced<Op::cuEventCreate>(&m->gone, unsigned{CU_EVENT_DISABLE_TIMING});
+        if (m && m->gone) unannounced<Op::cuEventRecordWithFlags>(m->gone, stream, 0u);
+        else ++t.unnamed;
         if (w->second.before_capture) unannounced<Op::cuEventDestroy_v2>(w->second.before_capture);
         t.workers.erase(w);
         ++t.unknown_streams;

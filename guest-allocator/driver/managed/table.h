@@ -80,9 +80,10 @@ struct Table {
     std::vector<Home*> young;                               // that nothing has worked on, but may
     std::unordered_map<std::uint64_t, Worker> workers;      // by key_of()
     std::unordered_map<CUcontext, Mover> movers;
-    std::uint64_t moves = 0;         // and functions
-    std::uint64_t unknown_done = 0;  // of them, those that have been waited for
-    bool any_inbound = false;        // to some home
+    std::uint64_t moves = 0;                      // and functions
+    std::uint64_t unknown_done = 0;               // of them, those that have been waited for
+    bool any_inbound = false;                     // to some home
+    std::uint64_t unnamed = 0, unnamed_done = 0;  // of unknown_streams, those that no event stands for; waited for
     std::uint64_t unknown_streams =
         0;  // how often work was given that nobody knows the stream of, or that outlives its stream
 

@@ -77,7 +77,7 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
         at = home->end;
     }
     t.allocations[address] = {address, bytes, CU_MEM_ATTACH_GLOBAL, current_context(), first, {}, code};
-    ++t.unknown_streams;  // kernels may have been launched before anybody knew of it
+    ++t.unknown_streams, ++t.unnamed;  // kernels may have been launched before anybody knew of it
     calm.store(nobody, std::memory_order_seq_cst);
     return CUDA_SUCCESS;
 }
