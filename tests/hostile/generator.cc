@@ -195,7 +195,7 @@ void Generator::lie(std::span<std::byte> request, Pending& p) {
         }
 }
 
-void Generator::build(Op op, Pending& p, unsigned lies) {
+void Generator::build(Op op, Pending& p, double lies) {
     p.op = op, p.used = 0, p.lie = random.chance(lies), graph = 0;
     const std::span<std::byte> memory = session.request_memory();
     auto& contexts = known.of(tag<CUcontext>());

@@ -51,7 +51,7 @@ class Generator {
     bool begin();
     Op next_op();
     // Writes a command into the session's request memory, for post().
-    void build(Op op, Pending& pending, unsigned lies);
+    void build(Op op, Pending& pending, double lies);
     void learn(Pending& pending, CUresult result, std::span<const std::byte> reply);
 
     // ---- the kinds' guest (shm-device/kinds.h)

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
     app.add_option("--seconds", o.seconds, "end after so long (default: never)");
     app.add_option("--clients", o.clients, "processes at a time")->check(CLI::Range(1, 128))->capture_default_str();
     app.add_option("--lies", o.behaviour.lies, "percent of the commands that carry one; of flips, those that stay")
-        ->check(CLI::Range(0, 100))
+        ->check(CLI::Range(0.0, 100.0))
         ->capture_default_str();
     app.add_option("--session-commands", o.behaviour.session_commands, "a session is left after so many")
         ->capture_default_str();

@@ -20,7 +20,7 @@ class Random {
     std::uint64_t word() { return engine_(); }
     std::uint64_t below(std::uint64_t n) { return n ? engine_() % n : 0; }
     std::uint64_t between(std::uint64_t low, std::uint64_t high) { return low + below(high - low + 1); }
-    bool chance(unsigned percent) { return below(100) < percent; }
+    bool chance(double percent) { return static_cast<double>(below(1'000'000)) < percent * 1e4; }
     template <class T> T one_of(std::initializer_list<T> of) { return of.begin()[below(of.size())]; }
     template <class C> auto& pick(C& of) { return of[below(std::size(of))]; }
 

@@ -11,7 +11,7 @@ namespace barcuda::hostile {
 struct Behaviour {
     std::string region;
     unsigned patience = 3;  // seconds
-    unsigned lies = 2;      // percent of the commands
+    double lies = 2;        // percent of the commands
     std::uint64_t session_commands = 5000;
     std::vector<Op> only;  // rows; none: all
     bool flips = false;

@@ -17,7 +17,7 @@ namespace {
 // Changes bytes of what lies posted: some for good, most for a moment.
 class Flipper {
   public:
-    Flipper(Session& session, Tally& tally, unsigned lies, std::uint64_t seed)
+    Flipper(Session& session, Tally& tally, double lies, std::uint64_t seed)
         : session_(session),
           tally_(tally),
           lies_(lies),
@@ -58,7 +58,7 @@ class Flipper {
 
     Session& session_;
     Tally& tally_;
-    const unsigned lies_;
+    const double lies_;
     Random random_, own_random_;
     std::atomic<std::byte*> at_{nullptr};
     std::atomic<std::size_t> bytes_{0};
