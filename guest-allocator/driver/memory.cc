@@ -128,6 +128,8 @@ using namespace barcuda::guest;
 
 CU cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
     if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, WRITECOMBINED
+    if (p && bytes == 0 && current_context())
+        return *p = nullptr, CUDA_SUCCESS;  // NVIDIA's driver (580); its documentation has an error
     return allocate_pinned(p, bytes, flags);
 }
 CU cuMemAllocHost_v2(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }

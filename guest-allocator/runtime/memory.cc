@@ -49,8 +49,7 @@ API cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent) {
 }
 
 API cudaMallocManaged(void** memory, size_t size, unsigned flags) {
-    if (!memory || size == 0) return record(cudaErrorInvalidValue);
-    return call(cuMemAllocManaged, memory, size, flags);
+    return allocate(memory, size, [&] { return call(cuMemAllocManaged, memory, size, flags); });
 }
 
 API cudaMemGetInfo(size_t* free, size_t* total) { return call(cuMemGetInfo, free, total); }

@@ -100,6 +100,29 @@ CU
 [ "$(cat "$scratch/out")" = "0 cudaErrorIllegalAddress" ] || fail "memory without access: $(cat "$scratch/out" "$scratch/err")"
 echo "memory that the device may not touch is not touched when the work's turn comes"
 
+# The software GPU's own library, as its worker calls it: a generator on the host.
+cat > "$scratch/host.cc" <<'CC'
+#include <cuda.h>
+#include <curand.h>
+#include <cstdio>
+int main() {
+    curandGenerator_t g;
+    CUcontext context;
+    void* pinned;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuMemHostAlloc(&pinned, 4000, 0)) return 1;
+    if (curandCreateGeneratorHost(&g, CURAND_RNG_PSEUDO_PHILOX4_32_10) != CURAND_STATUS_SUCCESS) return 77;  // NVIDIA's is not installed
+    const int here = curandGenerate(g, static_cast<unsigned*>(pinned), 1000);
+    std::printf("%d %d\n", here, curandGenerate(g, reinterpret_cast<unsigned*>(0x2a1234560000), 1000));
+}
+CC
+soft=$build/lib/barcuda-soft
+g++ -I"${CUDA_HOME:-/usr/local/cuda}/include" -o "$scratch/host" "$scratch/host.cc" "$soft/libcurand.so.10" "$soft/libcuda.so.1" || fail "g++"
+LD_LIBRARY_PATH=$soft "$scratch/host" > "$scratch/out" 2> "$scratch/err"; status=$?
+if [ $status = 77 ]; then echo "host generators: no libcurand here"; else
+    [ "$(cat "$scratch/out")" = "0 201" ] || fail "a host generator, where nothing is: status $status, $(cat "$scratch/out" "$scratch/err")"
+    echo "a generator on the host writes where the CPU may"
+fi
+
 cat > "$scratch/many.cu" <<'CU'
 #include <curand.h>
 #include <cuda_runtime.h>

@@ -264,7 +264,9 @@ CUresult prefetch(CUdeviceptr p, std::size_t bytes, CUmemLocation place, CUstrea
 using namespace barcuda::guest;
 
 CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
-    if (!p || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+    if (!p) return CUDA_ERROR_INVALID_VALUE;
+    *p = 0;  // as NVIDIA's driver does (580)
+    if (!bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!managed::stays_at_home() && (*p = managed::allocate(bytes, flags))) return CUDA_SUCCESS;
     const CUresult r = allocate_pinned(reinterpret_cast<void**>(p), bytes, flags | managed::mark);

@@ -7,7 +7,7 @@ namespace barcuda::soft::compiler {
 
 // Instructions whose handlers neither park lanes nor change which lanes run. Of others nothing is taken for granted.
 bool stays(std::string_view name) {
-    static const std::set<std::string_view> names = {
+    static const auto& names = *new std::set<std::string_view>{
         "abs",       "activemask", "add",  "addc", "and",   "applypriority", "atom",  "bfe",  "bfi",
         "bfind",     "bmsk",       "brev", "clz",  "cnot",  "copysign",      "cos",   "cvt",  "cvta",
         "discard",   "div",        "dp2a", "dp4a", "ex2",   "fence",         "fma",   "fns",  "isspacep",
@@ -21,7 +21,7 @@ bool stays(std::string_view name) {
 }
 // Of those, the ones whose first operand is not a destination.
 static bool stores(std::string_view name) {
-    static const std::set<std::string_view> names = {
+    static const auto& names = *new std::set<std::string_view>{
         "st", "red", "prefetch", "prefetchu", "discard", "applypriority", "fence", "membar", "sust"};
     return names.contains(name);
 }
@@ -81,7 +81,8 @@ std::pair<std::set<Slot>, std::set<Slot>> Translator::touches(const Group& g) co
 // is a sum or a product of it a row. Where the quick form of a block finds its addresses so it goes on with no other way;
 // else the careful form does. Of what was read at a lane's own place nothing is expected.
 void Translator::find_shapes() {
-    static const std::set<std::string_view> linear = {"mov", "cvt", "cvta", "add", "sub", "mul", "mad", "shl", "or"};
+    static const auto& linear =
+        *new std::set<std::string_view>{"mov", "cvt", "cvta", "add", "sub", "mul", "mad", "shl", "or"};
     for (bool changed = true; changed;) {
         changed = false;
         for (const auto& g : groups_) {

@@ -284,7 +284,7 @@ bool Translator::compares(const Group& g) {
     if (n == 8 && flush) return false;
     V holds = nullptr;
     if (real) {
-        static const std::map<std::string_view, LLVMRealPredicate> names = {
+        static const auto& names = *new std::map<std::string_view, LLVMRealPredicate>{
             {"eq", LLVMRealOEQ},  {"ne", LLVMRealONE},  {"lt", LLVMRealOLT},  {"le", LLVMRealOLE},
             {"gt", LLVMRealOGT},  {"ge", LLVMRealOGE},  {"equ", LLVMRealUEQ}, {"neu", LLVMRealUNE},
             {"ltu", LLVMRealULT}, {"leu", LLVMRealULE}, {"gtu", LLVMRealUGT}, {"geu", LLVMRealUGE},
@@ -296,7 +296,7 @@ bool Translator::compares(const Group& g) {
         holds = ir_.compare(found->second, a, b);
     } else {
         const bool s = is_signed(t);
-        static const std::map<std::string_view, std::pair<LLVMIntPredicate, LLVMIntPredicate>> names = {
+        static const auto& names = *new std::map<std::string_view, std::pair<LLVMIntPredicate, LLVMIntPredicate>>{
             {"eq", {LLVMIntEQ, LLVMIntEQ}},   {"ne", {LLVMIntNE, LLVMIntNE}},   {"lt", {LLVMIntULT, LLVMIntSLT}},
             {"le", {LLVMIntULE, LLVMIntSLE}}, {"gt", {LLVMIntUGT, LLVMIntSGT}}, {"ge", {LLVMIntUGE, LLVMIntSGE}},
             {"lo", {LLVMIntULT, LLVMIntSLT}}, {"ls", {LLVMIntULE, LLVMIntSLE}}, {"hi", {LLVMIntUGT, LLVMIntSGT}},

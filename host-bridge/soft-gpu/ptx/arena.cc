@@ -20,7 +20,7 @@ std::size_t up(std::size_t value, std::size_t align) { return (value + align - 1
 
 std::mutex mutex;
 std::uintptr_t arena = 0;
-std::map<std::size_t, std::size_t> used;  // offset -> bytes
+auto& used = *new std::map<std::size_t, std::size_t>;  // offset -> bytes; never destroyed: streams outlive main()
 
 std::byte* room(std::size_t bytes) {
     const std::lock_guard lock(mutex);

@@ -8,7 +8,7 @@
 namespace barcuda::soft {
 
 const Decoders& decoders() {
-    static const Decoders table = [] {
+    static const Decoders& table = *new Decoders([] {
         Decoders t;
         for (auto add :
              {integer_instructions, bit_instructions, float_instructions, half_instructions, compare_instructions,
@@ -16,7 +16,7 @@ const Decoders& decoders() {
               mbarrier_instructions, warp_instructions, control_instructions, texture_instructions})
             add(t);
         return t;
-    }();
+    }());
     return table;
 }
 

@@ -309,7 +309,7 @@ const ast::Function* Code::written(std::string_view name) const {
 }
 
 Slot Code::special(std::string_view name, unsigned bytes) {
-    static const std::map<std::string_view, std::pair<Special::Kind, unsigned>> known = {
+    static const auto& known = *new std::map<std::string_view, std::pair<Special::Kind, unsigned>>{
         {"tid.x", {Special::tid_x, 4}},
         {"tid.y", {Special::tid_y, 4}},
         {"tid.z", {Special::tid_z, 4}},

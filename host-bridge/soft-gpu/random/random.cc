@@ -51,13 +51,13 @@ curandStatus_t create(curandGenerator_t* generator, curandRngType_t type, bool o
     return CURAND_STATUS_SUCCESS;
 }
 
-// A generator on the host writes with the CPU: to memory that the device alone may have it writes nothing.
+// A generator on the host writes with the CPU: to memory that the device alone may have it writes nothing, nor where nothing is any more:
+// an address that was checked when its command came may have gone with a stream's cuMemFreeAsync since.
 bool is_for_the_cpu(const void* to) {
     CUmemorytype type = CU_MEMORYTYPE_HOST;
     int managed = 0;
     const auto at = reinterpret_cast<CUdeviceptr>(to);
-    if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS)
-        return true;  // nobody's else
+    if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS) return false;
     cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at);
     return type == CU_MEMORYTYPE_HOST || managed;
 }
