@@ -22,6 +22,7 @@ struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: likewise
     std::atomic<bool> shared;    // other processes record it: likewise
+    std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
     CUcontext its_context() const { return reinterpret_cast<CUcontext>(context.load(std::memory_order_relaxed)); }
@@ -83,6 +84,7 @@ CUresult begin(CUevent event, bool shared) {
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->in_graph.store(false, std::memory_order_relaxed);
     e->shared.store(shared, std::memory_order_relaxed);
+    e->awaited.store(false, std::memory_order_relaxed);
     e->context.store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
     e->ends.store(ends_of(current_context()), std::memory_order_relaxed);
     if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
@@ -132,6 +134,7 @@ CU cuCtxRecordEvent(CUcontext context, CUevent event) {
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    if (Event* e = find(event)) e->awaited.store(true, std::memory_order_relaxed);
     std::unique_lock<Mutex> nobody_else;
     if (open_captures.load(std::memory_order_relaxed) > 0) nobody_else = before_capture(stream);
     return command<Op::cuStreamWaitEvent>(stream, event, flags);
@@ -144,6 +147,8 @@ CU cuEventQuery(CUevent event) {
     const Fence* f = e->own_fence();
     if (!f) return command<Op::cuEventQuery>(event);
     if (f->pending()) {
+        // Who has seen that the work behind a wait for the event is done must not hear that the event is not. The driver knows.
+        if (e->awaited.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
         const CUresult ended = client->ended();
         return ended == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : ended;
     }

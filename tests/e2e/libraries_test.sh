@@ -104,20 +104,32 @@ echo "memory that the device may not touch is not touched when the work's turn c
 cat > "$scratch/host.cc" <<'CC'
 #include <cuda.h>
 #include <curand.h>
+#include <dlfcn.h>
 #include <cstdio>
-int main() {
+#include <string>
+#define FUNCTION(library, name) const auto p_##name = reinterpret_cast<decltype(&name)>(dlsym(library, #name))
+int main(int, char** argv) {
+    void* cuda = dlopen((argv[1] + std::string("/libcuda.so.1")).c_str(), RTLD_NOW | RTLD_GLOBAL);
+    void* curand = dlopen((argv[1] + std::string("/libcurand.so.10")).c_str(), RTLD_NOW);
+    if (!cuda || !curand) return std::puts(dlerror()), 1;
+    FUNCTION(cuda, cuInit);
+    FUNCTION(cuda, cuDevicePrimaryCtxRetain);
+    FUNCTION(cuda, cuCtxSetCurrent);
+    FUNCTION(cuda, cuMemHostAlloc);
+    FUNCTION(curand, curandCreateGeneratorHost);
+    FUNCTION(curand, curandGenerate);
     curandGenerator_t g;
     CUcontext context;
     void* pinned;
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) || cuMemHostAlloc(&pinned, 4000, 0)) return 1;
-    if (curandCreateGeneratorHost(&g, CURAND_RNG_PSEUDO_PHILOX4_32_10) != CURAND_STATUS_SUCCESS) return 77;  // NVIDIA's is not installed
-    const int here = curandGenerate(g, static_cast<unsigned*>(pinned), 1000);
-    std::printf("%d %d\n", here, curandGenerate(g, reinterpret_cast<unsigned*>(0x2a1234560000), 1000));
+    if (p_cuInit(0) || p_cuDevicePrimaryCtxRetain(&context, 0) || p_cuCtxSetCurrent(context) || p_cuMemHostAlloc(&pinned, 4000, 0)) return 1;
+    if (p_curandCreateGeneratorHost(&g, CURAND_RNG_PSEUDO_PHILOX4_32_10) != CURAND_STATUS_SUCCESS) return 77;  // NVIDIA's is not installed
+    const int here = p_curandGenerate(g, static_cast<unsigned*>(pinned), 1000);
+    std::printf("%d %d\n", here, p_curandGenerate(g, reinterpret_cast<unsigned*>(0x2a1234560000), 1000));
 }
 CC
 soft=$build/lib/barcuda-soft
-g++ -I"${CUDA_HOME:-/usr/local/cuda}/include" -o "$scratch/host" "$scratch/host.cc" "$soft/libcurand.so.10" "$soft/libcuda.so.1" || fail "g++"
-LD_LIBRARY_PATH=$soft "$scratch/host" > "$scratch/out" 2> "$scratch/err"; status=$?
+g++ -I"${CUDA_HOME:-/usr/local/cuda}/include" -o "$scratch/host" "$scratch/host.cc" -ldl || fail "g++"
+"$scratch/host" "$PWD/$soft" > "$scratch/out" 2> "$scratch/err"; status=$?
 if [ $status = 77 ]; then echo "host generators: no libcurand here"; else
     [ "$(cat "$scratch/out")" = "0 201" ] || fail "a host generator, where nothing is: status $status, $(cat "$scratch/out" "$scratch/err")"
     echo "a generator on the host writes where the CPU may"

@@ -148,7 +148,8 @@ static int scattered() {
     return printf("scattered\n"), 0;
 }
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+    if (argc != 2) return printf("managed_edges full | growing | reset | scattered | lost | end\n"), 2;
     if (!strcmp(argv[1], "lost")) return lost();
     if (!strcmp(argv[1], "growing")) return growing();
     if (!strcmp(argv[1], "full")) return full();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // event_again.cu: an event that is recorded again, in another stream, while its first record waits behind a kernel.
 // Who waits for it then waits for the second record alone, and goes on when that is done; what the first record does
-// later changes nothing.
+// later changes nothing. And an event that work waits for in another stream: when that work is done, so is the event.
 #include "check.h"
 
 __global__ void wait_for(volatile int* flag) {
@@ -30,6 +30,14 @@ int main() {
     CHECK(cudaStreamSynchronize(held));
     CHECK(cudaEventQuery(event));
     CHECK(cudaEventSynchronize(event));
+
+    for (int i = 0; i < 500; i++) {
+        CHECK(cudaMemsetAsync(device_flag, 0, sizeof *flag, held));
+        CHECK(cudaEventRecord(event, held));
+        CHECK(cudaStreamWaitEvent(idle, event, 0));
+        CHECK(cudaStreamSynchronize(idle));
+        CHECK(cudaEventQuery(event));
+    }
 
     CHECK(cudaEventDestroy(event));
     CHECK(cudaStreamDestroy(held));

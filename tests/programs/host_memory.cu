@@ -2,6 +2,7 @@
 // host_memory.cu: what CUDA documents about host memory: the flags of cudaHostAlloc and what is found out about a
 // pointer, registration and its errors, a kernel and the CPU that work on the same words at the same time, managed
 // memory.
+#include <cuda.h>
 #include <string.h>
 
 #include <atomic>
@@ -167,7 +168,23 @@ static void managed() {
     printf("managed memory: right\n");
 }
 
+// No memory at all: a null pointer, or the driver's error; what NVIDIA's 580 answers.
+static void nothing() {
+    void* p = &p;
+    cudaDriverEntryPointQueryResult found;
+    CHECK(cudaMallocManaged(&p, 0));
+    REQUIRE(p == nullptr);
+    REFUSES(cudaErrorInvalidValue, cudaMallocManaged((void**)nullptr, 0));
+    CHECK(cudaGetDriverEntryPointByVersion("cuMemAllocManaged", &p, 12000, cudaEnableDefault, &found));
+    CUdeviceptr address = 1;
+    REQUIRE(((decltype(&cuMemAllocManaged))p)(&address, 0, CU_MEM_ATTACH_GLOBAL) == CUDA_ERROR_INVALID_VALUE && address == 0);
+    CHECK(cudaGetDriverEntryPointByVersion("cuMemHostAlloc", &p, 12000, cudaEnableDefault, &found));
+    void* pinned = &pinned;
+    REQUIRE(((decltype(&cuMemHostAlloc))p)(&pinned, 0, 0) == CUDA_SUCCESS && pinned == nullptr);
+}
+
 int main() {
+    nothing();
     CHECK(cudaSetDeviceFlags(cudaDeviceMapHost));
     allocation_flags();
     registration();
