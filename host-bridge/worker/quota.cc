@@ -26,7 +26,7 @@ bool Quota::take(CUdevice device, std::uint64_t bytes) {
     if (most == 0) {
         limited_ = false;
         b.counted += std::min(bytes, ~b.counted);
-        return note(device), true;
+        return true;  // noted when the driver has answered: nobody has said yet that there is so much
     }
     if (!limited_) begin_to_limit();
     if (bytes > less(most, b.used())) {
@@ -218,7 +218,7 @@ CUresult Quota::create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocat
     const std::lock_guard lock(mutex);
     if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult r = function();
-    if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0};
+    if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0}, note(device);
     else give(device, bytes);
     return r;
 }

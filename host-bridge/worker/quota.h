@@ -58,7 +58,7 @@ class Quota {
         const CUresult r = function(name);
         CUcontext context = nullptr;
         real.cuCtxGetCurrent(&context);
-        if (r == CUDA_SUCCESS) things_[name] = {device, bytes, context};
+        if (r == CUDA_SUCCESS) things_[name] = {device, bytes, context}, note(device);
         else give(device, bytes);
         return r;
     }

@@ -9,6 +9,9 @@
 __global__ void bump(int* x) { atomicAdd(x, 1); }
 
 int main() {
+    void* too_much;
+    if (cudaMalloc(&too_much, 1ull << 60) != cudaErrorMemoryAllocation) return 1;
+    (void)cudaGetLastError();
     const size_t bytes = 1 << 20;
     int* host = (int*)malloc(bytes);
     int* device = nullptr;
