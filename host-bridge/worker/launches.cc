@@ -48,20 +48,19 @@ void Launches::flush() {
 void Launches::flush(Run& run) {
     const CUstream stream = run.place.stream;
     Chains* chains = chains_for(run);
-    if (chains) chains->launched += run.count;
     for (unsigned i = 0; i < run.count;) {
         const Launch* next = run.launches.data() + i;
-        const unsigned left = run.count - i;
-        if (chains && left >= longest && launch_chain(*chains, next, longest, stream)) i += longest;
-        else if (chains && left >= shortest && launch_chain(*chains, next, shortest, stream)) i += shortest;
+        const auto fits = std::ranges::find_if(lengths, [&](const Length& l) { return l.kernels <= run.count - i; });
+        if (chains && launch_chain(*chains, static_cast<std::size_t>(fits - lengths.begin()), next, stream))
+            i += fits->kernels;
         else launch_alone(*next, stream), ++i, chains = chains_for(run);  // making room may have unloaded code
     }
 }
 
 // Null: no launch of this run may go in a chain.
 Launches::Chains* Launches::chains_for(const Run& run) {
-    if (run.count < shortest || streams_.capturing(run.place.stream)) return nullptr;
-    Chains& chains = chains_of(run.place);
+    if (streams_.capturing(run.place.stream)) return nullptr;
+    Chains& chains = chains_[run.place];
     return chains.barred ? nullptr : &chains;
 }
 
@@ -84,12 +83,12 @@ void Launches::launch_alone(const Launch& l, CUstream stream) {
 }
 
 // False: nothing has been launched. The launches are tried alone then, and give the reason.
-bool Launches::launch_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream) {
-    const trace::Slice slice("a chain of launches");
-    Chain* chain = pick(chains, launches, count);
+bool Launches::launch_chain(Chains& chains, std::size_t length, const Launch* launches, CUstream stream) {
+    Chain* chain = pick(chains, length, launches, stream);
     if (!chain) return false;
+    const trace::Slice slice("a chain of launches");
     chain->used = ++clock_;
-    for (unsigned i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < chain->nodes.size(); ++i) {
         const Launch& l = launches[i];
         Packed packed(l.parameters, l.bytes);
         const CUDA_KERNEL_NODE_PARAMS node = node_of(l.function, l.shape, packed);
@@ -101,28 +100,30 @@ bool Launches::launch_chain(Chains& chains, const Launch* launches, unsigned cou
 }
 
 // One whose nodes have these functions already, a new one if that is worth it, or the one that was not used for
-// longest.
-Launches::Chain* Launches::pick(Chains& chains, const Launch* launches, unsigned count) {
+// longest. To set the function of a single node is no cheaper than a launch.
+Launches::Chain* Launches::pick(Chains& chains, std::size_t length, const Launch* launches, CUstream stream) {
+    Chains::OfLength& known = chains.of_length[length];
+    known.missed += lengths[length].kernels;
     Chain* oldest = nullptr;
-    unsigned alike = 0;
-    for (Chain& c : chains.all) {
-        if (c.nodes.size() != count) continue;
-        if (std::equal(c.functions.begin(), c.functions.end(), launches,
-                       [](CUfunction f, const Launch& l) { return f == l.function; }))
+    for (Chain& c : known.all) {
+        if (std::ranges::equal(c.functions, std::span(launches, c.functions.size()), {}, {}, &Launch::function))
             return &c;
-        ++alike;
         if (!oldest || c.used < oldest->used) oldest = &c;
     }
-    return alike < most_chains && chains.launched >= worth_a_chain ? make(chains, launches, count) : oldest;
+    if (known.all.size() < lengths[length].most && made_ < most_chains && known.missed >= worth_a_chain)
+        return make(chains, length, launches, stream);
+    return lengths[length].kernels > 1 ? oldest : nullptr;
 }
 
-Launches::Chain* Launches::make(Chains& chains, const Launch* launches, unsigned count) {
+Launches::Chain* Launches::make(Chains& chains, std::size_t length, const Launch* launches, CUstream stream) {
     const trace::Slice slice("making a chain");
     Chain chain{};
-    chains.launched = 0;
+    chains.of_length[length].missed = 0;
+    chains.barred = chains.empty() && special(stream);
+    if (chains.barred) return nullptr;
     chains.barred = true;  // unless it works out
     if (driver_.cuGraphCreate(&chain.graph, 0) != CUDA_SUCCESS) return nullptr;
-    for (unsigned i = 0; i < count; ++i) {
+    for (unsigned i = 0; i < lengths[length].kernels; ++i) {
         Packed packed(launches[i].parameters, launches[i].bytes);
         const CUDA_KERNEL_NODE_PARAMS node = node_of(launches[i].function, launches[i].shape, packed);
         const CUgraphNode* after = i ? &chain.nodes.back() : nullptr;
@@ -138,28 +139,32 @@ Launches::Chain* Launches::make(Chains& chains, const Launch* launches, unsigned
     if (driver_.cuGraphInstantiateWithFlags(&chain.exec, chain.graph, 0) != CUDA_SUCCESS)
         return driver_.cuGraphDestroy(chain.graph), nullptr;
     chains.barred = false;
-    return &chains.all.emplace_back(std::move(chain));
+    ++made_;
+    return &chains.of_length[length].all.emplace_back(std::move(chain));
 }
 
-Launches::Chains& Launches::chains_of(const Place& place) {
-    auto [at, fresh] = chains_.try_emplace(place);
-    if (!fresh) return at->second;
-    // Attributes of a stream apply to its launches, but not to the nodes of a graph.
+// Attributes of a stream apply to its launches, but not to the nodes of a graph.
+bool Launches::special(CUstream stream) const {
     const auto value = [&](CUstreamAttrID id) {
         CUstreamAttrValue v{};
-        return driver_.cuStreamGetAttribute(place.stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};
+        return driver_.cuStreamGetAttribute(stream, id, &v) == CUDA_SUCCESS ? v : CUstreamAttrValue{};
     };
-    at->second.barred = value(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW).accessPolicyWindow.num_bytes != 0 ||
-                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
-                        value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP).memSyncDomainMap.default_ != 0;
-    return at->second;
+    return value(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW).accessPolicyWindow.num_bytes != 0 ||
+           value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN).memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
+           value(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP).memSyncDomainMap.default_ != 0;
+}
+
+bool Launches::Chains::empty() const {
+    return std::ranges::all_of(of_length, [](const OfLength& l) { return l.all.empty(); });
 }
 
 void Launches::destroy(const Chains& chains) {  // what is under way ends all the same
-    for (const Chain& c : chains.all) {
-        driver_.cuGraphExecDestroy(c.exec);
-        driver_.cuGraphDestroy(c.graph);
-    }
+    for (const Chains::OfLength& l : chains.of_length)
+        for (const Chain& c : l.all) {
+            driver_.cuGraphExecDestroy(c.exec);
+            driver_.cuGraphDestroy(c.graph);
+            --made_;
+        }
 }
 void Launches::forget() {
     for (const auto& [place, chains] : chains_) destroy(chains);

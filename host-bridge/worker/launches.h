@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // launches.h: launches on their way to the driver. One costs a driver 3 us, whatever the kernel does; the launch of a
-// graph hardly costs more than that for all its kernels together, and to set a node's parameters is a tenth of it. So
-// launches that the queue holds, one behind the other in a stream, go to the driver as a chain: a graph of kernels that
-// was made once and whose nodes are set anew each time. What it is to a program stays the same: the order within each
-// stream, and between a launch and everything that is not one; an error is that of the launch alone.
+// graph half of that, for all its kernels together, and to set a node's parameters a tenth. So launches that the queue
+// holds, one behind the other in a stream, go to the driver as a chain: a graph of kernels that was made once and whose
+// nodes are set anew each time; and a launch that is alone as a chain of one, where there is one of its kernel. What it
+// is to a program stays the same: the order within each stream, and between a launch and everything that is not one; an
+// error is that of the launch alone.
 #pragma once
 #include <cuda.h>
 
@@ -46,11 +47,16 @@ class Launches {
     void forget(CUstream stream);
 
   private:
-    static constexpr unsigned longest = 16, shortest = 4;  // a chain
-    static constexpr unsigned most_streams = 16;           // for which launches are held at once
-    static constexpr std::size_t most_bytes = 4096;        // of parameters; launches with more go alone
-    static constexpr unsigned most_chains = 8;             // of a length, for a stream
-    // A chain takes 30 to 300 us to make, and saves 2 us for each of its kernels.
+    struct Length {
+        unsigned kernels;  // of a chain
+        unsigned most;     // chains of this length, for a stream
+    };
+    static constexpr std::array<Length, 3> lengths{{{16, 8}, {4, 8}, {1, 32}}};
+    static constexpr unsigned longest = lengths.front().kernels;
+    static constexpr unsigned most_streams = 16;     // for which launches are held at once
+    static constexpr std::size_t most_bytes = 4096;  // of parameters; launches with more go alone
+    static constexpr unsigned most_chains = 2048;    // of all streams
+    // A chain takes 30 to 300 us to make, and saves 1.5 us or more for each of its kernels.
     static constexpr unsigned worth_a_chain = 64;
 
     struct Place {
@@ -72,18 +78,22 @@ class Launches {
         std::uint64_t used;
     };
     struct Chains {
-        bool barred = false;     // a launch of this stream is not the same as a graph's
-        unsigned launched = 0;   // kernels that might have gone in chains since the last one was made
-        std::vector<Chain> all;  // of every length
+        struct OfLength {
+            unsigned missed = 0;  // kernels that might have gone in such chains since the last one was made
+            std::vector<Chain> all;
+        };
+        bool barred = false;  // a launch of this stream is not the same as a graph's
+        std::array<OfLength, lengths.size()> of_length;
+        bool empty() const;
     };
 
     void flush(Run& run);
     Chains* chains_for(const Run& run);
     void launch_alone(const Launch& launch, CUstream stream);
-    bool launch_chain(Chains& chains, const Launch* launches, unsigned count, CUstream stream);
-    Chain* pick(Chains& chains, const Launch* launches, unsigned count);
-    Chain* make(Chains& chains, const Launch* launches, unsigned count);
-    Chains& chains_of(const Place& place);
+    bool launch_chain(Chains& chains, std::size_t length, const Launch* launches, CUstream stream);
+    Chain* pick(Chains& chains, std::size_t length, const Launch* launches, CUstream stream);
+    Chain* make(Chains& chains, std::size_t length, const Launch* launches, CUstream stream);
+    bool special(CUstream stream) const;
     void destroy(const Chains& chains);
 
     const Driver& driver_;
@@ -94,6 +104,7 @@ class Launches {
     std::array<Run, most_streams> runs_;
     unsigned held_ = 0;  // runs
     std::map<Place, Chains> chains_;
+    unsigned made_ = 0;  // chains that are there
     std::uint64_t clock_ = 0;
 };
 

@@ -102,16 +102,36 @@ struct LaunchesTest : testing::Test {
         launches.flush();
         return std::exchange(all.kernels, {});
     }
-    void make_chains() {  // of both lengths
+    void make_chains() {  // of each length
         taken(std::string(160, 'a'));
         for (int i = 0; i < 40; ++i) taken("aaaa");
+        for (int i = 0; i < 80; ++i) taken("a");
     }
 };
 
 TEST_F(LaunchesTest, AFewGoAlone) { EXPECT_EQ(taken("abcabcabc"), "abcabcabc"); }
 TEST_F(LaunchesTest, ManyGoAsChains) {
     make_chains();
-    EXPECT_EQ(taken(std::string(23, 'a')), "(aaaaaaaaaaaaaaaa)(aaaa)aaa");
+    EXPECT_EQ(taken(std::string(23, 'a')), "(aaaaaaaaaaaaaaaa)(aaaa)(a)(a)(a)");
+}
+TEST_F(LaunchesTest, OneGoesAsAChainOfItsKernel) {
+    for (int i = 0; i < 63; ++i) EXPECT_EQ(taken("a"), "a");
+    EXPECT_EQ(taken("a"), "(a)");
+    all.set = 0;
+    EXPECT_EQ(taken("b") + taken("a"), "b(a)");  // to set another kernel is dearer than to launch it
+    EXPECT_EQ(all.set, 0u);
+    for (int i = 0; i < 64; ++i) taken("b");
+    EXPECT_EQ(taken("b") + taken("a"), "(b)(a)");
+}
+TEST_F(LaunchesTest, ChainsOfOneDoNotGrowInNumberForEver) {
+    for (int i = 0; i < 10'000; ++i) taken(std::string(1, static_cast<char>('A' + i % 61)));
+    EXPECT_EQ(all.made, 32u);
+    for (std::uintptr_t i = 1; i <= 4000; ++i)
+        for (int round = 0; round < 64; ++round) take("a", reinterpret_cast<CUstream>(i << 12)), launches.flush();
+    EXPECT_EQ(all.made, 2048u);
+    launches.forget(reinterpret_cast<CUstream>(std::uintptr_t{1} << 12));
+    for (int i = 0; i < 64; ++i) take("a", two), launches.flush();
+    EXPECT_EQ(all.made, 2049u);
 }
 TEST_F(LaunchesTest, AChainIsSetToOtherKernels) {
     make_chains();
