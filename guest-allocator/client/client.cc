@@ -141,24 +141,19 @@ CUresult Client::take_error() noexcept {
     return error;
 }
 
-// A copy of 256 MiB takes 5 ms: a thread that waits for one stays awake, since a nap would end tens of microseconds
-// late. Where the worker needs our processor (no VM, two cores, a software GPU) it gets it soon.
-const Pace& Patience::pace() noexcept {
-    static const Pace chosen = [] {
-        const Client* client = Client::current();
-        const bool own_kernel =
-            client && (client->region_.kind() == Region::Kind::uio || client->region_.kind() == Region::Kind::door);
+namespace {
+Pace pace(Waits waits) noexcept {
+    Client* client = Client::current();
+    const Region::Kind kind = client ? client->region().kind() : Region::Kind::file;
+    static const bool few = [] {
         cpu_set_t cores;
-        const bool few = !own_kernel && (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2);
-        return Pace{.spin = few ? 20u : 500u,
-                    .yield = few ? 2'000u : 20'000u,
-                    .nap_min = 50,
-                    .nap_max = 1000,
-                    .sleep = 100'000,
-                    .ask = 100'000};
+        return sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
     }();
-    return chosen;
+    return pace_of(waits, few, kind == Region::Kind::uio || kind == Region::Kind::door);
 }
+}  // namespace
+
+Patience::Patience(Waits waits) noexcept : waiter_(pace(waits)) {}
 
 void Patience::Woken::sleep(std::uint64_t nanoseconds) noexcept {
     Client& client = *Client::current();

@@ -3,12 +3,37 @@
 // and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
 // (bell.h).
 #pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
 #include "guest-allocator/heap/uncancelled.h"
 #include "shm-device/wait.h"
 
 namespace barcuda::guest {
 
 class Client;
+
+// What a waiting thread does with its processor, as a program tells CUDA: nothing said (CU_CTX_SCHED_AUTO); it stays awake
+// (CU_CTX_SCHED_SPIN, _YIELD); it sleeps as soon as it can (CU_CTX_SCHED_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC).
+enum class Waits : std::uint8_t { as_usual, awake, asleep };
+
+// A copy of 256 MiB takes 5 ms, a training step 150. Natively a thread that waits for one spins for all that time; one that naps goes
+// on 0.2 ms late, which is 0.3 % of the step. So a thread stays awake for a quarter of a second, and gives way while it does. Where the
+// worker needs our processor (`few`: of two at most; a software GPU) it gets it soon, but for a guest, whose processors are its own.
+constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
+    Pace pace{.spin = few && !own_kernel ? 20u : 500u,
+              .yield = !few         ? 250'000u
+                       : own_kernel ? 20'000u
+                                    : 2'000u,
+              .nap_min = 50,
+              .nap_max = 1000,
+              .sleep = 100'000,
+              .ask = 100'000};
+    if (waits == Waits::awake) pace.yield = ~std::uint32_t{0};
+    if (waits == Waits::asleep) pace.spin = std::min(pace.spin, 50u), pace.yield = 0;
+    return pace;
+}
 
 // While it lives this thread's wait is one that may last for ever if the program is wrong: it says so, once in the process, after
 // ten seconds.
@@ -28,10 +53,11 @@ class LongWait {
 
 class Patience {
   public:
-    Patience() = default;
-    ~Patience();  // client.cc
+    explicit Patience(Waits waits = usual_) noexcept;  // client.cc
+    ~Patience();                                       // client.cc
     Patience(const Patience&) = delete;
     Patience& operator=(const Patience&) = delete;
+    static void set_usual(Waits waits) noexcept { usual_ = waits; }  // of all threads, from their next wait on
 
     void wait(Client& client) noexcept {
         waiter_.turn();
@@ -44,11 +70,12 @@ class Patience {
         std::uint32_t seen = 0;
         void sleep(std::uint64_t nanoseconds) noexcept;  // client.cc
     };
-    static const Pace& pace() noexcept;           // client.cc
     void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
 
+    static inline std::atomic<Waits> usual_{Waits::as_usual};
+
     heap::Uncancelled uncancelled_;
-    Waiter<Woken> waiter_{pace()};
+    Waiter<Woken> waiter_;
     std::uint64_t heartbeat_ = 0;
     unsigned silent_ = 0;  // looks in a row that found the same heartbeat
 };

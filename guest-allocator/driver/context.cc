@@ -8,6 +8,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/streams.h"
@@ -33,7 +34,6 @@ struct InNone {
 struct Known {
     CUcontext context;
     CUdevice device;
-    unsigned flags;
     int retained;           // primary contexts: how often; -1: not a primary one
     unsigned long long id;  // of this life: a handle's value is used again after a reset
 };
@@ -54,7 +54,7 @@ Known* find_primary(CUdevice device) {
         if (known[i].device == device && known[i].retained >= 0 && known[i].context) return &known[i];
     return nullptr;
 }
-Known* add(CUcontext context, CUdevice device, unsigned flags, int retained, unsigned long long id = new_number()) {
+Known* add(CUcontext context, CUdevice device, int retained, unsigned long long id = new_number()) {
     Known* at = find(nullptr);
     if (!at) {
         if (known_count == std::size(known)) return nullptr;
@@ -62,13 +62,22 @@ Known* add(CUcontext context, CUdevice device, unsigned flags, int retained, uns
     }
     living.fetch_add(1, std::memory_order_relaxed);
     if (auto* its = devices.of(context)) its->store(device, std::memory_order_relaxed);
-    return &(*at = {context, device, flags, retained, id});
+    return &(*at = {context, device, retained, id});
 }
 // Before the context ends: then its id may be another's.
 Known take(Known& k) {
     if (auto* times = ends.of(k.context)) times->fetch_add(1, std::memory_order_release);
     living.fetch_sub(1, std::memory_order_relaxed);
     return std::exchange(k, {});
+}
+
+unsigned primary_flags[BARCUDA_MAX_DEVICES];  // under the mutex: set before there is a primary context, or for the next
+// CUDA's flags say of a context how threads wait for its work; here the last ones hold for all of the program.
+void note_flags(unsigned flags) noexcept {
+    const unsigned schedule = flags & CU_CTX_SCHED_MASK;
+    Patience::set_usual(schedule == CU_CTX_SCHED_AUTO            ? Waits::as_usual
+                        : schedule == CU_CTX_SCHED_BLOCKING_SYNC ? Waits::asleep
+                                                                 : Waits::awake);
 }
 
 bool device_exists(CUdevice device) { return Client::initialized() && Client::current()->device(device); }
@@ -132,7 +141,7 @@ template <class Ask> CUresult end(const Known& gone, Ask ask) {
     const CUresult r = ask();
     if (r == CUDA_SUCCESS) return forget_streams(gone.context), r;
     std::lock_guard lock(mutex);
-    add(gone.context, gone.device, gone.flags, gone.retained, gone.id);
+    add(gone.context, gone.device, gone.retained, gone.id);
     return r;
 }
 
@@ -151,7 +160,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
         CUcontext fresh = nullptr;
         if (const InNone none; CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device)) return r;
         primary = find(fresh);
-        if (!primary && !(primary = add(fresh, device, 0, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!primary && !(primary = add(fresh, device, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
         managed::context_made(fresh);
     }
     ++primary->retained;
@@ -185,10 +194,26 @@ CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
     if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(mutex);
-    Known* primary = find_primary(device);
-    *flags = primary ? primary->flags : 0;
+    const Known* primary = find_primary(device);
+    *flags = primary_flags[device];
     *active = primary && primary->retained > 0;
     return CUDA_SUCCESS;
+}
+
+CU cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    const InNone none;
+    if (CUresult r = command<Op::cuDevicePrimaryCtxSetFlags_v2>(device, flags); r != CUDA_SUCCESS) return r;
+    std::lock_guard lock(mutex);
+    primary_flags[device] = flags;
+    return note_flags(flags), CUDA_SUCCESS;
+}
+CU cuCtxSetFlags(unsigned flags) {
+    const CUresult r = command<Op::cuCtxSetFlags>(flags);
+    if (r != CUDA_SUCCESS) return r;
+    std::lock_guard lock(mutex);
+    if (const Known* k = find(current_context()); k && k->retained >= 0) primary_flags[k->device] = flags;
+    return note_flags(flags), CUDA_SUCCESS;
 }
 
 CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
@@ -199,7 +224,8 @@ CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned fl
     if (stack.depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
     if (const InNone none; CUresult r = command<Op::create_context>(context, flags, device)) return r;
     std::lock_guard lock(mutex);
-    add(*context, device, flags, -1);
+    add(*context, device, -1);
+    note_flags(flags);
     managed::context_made(*context);
     stack.contexts[stack.depth++] = *context;
     return CUDA_SUCCESS;

@@ -22,6 +22,7 @@ struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: likewise
     std::atomic<bool> shared;    // other processes record it: likewise
+    std::atomic<bool> asleep;    // who waits for it sleeps (CU_EVENT_BLOCKING_SYNC)
     std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
@@ -79,11 +80,12 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
 }
 
 // A new event, of an id that others may have had: what those recorded is not this one's business.
-CUresult begin(CUevent event, bool shared) {
+CUresult begin(CUevent event, unsigned flags) {
     Event* e = events.of(event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->in_graph.store(false, std::memory_order_relaxed);
-    e->shared.store(shared, std::memory_order_relaxed);
+    e->shared.store(flags & CU_EVENT_INTERPROCESS, std::memory_order_relaxed);
+    e->asleep.store(flags & CU_EVENT_BLOCKING_SYNC, std::memory_order_relaxed);
     e->awaited.store(false, std::memory_order_relaxed);
     e->context.store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
     e->ends.store(ends_of(current_context()), std::memory_order_relaxed);
@@ -104,7 +106,7 @@ using namespace barcuda::guest;
 CU cuEventCreate(CUevent* event, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult r = command<Op::cuEventCreate>(event, flags);
-    return r == CUDA_SUCCESS ? begin(*event, flags & CU_EVENT_INTERPROCESS) : r;
+    return r == CUDA_SUCCESS ? begin(*event, flags) : r;
 }
 
 CU cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
@@ -115,7 +117,7 @@ CU cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!event) return CUDA_ERROR_INVALID_VALUE;
     const CUresult r = command<Op::cuIpcOpenEventHandle>(event, handle);
-    return r == CUDA_SUCCESS ? begin(*event, true) : r;
+    return r == CUDA_SUCCESS ? begin(*event, CU_EVENT_INTERPROCESS) : r;
 }
 
 CU cuEventDestroy_v2(CUevent event) {
@@ -169,7 +171,8 @@ CU cuEventSynchronize(CUevent event) {
         }
     }
     const std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
-    if (CUresult r = wait_until(*f->word, asked); r != CUDA_SUCCESS) return r;
+    const auto until = e->asleep.load(std::memory_order_relaxed) ? sleep_until : wait_until;
+    if (CUresult r = until(*f->word, asked); r != CUDA_SUCCESS) return r;
     if (may_print()) {  // as in finish_wait()
         const auto still_it = [&] { return e->fence.load() == f && f->asked.load(std::memory_order_relaxed) == asked; };
         while (command<Op::cuEventSynchronize>(event) == CUDA_ERROR_NOT_READY && still_it()) std::this_thread::yield();

@@ -140,13 +140,20 @@ void recycle_fence(Fence* f) noexcept {
     if (f) p.recycled.push_back(f);
 }
 
-CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
-    Client* client = Client::current();
-    if (observe(fence) >= value) return CUDA_SUCCESS;
+namespace {
+CUresult wait_until(const unsigned long long& fence, unsigned long long value, Patience&& patience) noexcept {
     const trace::Slice slice("wait");
-    for (Patience patience; observe(fence) < value; patience.wait(*client))
-        if (CUresult r = client->ended(); r != CUDA_SUCCESS) return r;
+    for (Client& client = *Client::current(); observe(fence) < value; patience.wait(client))
+        if (CUresult r = client.ended(); r != CUDA_SUCCESS) return r;
     return CUDA_SUCCESS;
+}
+}  // namespace
+
+CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
+    return observe(fence) >= value ? CUDA_SUCCESS : wait_until(fence, value, Patience());
+}
+CUresult sleep_until(const unsigned long long& fence, unsigned long long value) noexcept {
+    return observe(fence) >= value ? CUDA_SUCCESS : wait_until(fence, value, Patience(Waits::asleep));
 }
 
 namespace {

@@ -27,6 +27,8 @@ bool unnamed_may_be_busy(CUcontext context) noexcept;
 
 // Has the fence at this address of the region (host-visible, 8 bytes) reached the value? Waits until it has.
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept;
+// The same by a thread that sleeps as soon as it can.
+CUresult sleep_until(const unsigned long long& fence, unsigned long long value) noexcept;
 
 // Fences that outlive a wait: an event's, or that of a stream which is gone while its work goes on.
 struct Fence {

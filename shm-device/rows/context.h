@@ -24,9 +24,9 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuDeviceGetHostAtomicCapabilities,                    call,       anywhere, all<2>, operations<2>, in, in) \
     X(cuDeviceGetExecAffinitySupport,                       call,       anywhere, out, in, in)      \
     X(cuFlushGPUDirectRDMAWrites,                           call,       plain, in, in)           \
-    X(cuDevicePrimaryCtxSetFlags_v2,                        call,       anywhere, in, in)           \
+    X(cuDevicePrimaryCtxSetFlags_v2,                        inner_call, anywhere, in, in)           \
     X(cuCtxGetFlags,                                        call,       plain, out)              \
-    X(cuCtxSetFlags,                                        call,       plain, in)               \
+    X(cuCtxSetFlags,                                        inner_call, plain, in)               \
     X(cuCtxGetLimit,                                        call,       plain, out, in)          \
     X(cuCtxSetLimit,                                        call,       configures, in, in)      \
     X(cuCtxGetCacheConfig,                                  call,       plain, out)              \

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "guest-allocator/client/patience.h"
+
 namespace barcuda {
 namespace {
 
@@ -131,6 +133,32 @@ TEST(Wait, TheRealOneWaitsToo) {
                   {.spin = 1, .yield = 1, .nap_min = 1, .nap_max = 1, .ask = 1}, [&] { return ++looks == 200; }, never),
               Waited::done);
     EXPECT_EQ(looks, 200);
+}
+
+// ---- the guest's paces
+using guest::pace_of;
+using guest::Waits;
+
+std::string acts_of(const Pace& pace, std::uint64_t nanoseconds) {
+    World w;
+    Waiter<In> waiter(pace, In{&w});
+    while (w.clock < nanoseconds) waiter.turn();
+    return w.acts;
+}
+
+TEST(Pace, AThreadStaysAwakeForATrainingStep) {
+    EXPECT_EQ(acts_of(pace_of(Waits::as_usual, false, false), 200'000'000), "py");
+    EXPECT_EQ(acts_of(pace_of(Waits::as_usual, false, true), 200'000'000), "py");
+    EXPECT_EQ(acts_of(pace_of(Waits::as_usual, false, false), 300'000'000), "pyns");
+}
+TEST(Pace, OfTwoProcessorsTheWorkerGetsOneSoon) {
+    EXPECT_EQ(acts_of(pace_of(Waits::as_usual, true, false), 10'000'000), "pyns");
+    EXPECT_EQ(acts_of(pace_of(Waits::as_usual, true, true), 10'000'000), "py");
+}
+TEST(Pace, AProgramMayHaveItsThreadsAwakeOrAsleep) {
+    EXPECT_EQ(acts_of(pace_of(Waits::awake, true, false), 2'000'000'000), "py");
+    EXPECT_EQ(acts_of(pace_of(Waits::asleep, false, false), 5'000'000), "pns");
+    EXPECT_EQ(acts_of(pace_of(Waits::asleep, true, false), 5'000'000), "pns");
 }
 
 }  // namespace
