@@ -125,12 +125,18 @@ class Cold:
         pass
 
 
+def accelerator():
+    """tests/vm/run's rule."""
+    flags = re.search(r'\b(vmx|svm)\b', pathlib.Path('/proc/cpuinfo').read_text())
+    return 'KVM' if flags and os.access('/dev/kvm', os.R_OK | os.W_OK) else 'software emulation'
+
+
 class Guest:
-    """Barcuda in a QEMU guest: a boot for every run."""
+    """Barcuda in a QEMU guest: a boot for every run. `options` are tests/vm/run's."""
     name = 'vm'
 
-    def __init__(self, a):
-        self.run = [str(TOP / 'tests/vm/run'), '--device', a.device, '--timeout', str(a.vm_timeout), '--']
+    def __init__(self, a, options=(), before=()):
+        self.run = [str(TOP / 'tests/vm/run'), '--device', a.device, '--timeout', str(a.vm_timeout), *options, '--', *before]
         self.env = {**os.environ, 'BARCUDA_BUILD': str(a.root.resolve())}
 
     def command(self, program):
@@ -155,6 +161,10 @@ def rows_of(text):
 
 def measure(place, program, timeout=300.0, settled=False):
     """Runs the program there. Returns its rows; what went wrong is said, and what was measured before it is kept."""
+    return rows_and_status(place, program, timeout, settled)[0]
+
+
+def rows_and_status(place, program, timeout=300.0, settled=False):
     if not settled:
         place.settle()
     command, env = place.command(program)
@@ -167,14 +177,14 @@ def measure(place, program, timeout=300.0, settled=False):
     if status or err:
         say(f'  {place.name}: {os.path.basename(str(program[0]))} {" ".join(map(str, program[1:]))}: status {status}'
             + ''.join(f'\n    {line}' for line in err.splitlines()[-12:]))
-    return rows_of(out)
+    return rows_of(out), status
 
 
 class Results:
-    """rows: metric -> {unit, column -> {value, low, high, runs} or {failed}}"""
+    """rows: metric -> {unit, column -> {value, low, high, runs} or {failed}}; left_out: what was not run, and why"""
 
     def __init__(self):
-        self.seen, self.units, self.failed, self.about, self.counts = {}, {}, {}, {}, {}
+        self.seen, self.units, self.failed, self.about, self.counts, self.left_out = {}, {}, {}, {}, {}, {}
 
     def add(self, column, rows, prefix=''):
         for name, row in rows.items():

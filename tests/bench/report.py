@@ -202,6 +202,19 @@ def wait_lines(got):
     yield ['a launch in each of 8', 'device', '', '', both('wait_launch_device_8_busy'), '']
 
 
+def guest_words(got, near):
+    """How the guest ran, and what it did not; `near`: which rows can be near native where it is emulated."""
+    if not got.get('vm'):
+        return []
+    words = f'The guest ran under QEMU with {got["vm"]}.'
+    if got['vm'] != 'KVM':
+        words += f' Every instruction of the guest is translated there, so only {near} can be near native; the rest measures the emulator.'
+    reasons = {}
+    for name, why in got.get('left_out', {}).items():
+        reasons.setdefault(why, []).append(f'`{name}`')
+    return ['', ' '.join([words, *(f'Left out there: {", ".join(names)}: {why}.' for why, names in reasons.items())])]
+
+
 def part_section(got, part):
     title, about = PARTS[part]
     if part == 'waits':
@@ -209,7 +222,8 @@ def part_section(got, part):
     plot = [f'![speed of applications](performance/{file_of(False, part)}.svg)', ''] * (part == 'applications' and not got['soft'])
     if part == 'thresholds':
         return [f'### {title}', '', about, '', measured(got), '', markdown_table(threshold_lines(got)), '']
-    return [f'### {title}', '', about, '', measured(got), '', *plot, bars_met(got), '', markdown_table(lines_of(got)), '']
+    guest = guest_words(got, 'applications that wait for the GPU')
+    return [f'### {title}', '', about, '', measured(got), *guest, '', *plot, bars_met(got), '', markdown_table(lines_of(got)), '']
 
 
 def section(got, name):
@@ -217,10 +231,7 @@ def section(got, name):
     if got['soft']:
         text += ['', 'The software GPU executes on the same cores as the program, so what waits for the device says little about '
                      'Barcuda. What the guest does alone does: posting, local answers, memory management.']
-    if got.get('vm'):
-        text += ['', f'The guest ran under QEMU with {got["vm"]}.' + (
-            ' Every instruction of the guest is translated there, so only rows that the GPU and the link bound (large copies, '
-            'kernels drained, overlap) can be near native; the rest measures the emulator.' if got['vm'] != 'KVM' else '')]
+    text += guest_words(got, 'rows that the GPU and the link bound (large copies, kernels drained, overlap)')
     if not got['soft']:
         text += ['', f'![ours against native](performance/{name}-ratios.svg)', '',
                  f'![copies, host to device](performance/{name}-h2d.svg)', '',

@@ -25,8 +25,9 @@ class Skipped(Exception):
     """What this machine, or its version of the framework, does not have: natively neither."""
 
 
-def application(steps, per=1, unit="ms", warm=3):
-    """Registers an application: steps in each of three rounds, after `warm` ones; a value is of a `per`-th of a step."""
+def application(steps, per=1, unit="ms", warm=3, emulated=False):
+    """Registers an application: steps in each of three rounds, after `warm` ones; a value is of a `per`-th of a step. `emulated`: it comes to its
+    end on an emulated processor, too; tests/bench/run --vm reads that."""
     def register(function):
         APPLICATIONS[function.__name__] = (function, steps, per, unit, warm)
         return function

@@ -15,7 +15,7 @@ if CPU:
     sys.exit(77)
 
 
-@application(steps=5, per=50, unit="us", warm=1)
+@application(steps=5, per=50, unit="us", warm=1, emulated=True)
 def fft_1M():
     """64 transforms of 16,384 complex numbers."""
     x = (cp.random.standard_normal((64, 16384)) + 1j).astype(cp.complex64)
@@ -27,7 +27,7 @@ def fft_1M():
     return step, lambda: [float(cp.abs(y[0]).mean())]
 
 
-@application(steps=10, unit="ms")
+@application(steps=10, unit="ms", emulated=True)
 def sort_16M():
     x = cp.random.random_sample(1 << 24, dtype=cp.float32)
     y = [x]
@@ -37,7 +37,7 @@ def sort_16M():
     return step, lambda: [float(y[0][i]) for i in (0, 1 << 20, -1)]
 
 
-@application(steps=3, per=300, unit="us", warm=1)
+@application(steps=3, per=300, unit="us", warm=1, emulated=True)
 def stencil_step():
     """Heat on 512 x 4096 cells. Its outer rows go to the host after each step, and come back as the other end's neighbors, as if by a network."""
     rows, columns = 512, 4096
@@ -64,7 +64,7 @@ def stencil_step():
     return step, lambda: [float(grids[0].mean()), float(grids[0].std())]
 
 
-@application(steps=3, per=300, unit="us", warm=1)
+@application(steps=3, per=300, unit="us", warm=1, emulated=True)
 def small_array():
     """32 KiB of numbers that numpy makes, to the GPU, and what came of them back."""
     sums = [0.0]

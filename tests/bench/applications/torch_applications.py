@@ -135,12 +135,12 @@ def tokens(graphs):
     return step, lambda: [*written[:TOKENS], *(block.keys.double().abs().mean().item() for block in model.blocks)]
 
 
-@application(steps=1, per=TOKENS, warm=1)
+@application(steps=1, per=TOKENS, warm=1, emulated=True)
 def gpt2_token_eager():
     return tokens(graphs=False)
 
 
-@application(steps=1, per=TOKENS, warm=1)
+@application(steps=1, per=TOKENS, warm=1, emulated=True)
 def gpt2_token_graphs():
     return tokens(graphs=True)
 
@@ -168,17 +168,17 @@ def gemm(n, per):
     return step, lambda: [c.double().abs().mean().item()]
 
 
-@application(steps=5, per=2000, unit="us", warm=1)
+@application(steps=5, per=2000, unit="us", warm=1, emulated=True)
 def gemm_256():
     return gemm(256, 2000)
 
 
-@application(steps=3, per=500, unit="us", warm=1)
+@application(steps=3, per=500, unit="us", warm=1, emulated=True)
 def gemm_1024():
     return gemm(256 if CPU else 1024, 500)
 
 
-@application(steps=1, per=30, unit="us", warm=1)
+@application(steps=1, per=30, unit="us", warm=1, emulated=True)
 def gemm_4096():
     return gemm(256 if CPU else 4096, 30)
 
