@@ -449,6 +449,7 @@ unit_tests: $(unit_tests)
 bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/processes.h
 $(B)/bench/cuda_bench $(B)/bench/many_bench: tests/bench/calls.h tests/bench/measure.h
+$(B)/bench/many_bench: tests/bench/modules.h
 $(B)/bench/exits_bench: tests/programs/check.h
 $(patsubst %,$(B)/bench/%_bench,cuda many sharing exits): $(B)/bench/%: tests/bench/%.cu
 	@mkdir -p $(@D)

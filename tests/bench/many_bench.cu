@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // many_bench.cu: many at once. Threads that launch on streams of their own and on one, and that allocate; thousands of streams and
-// events; and a program that begins when it is told to, so that many can begin together (tests/bench/several.py). As cuda_bench it is an
-// ordinary program of the runtime API, and knows nothing of Barcuda.
+// events; code that is large or much (modules.h); and a program that begins when it is told to, so that many can begin together
+// (tests/bench/several.py). As cuda_bench it is an ordinary program of the runtime API, and knows nothing of Barcuda.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "calls.h"
+#include "modules.h"
 
 namespace {
 
@@ -98,7 +99,7 @@ double resident() {  // bytes of this process
 
 // Says where it is, and goes on when a line comes: time to look at other processes.
 void tell(const char* where) {
-    printf("{\"at\": \"%s\"}\n", where);
+    printf("{\"at\": \"%s\", \"client_memory\": %.0f}\n", where, resident());
     fflush(stdout);
     for (int c = getchar(); c != '\n' && c != EOF;) c = getchar();
 }
@@ -160,11 +161,12 @@ int begin() {
 
 int help(int status) {
     printf(
-        "many_bench [--quick] [--only PATTERN,...] [--budget MS] | --objects N | --begin\n"
+        "many_bench [--quick] [--only PATTERN,...] [--budget MS] | --objects N | --code MB | --begin\n"
         "  --quick      smaller and fewer, for a software GPU\n"
         "  --only       only metrics that match, e.g. 'launch_16*'\n"
         "  --budget     milliseconds for one metric (200; quick: 60)\n"
         "  --objects N  N streams, then N events: time and memory of each; a line on stdin lets it go on\n"
+        "  --code MB    modules of so many MB, a thousand kernels, parameters by the KiB; a line on stdin lets it go on\n"
         "  --begin      waits for a line on stdin; then the first call, the first launch, the first copy of malloc's memory\n"
         "One line of JSON for each metric; without an option, 1 to 16 threads. Exit status 77: no device.\n");
     return status;
@@ -173,7 +175,7 @@ int help(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    int number = 0;
+    int number = 0, megabytes = 0;
     double budget = 0;
     for (int i = 1; i < argc; ++i) {
         const std::string o = argv[i];
@@ -184,6 +186,7 @@ int main(int argc, char** argv) {
         else if (o == "--only" && next) bench.only = argv[++i];
         else if (o == "--budget" && next) budget = atof(argv[++i]) / 1e3;
         else if (o == "--objects" && next) number = atoi(argv[++i]);
+        else if (o == "--code" && next) megabytes = atoi(argv[++i]);
         else return help(2);
     }
     bench.budget = budget > 0 ? budget : bench.quick ? 0.06 : 0.2;
@@ -192,6 +195,7 @@ int main(int argc, char** argv) {
     printf("{\"device\": \"%s\", \"quick\": %s}\n", device.name, bench.quick ? "true" : "false");
     fflush(stdout);
     if (number > 0) many_objects(number);
+    else if (megabytes > 0) code::measure(megabytes, [](const std::string& where) { tell(where.c_str()); });
     else threads();
     return bench.failures != 0;
 }

@@ -87,12 +87,20 @@ class Flat:
             quiet, before = (quiet + 1 if used - before < 0.005 else 0), used
             time.sleep(0.15)
 
+    def told(self):
+        """What `barcuda ps` says of the bridge: a list of one, or of none."""
+        told = subprocess.run([self.barcuda, 'ps', '--json'], capture_output=True, text=True).stdout
+        return [b for b in json.loads(told or '{}').get('bridges', []) if b['pid'] == self.bridge.pid]
+
+    def region_memory(self, pid):
+        """Bytes of the region that a client has been granted."""
+        return sum(c['region_memory'] for b in self.told() for c in b['clients'] if c['pid'] == pid)
+
     def waiting(self, workers, seconds=60):
         """Until so many workers wait for clients."""
         deadline, seen = time.time() + seconds, None
         while time.time() < deadline:
-            told = subprocess.run([self.barcuda, 'ps', '--json'], capture_output=True, text=True).stdout
-            seen = [b['waiting_workers'] for b in json.loads(told or '{}').get('bridges', []) if b['pid'] == self.bridge.pid]
+            seen = [b['waiting_workers'] for b in self.told()]
             if seen and seen[0] >= workers:
                 return
             time.sleep(0.2)

@@ -217,6 +217,8 @@ def guest_words(got, near):
 
 def part_section(got, part):
     title, about = PARTS[part]
+    if any(metric.startswith('module_') for metric in got['rows']):
+        about += CODE
     if part == 'waits':
         return [f'### {title}', '', about, '', measured(got), '', bars_met(got), '', markdown_table(wait_lines(got)), '']
     plot = [f'![speed of applications](performance/{file_of(False, part)}.svg)', ''] * (part == 'applications' and not got['soft'])
@@ -301,6 +303,12 @@ is how many give other numbers than natively."""),
     'thresholds': ("The heap's threshold", "The same applications with values of `BARCUDA_THRESHOLD`, in turn."),
 }
 
+
+CODE = """ `module_100M_variable` is machine code with an initialized
+variable of that size, `module_100M_fat` a fat binary with as much code for other GPUs and little for this one (`tests/bench/modules.h`):
+`load_first` is the program's first `cuModuleLoadData` of it, `load` a later one, `first_launch` the first of a kernel of it with its wait;
+memory is what a loaded module adds, `_left` what is left when it is unloaded: of the program, pages of the region that it touched included,
+of bridge and worker, and of the region as granted to the program. `launch_parameters_32000` is a launch with so many bytes of parameters."""
 
 PREFACE = '''# Performance
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""several.py: starts of programs, alone and many at once; threads; clients at once; thousands of objects."""
+"""several.py: starts of programs, alone and many at once; threads; clients at once; thousands of objects; code that is large or much."""
+import json
 import pathlib
 import re
 import subprocess
@@ -71,29 +72,57 @@ def starts(a, native, flat, results, part):
             grown.close()
 
 
-def objects(a, place, results, number):
-    """Streams and events by the thousand: time and memory of each, here and in the worker."""
+def followed(a, place, results, options, look):
+    """Runs many_bench, which says where it is and waits: `look` gets that."""
     place.settle()
-    command, env = place.command([str(a.root / 'bench/many_bench'), '--objects', str(number)])
+    command, env = place.command([str(a.root / 'bench/many_bench'), *options])
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent) as client:
-        out, before, late = '', 0, threading.Timer(120, client.kill)
+        out, late = '', threading.Timer(120, client.kill)
         late.start()
         for line in client.stdout:
             out += line
-            found = re.match(r'\{"at": "(\w+)s (to make|made)"', line)
-            if found and place.name == 'flat':
-                place.settle()  # a worker that takes the place of ours among those that wait is not the client's cost
-                now = own_memory(place.bridge.pid)
-                if found[2] == 'made':
-                    results.value(f'{found[1]}_host_memory', 'bytes', 'flat', max(now - before, 0) / number)
-                before = now
-            if found:
+            if line.startswith('{"at"'):
+                if place.name == 'flat':
+                    place.settle()  # a worker that takes the place of ours among those that wait is not the client's cost
+                look(json.loads(line), client.pid)
                 client.stdin.write('\n')
                 client.stdin.flush()
         late.cancel()
     if client.returncode:
-        say(f'  {place.name}: many_bench --objects: status {client.returncode}')
+        say(f'  {place.name}: many_bench {" ".join(options)}: status {client.returncode}')
     results.add(place.name, rows_of(out))
+
+
+def objects(a, place, results, number):
+    """Streams and events by the thousand: time and memory of each, here and in the worker."""
+    before = [0]
+
+    def look(told, _):
+        if place.name == 'flat':
+            what, where = told['at'].split('s ', 1)
+            now = own_memory(place.bridge.pid)
+            if where == 'made':
+                results.value(f'{what}_host_memory', 'bytes', 'flat', max(now - before[0], 0) / number)
+            before[0] = now
+    followed(a, place, results, ['--objects', str(number)], look)
+
+
+def code(a, place, results, megabytes):
+    """Large modules, many kernels, large parameters; and what modules hold, and leave behind: in the program, in bridge and worker, of the region."""
+    before = {}
+
+    def look(told, pid):
+        name, where = told['at'].split(' ', 1)
+        now = {'client_memory': told['client_memory']}
+        if place.name == 'flat':
+            now.update(host_memory=own_memory(place.bridge.pid), region_memory=place.region_memory(pid))
+        if where == 'to load':
+            before.update(now)
+        else:
+            for what in now:
+                suffix = '' if where == 'loaded' else '_left'
+                results.value(f'{name}_{what}{suffix}', 'MB', place.name, max(now[what] - before[what], 0) / 1e6)
+    followed(a, place, results, ['--code', str(megabytes)] + ['--quick'] * a.quick, look)
 
 
 def clients_at_once(a, place, results, clients):
@@ -118,3 +147,4 @@ def threads(a, native, flat, results, part):
             for clients in (1, 4) if a.quick else (1, 4, 16):
                 part(f'{place.name}: {clients} processes', lambda: clients_at_once(a, place, results, clients))
             part(f'{place.name}: objects', lambda: objects(a, place, results, 500 if a.quick else 10000))
+            part(f'{place.name}: code', lambda: code(a, place, results, 4 if a.quick else 100))
