@@ -83,27 +83,37 @@ struct Large {
     }
 };
 
+inline bool is_machine_code(const Image& image) {
+    return image.size() > sizeof(Elf64_Ehdr) && memcmp(image.data(), ELFMAG, SELFMAG) == 0;
+}
+
 // A kernel, `look`, that tells a byte of a variable of so many bytes.
 inline Large with_variable(const Driver& driver, std::size_t bytes) {
-    Large large{
-        linked(
-            driver,
-            opening + ".global .align 16 .b8 data[" + std::to_string(bytes) +
-                "] = {1, 2, 3};\n"
-                ".visible .entry look(.param .u64 out, .param .u64 place)\n{\n"
-                "    .reg .b64 %rd<6>; .reg .b32 %r<2>;\n"
-                "    ld.param.u64 %rd1, [out];\n    ld.param.u64 %rd2, [place];\n    cvta.to.global.u64 %rd1, %rd1;\n"
-                "    mov.u64 %rd3, data;\n    add.u64 %rd4, %rd3, %rd2;\n"
-                "    ld.global.u8 %r1, [%rd4];\n    st.global.u32 [%rd1], %r1;\n    ret;\n}\n"),
-        bytes};
+    const std::string variable = ".global .align 16 .b8 data[" + std::to_string(bytes) + "] = {1, 2, 3};\n";
+    Large large{linked(driver, opening + variable + R"(
+.visible .entry look(.param .u64 out, .param .u64 place)
+{
+    .reg .b64 %rd<5>;
+    .reg .b32 %r<2>;
+    ld.param.u64 %rd1, [out];
+    cvta.to.global.u64 %rd1, %rd1;
+    ld.param.u64 %rd2, [place];
+    mov.u64 %rd3, data;
+    add.u64 %rd4, %rd3, %rd2;
+    ld.global.u8 %r1, [%rd4];
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+)"),
+                bytes};
     Image& image = large.image;
     Elf64_Ehdr head;
-    if (image.size() < sizeof head || memcmp(image.data(), ELFMAG, SELFMAG) != 0) return large;
+    if (!is_machine_code(image)) return large;
     memcpy(&head, image.data(), sizeof head);
     for (unsigned i = 0; i < head.e_shnum; ++i) {
         Elf64_Shdr section;
         memcpy(&section, image.data() + head.e_shoff + std::size_t{i} * head.e_shentsize, sizeof section);
-        if (section.sh_type != SHT_PROGBITS || section.sh_size != bytes) continue;
+        if (section.sh_type != SHT_PROGBITS || !(section.sh_flags & SHF_WRITE) || section.sh_size != bytes) continue;
         fill(image.data() + section.sh_offset, bytes);
         large.variable = image.data() + section.sh_offset;
     }
@@ -142,14 +152,15 @@ inline void add_entry(Image& to, bool text, int architecture, const Image& code,
 
 // So many bytes of code for eight older GPUs, and a little for this one.
 inline Large fat(const Driver& driver, std::size_t bytes) {
-    const Large small = with_variable(driver, 1024);
+    const Large small = with_variable(driver, 1000);
     cudaDeviceProp device;
     if (small.image.empty() || !TRY(cudaGetDeviceProperties(&device, 0))) return {};
-    Large large{Image(sizeof(ContainerHead)), 1024};
+    Large large{Image(sizeof(ContainerHead)), small.bytes};
+    const bool text = !is_machine_code(small.image);
     for (int architecture : {50, 52, 53, 60, 61, 62, 70, 72})
         add_entry(large.image, false, architecture, small.image, bytes / 8);
     const std::size_t own = large.image.size() + sizeof(EntryHead);
-    add_entry(large.image, !small.variable, small.variable ? device.major * 10 + device.minor : 75, small.image, 0);
+    add_entry(large.image, text, text ? 75 : device.major * 10 + device.minor, small.image, 0);
     if (small.variable) large.variable = large.image.data() + own + (small.variable - small.image.data());
     ContainerHead head;
     head.entry_bytes = large.image.size() - sizeof head;
