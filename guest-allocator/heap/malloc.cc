@@ -5,6 +5,7 @@
 // began before us, or came out of libc (strdup, getline), goes back where it came from.
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -188,11 +189,44 @@ PUBLIC std::size_t malloc_usable_size(void* p) noexcept {
     return ours(p) ? heap::region_usable(p) : next_malloc_usable_size(p);
 }
 
+namespace {
+// Whether of the libraries, in the loader's order, ours is the first with a function of this name.
+bool first_behind_executable(const char* name, const void* our_base) noexcept {
+    void* const process = dlopen(nullptr, RTLD_LAZY);
+    link_map* object = nullptr;
+    if (!process || dlinfo(process, RTLD_DI_LINKMAP, &object)) return false;
+    dlclose(process);
+    while ((object = object->l_next)) {
+        if (reinterpret_cast<void*>(object->l_addr) == our_base) return true;
+        void* const library = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+        Dl_info there = {};
+        const bool its_own = library && dladdr(dlsym(library, name), &there) &&
+                             there.dli_fbase == reinterpret_cast<void*>(object->l_addr);
+        if (library) dlclose(library);
+        if (its_own) return false;
+    }
+    return false;
+}
+
+// An executable that is not position-independent and takes the function's address has an entry of its own by that name, which jumps
+// to the function: that is what the loader finds then (System V ABI, AMD64 supplement, 3.5.5 "Function Addresses"). Ubuntu's Python is one.
+bool is_an_entry(const void* function) noexcept {
+    Dl_info info = {};
+    void* symbol = nullptr;
+    return dladdr1(function, &info, &symbol, RTLD_DL_SYMENT) && symbol &&
+           static_cast<const ElfW(Sym)*>(symbol)->st_shndx == SHN_UNDEF;
+}
+}  // namespace
+
 bool heap::is_everybodys() noexcept {
     Dl_info here = {}, there = {};
     dladdr(reinterpret_cast<void*>(look_up), &here);
-    for (const char* name : {"malloc", "free"})
-        if (!dladdr(everybodys(name), &there) || there.dli_fbase != here.dli_fbase) return false;
+    for (const char* name : {"malloc", "free"}) {
+        void* const found = everybodys(name);
+        if (!dladdr(found, &there)) return false;
+        if (there.dli_fbase == here.dli_fbase) continue;
+        if (!is_an_entry(found) || !first_behind_executable(name, here.dli_fbase)) return false;
+    }
     return true;
 }
 

@@ -56,3 +56,29 @@ for program in names next; do
     done
     echo "ok: $program"
 done
+
+# An executable that only takes the address of malloc has an entry of its own by that name, if it is not position-independent: nothing
+# of its own stands behind it, and its blocks are the region's. Unless another library does.
+cat > "$scratch/entry.c" <<'C'
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    void* (*volatile take)(size_t) = malloc;
+    void (*volatile release)(void*) = free;
+    void* p = take(1 << 20);
+    printf("%d\n", (size_t)p >> 40 == 0x20);  // BARCUDA_DEFAULT_BASE
+    release(p);
+}
+C
+cat > "$scratch/library.c" <<'C'
+#include <stddef.h>
+void *__libc_malloc(size_t), __libc_free(void*);
+void* malloc(size_t n) { return __libc_malloc(n); }
+void free(void* p) { __libc_free(p); }
+C
+gcc -w -O1 -fno-builtin -fno-pic -no-pie -o "$scratch/entry" "$scratch/entry.c" && gcc -w -O1 -shared -fPIC -o "$scratch/library.so" "$scratch/library.c" || exit 1
+for libraries in "1 $library" "1 $library $scratch/library.so" "0 $scratch/library.so $library"; do
+    said=$(timeout 60 env LD_PRELOAD="${libraries#* }" BARCUDA_HEAP=always "$scratch/entry" 2>&1)
+    [ "$said" = "${libraries%% *}" ] || { echo "FAILED: an entry, behind it ${libraries#* }: $said"; exit 1; }
+done
+echo "ok: an entry"
