@@ -34,7 +34,7 @@ namespace {
 int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 // How a child ends that there were no descriptors for, and one that did not get into its cage.
-constexpr int no_descriptors = 125, no_mounts = 124, no_group = 123;
+constexpr int no_descriptors = 125, no_namespaces = 124, no_group = 123;
 
 std::string describe_end(int status) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
@@ -43,7 +43,8 @@ std::string describe_end(int status) {
         return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) == no_descriptors)
         return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
-    if (WEXITSTATUS(status) == no_mounts) return "could not enter the workers' namespace of mounts (--no-cage mounts)";
+    if (WEXITSTATUS(status) == no_namespaces)
+        return "could not enter the workers' namespaces (--no-cage network,ipc,mounts)";
     if (WEXITSTATUS(status) == no_group) return "could not enter its control group (--no-cage cgroup)";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
@@ -108,7 +109,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     if (pid == 0) {
         if (!group.empty() && !cage_.groups->join(group)) _exit(no_group);
         if (first_) cage::enter_bridge(cage_), cage::close_bridge(cage_);  // later ones inherit both
-        if (cage_.order.has(cage::Measure::mounts) && !cage_.mounts->join()) _exit(no_mounts);
+        if (cage_.namespaces && !cage_.namespaces->join(cage_.order)) _exit(no_namespaces);
         // By way of descriptors that are nobody's: either target may be the other's source.
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
         const int given[][2] = {{moved(region_.fd()), region_fd},

@@ -70,31 +70,35 @@ struct Wish {             // the operator's
     bool wrapped = false, software = false;  // a tool is around the worker; its driver is the software GPU
 };
 
-// What the workers of a bridge see in place of the host's mounts (mounts.cc).
-class Mounts {
+// What the workers of a bridge see in place of the host's network, System V objects and mounts (namespaces.cc).
+class Namespaces {
   public:
-    Mounts() : error(make()) {}
-    bool join() const;  // for a process without threads. False: with errno
+    explicit Namespaces(const Order& order) { make(order); }  // those among its measures
+    int error(Measure measure) const;                         // 0, or why there is none
+    // Those among the measures of `order`, all of which are there. For a process without threads. False: one cannot be joined, with errno;
+    // where `failed` is told of such ones it goes on to the others.
+    bool join(const Order& order, const std::function<void(Measure)>& failed = {}) const;
+    static constexpr std::size_t kinds = 3;
 
   private:
-    int make();
-    File mounts_, users_, root_;
-
-  public:
-    const int error;  // 0, or why there are none
+    void make(const Order& order);
+    bool enter(std::size_t kind) const;
+    std::array<File, kinds> files_;
+    File users_, root_;
+    std::array<int, kinds> errors_{};
 };
 
 class Groups;  // cgroup.h
 
 struct Plan {
     Order order;
-    std::string error;                      // the wish cannot be had
-    std::array<std::string, measures> why;  // a measure is off
-    std::array<bool, measures> switched{};  // ... since the operator says so
-    std::array<bool, measures> named{};     // the operator has asked for this one: it must be to be had
-    std::shared_ptr<const Mounts> mounts;   // where workers have the measure of that name
-    std::shared_ptr<Groups> groups;         // the same, of 'cgroup'
-    bool bridge_keeps_dumps = false;        // nor has the bridge itself the measures that are its own, too
+    std::string error;                             // the wish cannot be had
+    std::array<std::string, measures> why;         // a measure is off
+    std::array<bool, measures> switched{};         // ... since the operator says so
+    std::array<bool, measures> named{};            // the operator has asked for this one: it must be to be had
+    std::shared_ptr<const Namespaces> namespaces;  // where workers have a measure that is one
+    std::shared_ptr<Groups> groups;                // where they have 'cgroup'
+    bool bridge_keeps_dumps = false;               // nor has the bridge itself the measures that are its own, too
 };
 
 // What is wrong with such a list; empty: nothing.

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -38,13 +37,6 @@ bool be_expendable(const Order&, const std::string&) {
     const File score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     return score && write(score.fd(), "500", 3) == 3;
 }
-
-// A plain user may make such namespaces in a user namespace, where no other user can be become.
-bool leave(const Order& order, int what) {
-    return unshare(what) == 0 || (!order.has(Measure::user) && unshare(CLONE_NEWUSER | what) == 0);
-}
-bool leave_network(const Order& order, const std::string&) { return leave(order, CLONE_NEWNET); }
-bool leave_ipc(const Order& order, const std::string&) { return leave(order, CLONE_NEWIPC); }
 
 bool gain_no_privileges(const Order&, const std::string&) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
 
@@ -80,8 +72,8 @@ constexpr Row table[measures] = {
       "only so much of the host's memory, so many threads, and one worker's part of its processors (cgroup v2)"},
      elsewhere,
      false},
-    {{"network", "no network (a namespace)"}, leave_network, false},
-    {{"ipc", "no System V objects and POSIX queues of others (a namespace)"}, leave_ipc, false},
+    {{"network", "no network (a namespace that only its bridge's other workers see)"}, elsewhere, false},
+    {{"ipc", "no System V objects and POSIX queues but its bridge's workers' (a namespace)"}, elsewhere, false},
     {{"mounts", "a /dev/shm that only its bridge's other workers see (a namespace)"}, elsewhere, false},
     {{"privileges", "no new privileges by exec (setuid, file capabilities)"}, gain_no_privileges},
     {{"files", "no access to files but to read the system's and its driver's (Landlock)"}, restrict_files, false},

@@ -77,6 +77,8 @@ void leave_out(Plan& plan, Measure m, const std::string& why) {
             fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
 }
 
+constexpr Measure namespaces[] = {Measure::network, Measure::ipc, Measure::mounts};
+
 std::string cannot(const std::string& why) { return "not to be had here: " + why; }
 std::string cannot(int error) { return cannot(strerror(error)); }
 
@@ -135,8 +137,9 @@ void attempt(Plan& plan, const std::string& library, int region) {
         mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const pid_t child = failed == MAP_FAILED ? -1 : fork();
     if (child == 0) {
-        const bool joined = !plan.mounts || plan.mounts->join();
-        if (!joined) failed[number(Measure::mounts)] = errno, plan.order.drop(Measure::mounts);
+        if (plan.namespaces)
+            plan.namespaces->join(Order(plan.order),
+                                  [&](Measure m) { failed[number(m)] = errno ? errno : EPERM, plan.order.drop(m); });
         for (unsigned i = 0; i < measures; ++i) {
             const auto m = static_cast<Measure>(i);
             if (!plan.order.has(m) || row(m).take(plan.order, library)) continue;
@@ -232,9 +235,10 @@ Plan plan(const Wish& wish, const std::string& library, int region) {
     if (lies_there(fmt::format("{}:{}", library, path ? path : "")))
         leave_out(p, Measure::mounts, fmt::format("the driver may lie in {}", shared_files));
     if (trace && lies_there(trace)) leave_out(p, Measure::mounts, "BARCUDA_TRACE: the worker writes that file");
-    if (p.error.empty() && p.order.has(Measure::mounts)) {
-        p.mounts = std::make_shared<Mounts>();
-        if (p.mounts->error) leave_out(p, Measure::mounts, cannot(p.mounts->error)), p.mounts = nullptr;
+    if (p.error.empty() && std::ranges::any_of(namespaces, [&](Measure m) { return p.order.has(m); })) {
+        p.namespaces = std::make_shared<Namespaces>(p.order);
+        for (const Measure m : namespaces)
+            if (const int error = p.namespaces->error(m)) leave_out(p, m, cannot(error));
     }
     if (p.error.empty() && p.order.has(Measure::cgroup)) {
         p.groups = groups();

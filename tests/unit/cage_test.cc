@@ -332,22 +332,56 @@ TEST(CageMeasure, FilesOfNvidiasDriverAreTheNamesOfItsThreadsToo) {
 }
 
 TEST(CageMeasure, MountsShowTheWorkersASharedFolderOfTheirOwn) {
-    const Mounts mounts;
-    if (mounts.error) GTEST_SKIP() << "this user may make no namespaces here";
+    const Order order = only(Measure::mounts);
+    const Namespaces mounts(order);
+    if (mounts.error(Measure::mounts)) GTEST_SKIP() << "this user may make no namespaces here";
     const std::string name = shared_files + std::string("/barcuda-cage-test-") + std::to_string(getpid());
     const auto opens = [&](int how) { return File(open(name.c_str(), how | O_CLOEXEC, 0600)); };
     const auto one = [&](int how) {
-        return child([&](std::uint32_t*) { return !mounts.join() ? 2 : opens(how) ? 0 : 1; }).status;
+        return child([&](std::uint32_t*) { return !mounts.join(order) ? 2 : opens(how) ? 0 : 1; }).status;
     };
     EXPECT_EQ(one(O_RDWR | O_CREAT | O_EXCL), 0);
     EXPECT_FALSE(opens(O_RDWR)) << "it lies in the host's";
     EXPECT_EQ(one(O_RDWR), 0) << "another worker of the bridge shares it";
-    EXPECT_NE(child([&](std::uint32_t*) { return Mounts().join() && opens(O_RDWR) ? 0 : 1; }).status, 0);
+    EXPECT_NE(child([&](std::uint32_t*) { return Namespaces(order).join(order) && opens(O_RDWR) ? 0 : 1; }).status, 0);
     EXPECT_EQ(child([&](std::uint32_t*) {
                   const std::string folder = std::filesystem::current_path();
-                  return mounts.join() && std::filesystem::current_path() == folder ? 0 : 1;
+                  return mounts.join(order) && std::filesystem::current_path() == folder ? 0 : 1;
               }).status,
               0);
+}
+
+TEST(CageMeasure, NamespacesShowTheWorkersNoNetworkAndNoObjectsOfOthers) {
+    Order both = only(Measure::network);
+    both.on |= only(Measure::ipc).on;
+    const Namespaces namespaces(both);
+    if (namespaces.error(Measure::network) || namespaces.error(Measure::ipc))
+        GTEST_SKIP() << "this user may make no namespaces here";
+    EXPECT_EQ(namespaces.error(Measure::mounts), 0) << "none was asked for, so none is missing";
+    const auto space = [](const char* name) {
+        char text[64] = {};
+        return readlink(name, text, sizeof text - 1) > 0 ? std::string(text) : "";
+    };
+    // What a worker with these measures sees.
+    constexpr std::size_t room = 4096;
+    auto* const seen =
+        static_cast<char*>(mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    const auto worker = [&](const Order& order) {
+        child([&](std::uint32_t*) {
+            const std::string all = !namespaces.join(order)
+                                        ? "it cannot join"
+                                        : space("/proc/self/ns/net") + " " + space("/proc/self/ns/ipc");
+            seen[all.copy(seen, room - 1)] = '\0';
+            return 0;
+        });
+        return std::string(seen);
+    };
+    const std::string net = space("/proc/self/ns/net"), ipc = space("/proc/self/ns/ipc"), first = worker(both);
+    EXPECT_THAT(first, AllOf(HasSubstr("net:["), HasSubstr("ipc:["), Not(HasSubstr(net)), Not(HasSubstr(ipc))));
+    EXPECT_EQ(worker(both), first) << "another worker of the bridge shares them";
+    EXPECT_THAT(worker(only(Measure::ipc)), AllOf(HasSubstr(net), Not(HasSubstr(ipc))));
+    EXPECT_THAT(worker(only(Measure::network)), AllOf(HasSubstr(ipc), Not(HasSubstr(net))));
+    munmap(seen, room);
 }
 
 TEST(CageMeasure, CapabilitiesAreGoneAndDoNotComeBack) {
@@ -388,20 +422,6 @@ TEST(CageMeasure, TheBridgeLivesWithoutOtherProcessesMemoryAndWithoutANetwork) {
     Wish wish = soft();
     wish.without = "privileges";
     EXPECT_EQ(why(decide(wish), Measure::bridge), "it needs 'privileges'");
-}
-
-TEST(CageMeasure, NetworkAndIpcAreNamespacesOfTheirOwn) {
-    const auto space = [](const char* name) {
-        char text[64] = {};
-        return readlink(name, text, sizeof text - 1) > 0 ? std::string(text) : "";
-    };
-    for (const auto& [measure, name] :
-         {std::pair{Measure::network, "/proc/self/ns/net"}, {Measure::ipc, "/proc/self/ns/ipc"}}) {
-        const std::string before = space(name);
-        const int result = in_a_child(measure, [&, n = name] { return space(n) != before; });
-        if (result == 77) GTEST_SKIP() << "this user may make no namespaces here";
-        EXPECT_EQ(result, 0) << name;
-    }
 }
 
 }  // namespace

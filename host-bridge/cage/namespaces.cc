@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// namespaces.cc: the workers' namespaces of the network, of System V's objects and of mounts: one of each for all workers of a bridge. (One for
+// each worker would be more for the kernel to make and, above all, to take down: while it does that, the end of a GPU's driver takes a
+// third longer.) There is no network and no object but the workers'. Mounts are as the host's, but for /dev/shm: there NVIDIA's driver keeps what
+// processes share (events between them), and there the regions of other VMs may lie. In the namespace it is an empty file system of the
+// workers' own, which goes with the last of them.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "host-bridge/cage/measures.h"
+#include "host-bridge/message.h"
+
+namespace barcuda::cage {
+namespace {
+
+struct Kind {
+    Measure measure;
+    int flag;
+    const char* file;  // in /proc/PID
+};
+constexpr Kind kinds[] = {{Measure::network, CLONE_NEWNET, "ns/net"},
+                          {Measure::ipc, CLONE_NEWIPC, "ns/ipc"},
+                          {Measure::mounts, CLONE_NEWNS, "ns/mnt"}};
+constexpr std::size_t count = std::size(kinds);
+static_assert(count == Namespaces::kinds);
+
+bool write_file(const char* path, const std::string& text) {
+    const File file(open(path, O_WRONLY | O_CLOEXEC));
+    return file && write(file.fd(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// Users are the same inside: only so is there somebody there for files to belong to.
+bool leave_users() {
+    const uid_t user = geteuid();
+    const gid_t group = getegid();
+    return unshare(CLONE_NEWUSER) == 0 && write_file("/proc/self/setgroups", "deny") &&
+           write_file("/proc/self/uid_map", fmt::format("{} {} 1", user, user)) &&
+           write_file("/proc/self/gid_map", fmt::format("{} {} 1", group, group));
+}
+
+int prepare_mounts() {
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
+        return errno;  // what is unmounted outside goes here, too
+    return mount("barcuda", shared_files, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777,size=64m") == 0 ? 0
+                                                                                                                : errno;
+}
+
+struct Made {
+    bool users = false;  // a namespace of users as well
+    int errors[count]{};
+};
+// In a child. A plain user may make namespaces in one of users alone, where no other user can be become.
+Made make_here(const Order& order) {
+    Made made;
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!order.has(kinds[i].measure)) continue;
+        bool there = unshare(kinds[i].flag) == 0;
+        if (!there && errno == EPERM && !made.users && !order.has(Measure::user) && leave_users())
+            made.users = true, there = unshare(kinds[i].flag) == 0;
+        made.errors[i] = !there ? errno : kinds[i].measure == Measure::mounts ? prepare_mounts() : 0;
+    }
+    return made;
+}
+
+}  // namespace
+
+// A child makes them, and stays until the bridge holds them by descriptors.
+void Namespaces::make(const Order& order) {
+    int up[2], down[2];
+    const auto fail = [&](int why) { errors_.fill(why); };
+    if (pipe2(up, O_CLOEXEC) != 0) return fail(errno);
+    const File told(up[0]);
+    File tell(up[1]);
+    if (pipe2(down, O_CLOEXEC) != 0) return fail(errno);
+    const File awaited(down[0]);
+    File release(down[1]);
+    const pid_t child = fork();
+    if (child < 0) return fail(errno);
+    if (child == 0) {
+        release = File();
+        const Made made = make_here(order);
+        char nothing;
+        if (write(tell.fd(), &made, sizeof made) < 0 || read(awaited.fd(), &nothing, 1) < 0) _exit(1);
+        _exit(0);
+    }
+    tell = File();
+    Made made;
+    if (read(told.fd(), &made, sizeof made) != sizeof made) fail(EPIPE);
+    else
+        for (std::size_t i = 0; i < count; ++i) errors_[i] = made.errors[i];
+    const auto of_child = [&](const char* what, int how, int& error) {
+        File file(open(fmt::format("/proc/{}/{}", child, what).c_str(), how | O_CLOEXEC));
+        if (!file && error == 0) error = errno;
+        return file;
+    };
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!order.has(cage::kinds[i].measure) || errors_[i] != 0) continue;
+        files_[i] = of_child(cage::kinds[i].file, O_RDONLY, errors_[i]);
+        if (cage::kinds[i].measure == Measure::mounts) root_ = of_child("root", O_PATH, errors_[i]);
+        if (made.users && !users_) users_ = of_child("ns/user", O_RDONLY, errors_[i]);
+    }
+    release = File();
+    waitpid(child, nullptr, 0);
+}
+
+int Namespaces::error(Measure measure) const {
+    for (std::size_t i = 0; i < count; ++i)
+        if (cage::kinds[i].measure == measure) return errors_[i];
+    return 0;
+}
+
+bool Namespaces::join(const Order& order, const std::function<void(Measure)>& failed) const {
+    bool users = !users_, well = true;
+    for (std::size_t i = 0; i < count; ++i) {
+        const Measure measure = cage::kinds[i].measure;
+        if (!order.has(measure)) continue;
+        users = users || setns(users_.fd(), CLONE_NEWUSER) == 0;
+        if (users && enter(i)) continue;
+        well = false;
+        if (!failed) break;
+        failed(measure);
+    }
+    return well;
+}
+
+bool Namespaces::enter(std::size_t kind) const {
+    // Who joins mounts is at the root of all, where a bridge under chroot never was.
+    const File folder(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return setns(files_[kind].fd(), cage::kinds[kind].flag) == 0 &&
+           (cage::kinds[kind].measure != Measure::mounts ||
+            (fchdir(root_.fd()) == 0 && chroot(".") == 0 && (!folder || fchdir(folder.fd()) == 0)));
+}
+
+}  // namespace barcuda::cage
