@@ -3,7 +3,8 @@
 // number, where clients have come faster than that: one for each that found none, until nobody has come for a while. Until the first
 // client comes there may be others: who starts a bridge for one program wants a worker that waits for it, and none behind that.
 // Drivers start one behind the other in the kernel, and hold up what others ask of theirs. So nobody's worker begins once clients have
-// stopped coming for a moment, theirs have started, and the last of its kind has; or now and then, where that does not happen.
+// stopped coming for a moment, theirs have started, and the last of its kind has; or now and then, where that does not happen. The moment is
+// longer for many that came together: their first launches and copies take a driver as long.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,8 @@ class WarmPool {
 
     // A client has come that a waiting worker serves, or would have served, had there been one. (The first one's may start still.)
     void client_came(bool found, Time now) {
+        if (now - last_ >= least) together_ = 0;
+        ++together_;
         last_ = now, came_ = true;
         if (std::exchange(options_.first, 0) == 0 && !found && wanted_ < most()) ++wanted_;
     }
@@ -35,14 +38,18 @@ class WarmPool {
     }
     // Whether those may begin that are wanted and not there. `one_starts`: a worker, for a client or for nobody.
     bool may_begin(bool one_starts, Time now) {
-        const bool quiet = !came_ || now - last_ >= settled;
+        const bool quiet = !came_ || now - last_ >= settled();
         if (!one_starts && quiet) return put_off_since_ = {}, true;
         if (put_off_since_ == Time{}) put_off_since_ = now;
         if (now - put_off_since_ < longest) return false;
         put_off_since_ = now;
         return true;
     }
-    static constexpr std::chrono::milliseconds settled{50}, longest{10000};
+    static constexpr std::chrono::milliseconds least{50}, longest{10000};
+    std::chrono::milliseconds settled() const {
+        constexpr std::chrono::milliseconds more{20}, most{1000};
+        return std::min(most, least + more * std::max(together_ - 1, 0));
+    }
     unsigned most() const { return std::max({options_.least, options_.most, options_.first}); }
 
   private:
@@ -50,6 +57,7 @@ class WarmPool {
     unsigned wanted_;
     Time last_{}, put_off_since_{};
     bool came_ = false;
+    int together_ = 0;  // clients that came with no moment between them
 };
 
 }  // namespace barcuda

@@ -56,6 +56,21 @@ TEST(WarmPool, LetsClientsGoFirst) {
     EXPECT_TRUE(pool.may_begin(false, start + 1s));
 }
 
+TEST(WarmPool, WaitsLongerBehindManyThatCameTogether) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 32});
+    for (int i = 0; i < 32; ++i) pool.client_came(true, start + i * 1ms);
+    const auto last = start + 31ms;
+    EXPECT_FALSE(pool.may_begin(false, last + 600ms)) << "they may be at their first copies yet";
+    EXPECT_TRUE(pool.may_begin(false, last + 1s));
+    pool.client_came(true, last + 2s);
+    EXPECT_TRUE(pool.may_begin(false, last + 2s + 50ms)) << "one that came alone";
+    auto t = last + 3s;
+    for (int i = 0; i < 8; ++i) pool.client_came(true, t);
+    for (int i = 0; i < 5; ++i) pool.client_came(true, t += 150ms);
+    EXPECT_TRUE(pool.may_begin(false, t + 50ms)) << "one after the other behind many is not many";
+}
+
 TEST(WarmPool, BeginsOneAtATimeWhereClientsGoOnComing) {
     const WarmPool::Time start{100s};
     WarmPool pool({.least = 4});
