@@ -149,6 +149,7 @@ Pace pace(Waits waits) noexcept {
         cpu_set_t cores;
         return sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
     }();
+    if (client && observe(client->status().state) == BARCUDA_STATE_NEW) waits = Waits::unserved;
     return pace_of(waits, few, kind == Region::Kind::uio || kind == Region::Kind::door);
 }
 }  // namespace

@@ -15,8 +15,9 @@ namespace barcuda::guest {
 class Client;
 
 // What a waiting thread does with its processor, as a program tells CUDA: nothing said (CU_CTX_SCHED_AUTO); it stays awake
-// (CU_CTX_SCHED_SPIN, _YIELD); it sleeps as soon as it can (CU_CTX_SCHED_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC).
-enum class Waits : std::uint8_t { as_usual, awake, asleep };
+// (CU_CTX_SCHED_SPIN, _YIELD); it sleeps as soon as it can (CU_CTX_SCHED_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC). Or what it does until a
+// worker serves it.
+enum class Waits : std::uint8_t { as_usual, awake, asleep, unserved };
 
 // A copy of 256 MiB takes 5 ms, a training step 150. Natively a thread that waits for one spins for all that time; one that naps goes
 // on 0.2 ms late, which is 0.3 % of the step. So a thread stays awake for a quarter of a second, and gives way while it does. Where the
@@ -31,7 +32,10 @@ constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
               .sleep = 100'000,
               .ask = 100'000};
     if (waits == Waits::awake) pace.yield = ~std::uint32_t{0};
-    if (waits == Waits::asleep) pace.spin = std::min(pace.spin, 50u), pace.yield = 0;
+    if (waits == Waits::asleep || waits == Waits::unserved) pace.spin = std::min(pace.spin, 50u), pace.yield = 0;
+    // Bridge and worker have a millisecond's work of it, in several processes. Where many programs start at once they get processors for it
+    // only if those that wait do not keep them.
+    if (waits == Waits::unserved) pace.nap_max = 200;
     return pace;
 }
 

@@ -159,6 +159,7 @@ TEST(Pace, AProgramMayHaveItsThreadsAwakeOrAsleep) {
     EXPECT_EQ(acts_of(pace_of(Waits::awake, true, false), 2'000'000'000), "py");
     EXPECT_EQ(acts_of(pace_of(Waits::asleep, false, false), 5'000'000), "pns");
     EXPECT_EQ(acts_of(pace_of(Waits::asleep, true, false), 5'000'000), "pns");
+    EXPECT_EQ(acts_of(pace_of(Waits::unserved, false, false), 1'000'000), "pns");  // soon: others need the processor
 }
 
 }  // namespace
