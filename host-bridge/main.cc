@@ -141,6 +141,7 @@ int main(int argc, char** argv) {
                  "no VM will come: programs of this machine wake the bridge, it need not look for them");
     app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come")
         ->configurable(false);
+    app.add_option("--served-fd", options.served_fd)->group("")->configurable(false);  // (cli/own_bridge.cc)
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
         ->envname("BARCUDA_LOG")
         ->check(CLI::IsMember({"trace", "debug", "info", "warn", "warning", "err", "error", "critical", "off"}))
@@ -173,5 +174,8 @@ int main(int argc, char** argv) {
     else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level, options.name);
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
-    return barcuda::Bridge(options).run();
+    const int ended = barcuda::Bridge(options).run();
+    // All that the bridge has made is gone. What the kernel has yet to do for this process nobody need wait for.
+    if (options.served_fd >= 0) close(options.served_fd);
+    return ended;
 }

@@ -85,10 +85,11 @@ int Bridge::patience() const {
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
-Bridge::~Bridge() {
+Bridge::~Bridge() { end_reserves(); }
+
+void Bridge::end_reserves() {
     drop_reserves();
-    for (Worker& w : leaving_)
-        while (!release_worker(w)) poll(nullptr, 0, look_every_ms);
+    for (; !leaving_.empty(); poll(nullptr, 0, 1)) reap_leaving();
 }
 
 // All that comes before the first client. Returns what is wrong.
@@ -136,17 +137,13 @@ std::string Bridge::start() {
     shared_ = std::make_unique<Shared>(files_of_each());
     if (!options_.doorbell.empty())
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty()) return e;
-    if (std::string e = plan_cage(choice); !e.empty()) return e;
-    if (first_worker_says) {
-        std::string error = learn_devices();
-        if (!error.empty() && !choice.tried) {  // a GPU whose driver does not start
-            drop_reserves();
-            choice = choose_device(options_.device, signals_);
-            error = choice.error.empty() ? plan_cage(choice) : choice.error;
-            if (error.empty()) error = learn_devices();
-        }
-        if (!error.empty()) return error;
+    std::string error = first_worker_says ? start_first(choice) : plan_cage(choice);
+    if (!error.empty() && cage_.error.empty() && !choice.tried) {  // a GPU whose driver does not start
+        end_reserves();                                            // by the plan that they were started with
+        choice = choose_device(options_.device, signals_);
+        error = choice.error.empty() ? start_first(choice) : choice.error;
     }
+    if (!error.empty()) return error;
     cage::report(cage_);
     cage::enter_bridge(cage_);
     if (std::string e = control_.open(region_.fd()); !e.empty())
@@ -246,9 +243,9 @@ int Bridge::run() {
         place_.look();
         monitoring_.look();
         exporting_.look();
-        if (!leaving_.empty() ||
-            std::any_of(fds.begin() + warm, fds.begin() + control, [](auto& fd) { return fd.revents != 0; }))
-            reap_leaving();
+        if (!leaving_.empty()) reap_leaving();
+        if (std::any_of(fds.begin() + warm, fds.begin() + control, [](auto& fd) { return fd.revents != 0; }))
+            reap_waiting();
         control_.answer(&fds[control], {[this](const auto& request, auto& reply) { serve_limits(request, reply); },
                                         [this](const auto& request, auto& reply) { serve_list(request, reply); }});
         keep_warm();
@@ -257,11 +254,13 @@ int Bridge::run() {
     return 0;
 }
 
-// How workers of that driver are shut in. Returns what is wrong.
-std::string Bridge::plan_cage(const DeviceChoice& choice) {
+// How workers of that driver are shut in. `meanwhile`: while that is tried, with what is planned in cage_. Returns what is wrong.
+std::string Bridge::plan_cage(const DeviceChoice& choice, const std::function<void()>& meanwhile) {
     library_ = choice.library, software_ = choice.software;
     options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = software_;
-    cage_ = cage::plan(options_.cage, library_, region_.fd());
+    cage_ = cage::plan(options_.cage, library_, region_.fd(), [&](const cage::Plan& draft) {
+        if (meanwhile) cage_ = draft, meanwhile();
+    });
     return cage_.error;
 }
 
@@ -330,10 +329,13 @@ void Bridge::admit(Client& client) {
         return refuse(client, fmt::format("the guest has as many clients as it may have ({})",
                                           options_.limits.guest[Limit::channels])
                                   .c_str());
-    reap_leaving();  // one that has died meanwhile serves nobody
     const auto warm_one = [&](const Worker& w) { return w.devices == devices && w.warm(); };
-    auto ready = std::ranges::find_if(waiting_, warm_one);
-    if (ready == waiting_.end()) ready = std::ranges::find(waiting_, devices, &Worker::devices);
+    const auto find_ready = [&] {
+        const auto ready = std::ranges::find_if(waiting_, warm_one);
+        return ready != waiting_.end() ? ready : std::ranges::find(waiting_, devices, &Worker::devices);
+    };
+    auto ready = find_ready();
+    if (ready != waiting_.end() && has_gone(*ready)) reap_waiting(), ready = find_ready();  // it serves nobody
     if (ready != waiting_.end() && !may_be_granted(slot, bytes_of(ready->reserved))) {  // a limit is lower than it was
         dismiss(*ready), leaving_.push_back(*ready);
         waiting_.erase(ready), ready = waiting_.end();
@@ -499,6 +501,7 @@ void Bridge::shut_down() {
             client->bell.wake();
         release_worker(client->worker);
     }
+    end_reserves();
     for (auto& client : clients_)  // a profiler may take long to write what it has seen
         for (; client && !release_worker(client->worker); publish_heartbeat()) poll(nullptr, 0, look_every_ms);
     log::info("stopped");

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ struct BridgeOptions {
     std::string turns;   // the file by which bridges share them; empty: this user's own, where there is a weight
     bool no_vm = false;  // clients are programs of this kernel: they are heard when they come
     int ready_fd = -1;   // a line is written here once guests may come
+    int served_fd = -1;  // closed when all that the bridge has made is gone, its workers too
 };
 
 class Bridge {
@@ -112,14 +114,16 @@ class Bridge {
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
     std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
-    void reap_leaving();               // the same, of those that have no client
+    void reap_leaving();               // the same, of those that have been told to end
+    void reap_waiting();               // and of those that have died while they waited for a client
     std::string start();
-    std::string plan_cage(const DeviceChoice& choice);
-    std::string learn_devices();
+    std::string plan_cage(const DeviceChoice& choice, const std::function<void()>& meanwhile = {});
+    std::string start_first(const DeviceChoice& choice);
     void keep_warm();
     void put_off_warm();
     void prepare(Worker& worker);
     bool drop_reserves();
+    void end_reserves();  // and waits until they have
     int patience() const;
     void look_at_slots();
     bool meet(std::uint32_t slot);

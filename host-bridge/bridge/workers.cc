@@ -250,6 +250,9 @@ std::string Bridge::reap(Worker& worker) {
 
 void Bridge::reap_leaving() {
     std::erase_if(leaving_, [this](Worker& w) { return release_worker(w); });
+}
+
+void Bridge::reap_waiting() {
     std::erase_if(waiting_, [this](Worker& w) {
         if (!has_gone(w)) return false;
         log::error("a worker that waited for a client {}", reap(w));
@@ -264,13 +267,23 @@ void Bridge::put_off_warm() {
 }
 
 // The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and then waits for
-// that client. Returns what is wrong.
-std::string Bridge::learn_devices() {
+// that client. It starts while a child tries its cage; where that finds something missing another one starts, without it. Returns what
+// is wrong.
+std::string Bridge::start_first(const DeviceChoice& choice) {
     Worker first;
-    first_ = true;
-    const bool started = start_worker(first, {});
-    first_ = false;
-    if (!started) return fmt::format("cannot start a worker: {}", strerror(errno));
+    unsigned tried = 0;  // the measures that it was started with
+    const auto start = [&] {
+        first_ = true, tried = cage_.order.on;
+        const bool started = start_worker(first, {});
+        return first_ = false, started;
+    };
+    const std::string error = plan_cage(choice, start);
+    if (first.pid > 0 && (!error.empty() || tried != cage_.order.on)) {
+        log::info("the first worker is started anew, without what its cage lacks");
+        dismiss(first), leaving_.push_back(std::exchange(first, {}));
+    }
+    if (!error.empty()) return error;
+    if (first.pid <= 0 && !start()) return fmt::format("cannot start a worker: {}", strerror(errno));
     devices_ = receive_devices(first.link, library_, signals_);
     if (devices_.error.empty()) {
         first.devices = devices_seen(devices_, nullptr);

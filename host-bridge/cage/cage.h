@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,8 +107,10 @@ std::string check_names(const std::string& names);
 // What the wish comes to, by itself.
 Plan decide(const Wish& wish);
 // The same, less what cannot be had here: tries each measure in a child, where nothing is lost by it. `library`: the
-// driver's. `region`: that workers are to serve; -1: none in particular.
-Plan plan(const Wish& wish, const std::string& library, int region = -1);
+// driver's. `region`: that workers are to serve; -1: none in particular. `meanwhile` is called while the child does so, with the plan that
+// holds if it finds nothing missing.
+Plan plan(const Wish& wish, const std::string& library, int region = -1,
+          const std::function<void(const Plan&)>& meanwhile = {});
 // Says in the log what is off.
 void report(const Plan& plan);
 

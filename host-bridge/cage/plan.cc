@@ -132,7 +132,7 @@ std::string find_user(Order& order, const std::string& name) {
 }
 
 // Each measure as a worker takes it, one after the other; those that failed are left out, as they will be.
-void attempt(Plan& plan, const std::string& library, int region) {
+void attempt(Plan& plan, const std::string& library, int region, const std::function<void(const Plan&)>& meanwhile) {
     auto* const failed = static_cast<int*>(
         mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const pid_t child = failed == MAP_FAILED ? -1 : fork();
@@ -157,6 +157,7 @@ void attempt(Plan& plan, const std::string& library, int region) {
         _exit(0);
     }
     int status = 0;
+    if (child > 0 && meanwhile) meanwhile(plan);
     if (child > 0) waitpid(child, &status, 0);
     for (unsigned i = 0; child > 0 && i < measures; ++i)
         if (failed[i])
@@ -225,7 +226,7 @@ Plan decide(const Wish& wish) {
     return p;
 }
 
-Plan plan(const Wish& wish, const std::string& library, int region) {
+Plan plan(const Wish& wish, const std::string& library, int region, const std::function<void(const Plan&)>& meanwhile) {
     Plan p = decide(wish);
     const char* const path = getenv("LD_LIBRARY_PATH");
     const char* const trace = getenv("BARCUDA_TRACE");
@@ -244,7 +245,7 @@ Plan plan(const Wish& wish, const std::string& library, int region) {
         p.groups = groups();
         if (!p.groups->error().empty()) leave_out(p, Measure::cgroup, cannot(p.groups->error()));
     }
-    if (p.error.empty()) attempt(p, library, region);
+    if (p.error.empty()) attempt(p, library, region, meanwhile);
     return p;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -34,14 +35,15 @@ std::vector<std::string> bridge_words(const Installation& here, const std::strin
     return words;
 }
 
-pid_t start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft) {
-    int ready[2];
-    if (pipe2(ready, O_CLOEXEC) != 0) return -1;
+OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft) {
+    int ready[2], served[2];
+    if (pipe2(ready, O_CLOEXEC) != 0 || pipe2(served, O_CLOEXEC) != 0) return {};
     const pid_t bridge = fork();
     if (bridge == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
         words.insert(words.end(), {"--ready-fd", std::to_string(dup(ready[1]))});
+        words.insert(words.end(), {"--served-fd", std::to_string(dup(served[1]))});
         // Only a driver knows the parts of a GPU, MIG: there it is the bridge's all the same.
         if (const char* seen = chooses ? getenv("CUDA_VISIBLE_DEVICES") : nullptr) {
             if (*seen) words.push_back(fmt::format("--expected={}", seen));
@@ -49,19 +51,21 @@ pid_t start_bridge(const char* command, std::vector<std::string> words, bool cho
         }
         _exit(become(command, words));
     }
-    close(ready[1]);
+    close(ready[1]), close(served[1]);
     char line[64];
     const ssize_t n = read(ready[0], line, sizeof line);
     close(ready[0]);
     soft = std::string_view(line, n > 0 ? n : 0).starts_with("ready soft");
-    if (n > 0) return bridge;
+    if (n > 0) return {bridge, served[0]};
     if (bridge > 0) waitpid(bridge, nullptr, 0);
-    return -1;
+    return close(served[0]), OwnBridge{};
 }
 
-void end_bridge(pid_t bridge) {
-    kill(bridge, SIGTERM);
-    waitpid(bridge, nullptr, 0);
+void end_bridge(OwnBridge bridge) {
+    kill(bridge.pid, SIGTERM);
+    char nothing;
+    while (read(bridge.served, &nothing, 1) < 0 && errno == EINTR) {}
+    close(bridge.served);
 }
 
 }  // namespace barcuda

@@ -29,9 +29,14 @@ class OwnFolder {
 std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
                                       const RunOptions& options);
 
-// Starts it for a command and waits until guests may come. Returns its pid, or -1: it has said why. `soft`: it has taken the
+struct OwnBridge {
+    pid_t pid = -1;   // -1: there is none
+    int served = -1;  // read from it: the end comes when the bridge has no worker any more
+};
+// Starts it for a command and waits until guests may come; or it has said why not. `soft`: it has taken the
 // software GPU. `chooses`: CUDA_VISIBLE_DEVICES is a program's, which chooses among the GPUs that this bridge shows.
-pid_t start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft);
-void end_bridge(pid_t bridge);
+OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft);
+// Ends it, and waits until its workers have gone, and the GPU is free; not for the rest of its process.
+void end_bridge(OwnBridge bridge);
 
 }  // namespace barcuda

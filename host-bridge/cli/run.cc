@@ -35,8 +35,8 @@ int run(const RunOptions& o) {
     auto words = bridge_words(here, region, fmt::format("run-{}", getpid()), o);
     // A second driver that starts while the program runs, and may never be used, costs the program time.
     for (const char* const word : {"--no-vm", "--warm=0", "--warm-first=1", "--warm-most=1"}) words.emplace_back(word);
-    const pid_t bridge = start_bridge("run", words, true, soft);
-    if (bridge < 0) return cannot_run;
+    const OwnBridge bridge = start_bridge("run", words, true, soft);
+    if (bridge.pid < 0) return cannot_run;
     running_program = fork();
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);

@@ -250,12 +250,12 @@ int vm(const VmCommand& c) {
     std::ofstream(m.folder + "/ssh") << ssh_configuration(c, m);
     if (const std::string e = make_seed(m.folder + "/seed", seed); !e.empty()) return complain(e);
     bool soft = false;
-    const pid_t process = c.region.empty() ? start_bridge("vm", bridge, false, soft) : 0;
-    if (process < 0) return cannot_run;
+    OwnBridge own;
+    if (c.region.empty() && (own = start_bridge("vm", bridge, false, soft)).pid < 0) return cannot_run;
     tell(fmt::format("starting {} with {} ...", c.image.empty() ? "Debian " + c.debian : c.image,
                      m.kvm ? "KVM" : "no KVM: QEMU emulates the processor, which takes minutes"));
     const int status = serve_vm(c, m);
-    if (process > 0) end_bridge(process);
+    if (own.pid > 0) end_bridge(own);
     return status;
 }
 
