@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fatbin.cc: reads the container. Everything in it is somebody else's bytes: each length is checked against what is
-// left before it is used, and a decompressed text grows only as fast as the decoder really produces it.
+// fatbin.cc: unpacks entries. Everything in them is somebody else's bytes: each length is checked against what is left
+// before it is used, and a decompressed text grows only as fast as the decoder really produces it.
 #include "host-bridge/fatbin.h"
 
 #include <lz4.h>
@@ -15,30 +15,10 @@
 namespace barcuda::fatbin {
 namespace {
 
-constexpr std::uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
 // No text of nvcc's is near this; it bounds what a lying header can make us allocate.
 constexpr std::uint64_t text_limit = 512u << 20;
 
-struct EntryHeader {
-    std::uint16_t kind, version;
-    std::uint32_t header_bytes;
-    std::uint64_t payload_bytes;  // padded to 8
-    std::uint32_t packed_bytes;   // of them used, if compressed
-    std::uint32_t options_at;
-    std::uint16_t isa_minor, isa_major;
-    std::uint32_t architecture;
-    std::uint32_t name_at, name_bytes;
-    std::uint64_t flags, reserved, plain_bytes;
-};
-static_assert(sizeof(EntryHeader) == 64);
-
 [[noreturn]] void broken(const std::string& what) { throw Error{"fat binary: " + what}; }
-
-template <class T> T read(std::span<const std::byte> bytes) {
-    T value;
-    std::memcpy(&value, bytes.data(), sizeof value);
-    return value;
-}
 
 std::string unpack_lz4(std::span<const std::byte> packed, std::uint64_t size) {
     if (size / 255 > packed.size()) broken("LZ4 text cannot be as long as its header says");
@@ -69,31 +49,20 @@ std::string unpack_zstd(std::span<const std::byte> packed, std::uint64_t size) {
 }  // namespace
 
 std::vector<Entry> entries(std::span<const std::byte> container) {
-    if (container.size() < sizeof(ContainerHeader)) broken("shorter than its header");
-    const auto head = read<ContainerHeader>(container);
-    if (head.magic != container_magic) broken("wrong magic");
-    if (head.header_bytes < sizeof head || head.header_bytes > container.size()) broken("bad header length");
-    auto rest = container.subspan(head.header_bytes);
-    if (head.body_bytes > rest.size()) broken("cut short");
-    rest = rest.first(head.body_bytes);
-
+    Reader reader(container);
     std::vector<Entry> found;
-    while (rest.size() >= sizeof(EntryHeader)) {
-        const auto entry = read<EntryHeader>(rest);
-        if (entry.header_bytes < sizeof entry || entry.header_bytes > rest.size()) broken("bad entry header length");
-        rest = rest.subspan(entry.header_bytes);
-        if (entry.payload_bytes > rest.size()) broken("an entry reaches beyond the end");
-        Entry next{entry.kind, static_cast<int>(entry.architecture & 0xffff), entry.flags,
-                   rest.first(entry.payload_bytes), 0};
-        if (entry.flags & (flag_lz4 | flag_zstd)) {
-            if (entry.packed_bytes > entry.payload_bytes) broken("compressed length beyond the entry");
-            if (entry.plain_bytes > text_limit) broken("text longer than 512 MiB");
-            next.payload = next.payload.first(entry.packed_bytes);
-            next.plain_size = entry.plain_bytes;
+    for (Reader::Entry entry; reader.next(entry);) {
+        const EntryHead& head = entry.head;
+        Entry next{head.kind, head.architecture(), head.flags, entry.payload, 0};
+        if (head.flags & (flag_lz4 | flag_zstd)) {
+            if (head.packed_bytes > head.payload_bytes) broken("compressed length beyond the entry");
+            if (head.plain_bytes > text_limit) broken("text longer than 512 MiB");
+            next.payload = next.payload.first(head.packed_bytes);
+            next.plain_size = head.plain_bytes;
         }
         found.push_back(next);
-        rest = rest.subspan(entry.payload_bytes);
     }
+    if (reader.broken()) broken(reader.broken());
     return found;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fatbin.h: what nvcc 11 to 13 packs code into: a container of entries, PTX (plain, LZ4 or zstd) and machine code, each
-// for one architecture. The worker looks whether a kernel may print; the software GPU takes its PTX from here.
+// fatbin.h: the entries of a fat binary (shm-device/fat_binary.h), and what was packed into them: plain, with LZ4 or with zstd. The
+// worker looks whether a kernel may print; the software GPU takes its PTX from here.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,22 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "shm-device/fat_binary.h"
+
 namespace barcuda::fatbin {
 
 struct Error {  // thrown: the container is not what it says
     std::string message;
 };
 
-constexpr std::uint32_t container_magic = 0xBA55ED50;
-struct ContainerHeader {
-    std::uint32_t magic;
-    std::uint16_t version, header_bytes;
-    std::uint64_t body_bytes;
-};
-static_assert(sizeof(ContainerHeader) == 16);
-
 struct Entry {
-    enum Kind : std::uint16_t { ptx = 1, elf = 2 };
     std::uint16_t kind = 0;
     int architecture = 0;  // 75 is sm_75
     std::uint64_t flags = 0;

@@ -8,13 +8,7 @@
 namespace barcuda::runtime {
 namespace {
 
-struct FatHeader {
-    std::uint32_t magic;
-    std::uint16_t version, header_bytes;
-    std::uint64_t bytes;  // of the entries behind the header
-};
-
-bool empty(const void* image) { return static_cast<const FatHeader*>(image)->bytes == 0; }
+const fatbin::ContainerHead& head(const void* image) { return *static_cast<const fatbin::ContainerHead*>(image); }
 
 // The image stands in the program's read-only data: the driver need not keep a copy.
 CUresult load_preserved(const void* image, CUlibrary* library) {
@@ -26,9 +20,9 @@ CUresult load_preserved(const void* image, CUlibrary* library) {
 
 CUresult add_parts(const void* const* parts, CUlinkState link) {
     for (; *parts; parts++) {
-        auto* header = static_cast<const FatHeader*>(*parts);
-        CUresult result = cuLinkAddData(link, CU_JIT_INPUT_FATBINARY, const_cast<void*>(*parts),
-                                        header->header_bytes + header->bytes, nullptr, 0, nullptr, nullptr);
+        CUresult result =
+            cuLinkAddData(link, CU_JIT_INPUT_FATBINARY, const_cast<void*>(*parts),
+                          head(*parts).head_bytes + head(*parts).body_bytes, nullptr, 0, nullptr, nullptr);
         // A part without code for this GPU may be one that nothing needs (the device runtime is linked to everything);
         // if something does, completing the link says what is missing.
         if (result && result != CUDA_ERROR_NO_BINARY_FOR_GPU) return result;
@@ -50,10 +44,10 @@ CUresult link_and_load(const void* const* parts, CUlibrary* library) {
 
 }  // namespace
 
-CUresult load_library(const FatWrapper& wrapper, CUlibrary* library) {
-    if (wrapper.version < 2) return load_preserved(wrapper.data, library);
-    if (empty(wrapper.data)) return link_and_load(wrapper.parts, library);
-    CUresult result = load_preserved(wrapper.data, library);
+CUresult load_library(const fatbin::Wrapper& wrapper, CUlibrary* library) {
+    if (wrapper.version < 2) return load_preserved(wrapper.container, library);
+    if (head(wrapper.container).body_bytes == 0) return link_and_load(wrapper.parts, library);
+    CUresult result = load_preserved(wrapper.container, library);
     if (result != CUDA_ERROR_NO_BINARY_FOR_GPU) return result;
     return link_and_load(wrapper.parts, library) == CUDA_SUCCESS ? CUDA_SUCCESS : result;
 }

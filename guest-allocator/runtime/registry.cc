@@ -19,7 +19,7 @@ namespace barcuda::heap {
 namespace barcuda::runtime {
 
 struct FatBinary {
-    const FatWrapper* wrapper;
+    const fatbin::Wrapper* wrapper;
     std::atomic<CUlibrary> library;
     Kernel* kernels;
     Variable* variables;
@@ -155,8 +155,8 @@ using namespace barcuda::runtime;
 // The prototypes of crt/host_runtime.h, which can only be included by nvcc's own output.
 ABI(void**) __cudaRegisterFatBinary(void* wrapper) {
     auto* binary = new (std::nothrow) FatBinary{};
-    auto* its = static_cast<const FatWrapper*>(wrapper);
-    if (!binary || !its || its->magic != kFatMagic) {
+    auto* its = static_cast<const barcuda::fatbin::Wrapper*>(wrapper);
+    if (!binary || !its || its->magic != barcuda::fatbin::wrapper_magic) {
         std::fprintf(stderr, "barcuda: a fat binary of an unknown kind was not registered\n");
         delete binary;
         return nullptr;

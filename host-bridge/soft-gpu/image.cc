@@ -15,16 +15,6 @@
 namespace barcuda::soft {
 namespace {
 
-using fatbin::ContainerHeader;
-
-struct Wrapper {  // __fatBinC_Wrapper_t of <fatbinary_section.h>
-    std::uint32_t magic, version;
-    const void* data;
-    const void* others;
-};
-constexpr std::uint32_t wrapper_magic = 0x466243b1;
-static_assert(sizeof(Wrapper) == 24);
-
 // What the reader of fat binaries refuses is an invalid image to the driver.
 template <class Read> auto reading(Read read) {
     try {
@@ -53,12 +43,12 @@ std::string select(std::span<const std::byte> container, int compute_capability)
     const auto entries = fatbin::entries(container);
     bool any_ptx = false;
     for (const fatbin::Entry& entry : entries) {
-        const bool is_ptx = entry.kind == fatbin::Entry::ptx;
+        const bool is_ptx = entry.kind == fatbin::ptx;
         any_ptx |= is_ptx;
         found += std::string(found.empty() ? "" : ", ") +
-                 (is_ptx                             ? "PTX"
-                  : entry.kind == fatbin::Entry::elf ? "code"
-                                                     : "other") +
+                 (is_ptx                      ? "PTX"
+                  : entry.kind == fatbin::elf ? "code"
+                                              : "other") +
                  " for sm_" + std::to_string(entry.architecture);
         if (is_ptx && entry.architecture <= compute_capability && (!best || entry.architecture > best->architecture))
             best = &entry;
@@ -99,19 +89,19 @@ std::string ptx_of_image(const void* image, int compute_capability) {
         magic |= std::uint32_t{bytes[i]} << (8 * i);
         if (bytes[i] == 0) break;
     }
-    if (magic == wrapper_magic) {
-        Wrapper wrapper;
+    if (magic == fatbin::wrapper_magic) {
+        fatbin::Wrapper wrapper;
         std::memcpy(&wrapper, image, sizeof wrapper);
-        if (!wrapper.data) throw Error{CUDA_ERROR_INVALID_IMAGE, "fat binary wrapper without data"};
-        return ptx_of_image(wrapper.data, compute_capability);
+        if (!wrapper.container) throw Error{CUDA_ERROR_INVALID_IMAGE, "fat binary wrapper without data"};
+        return ptx_of_image(wrapper.container, compute_capability);
     }
     const auto at = static_cast<const std::byte*>(image);
     if (magic == fatbin::container_magic) {
-        ContainerHeader head;
+        fatbin::ContainerHead head;
         std::memcpy(&head, image, sizeof head);
         if (head.body_bytes > (std::uint64_t{1} << 40))
             throw Error{CUDA_ERROR_INVALID_IMAGE, "fat binary: longer than any memory"};
-        return select_ptx({at, head.header_bytes + head.body_bytes}, compute_capability);
+        return select_ptx({at, head.head_bytes + head.body_bytes}, compute_capability);
     }
     return ptx_of_bytes({at, std::strlen(static_cast<const char*>(image))}, compute_capability);
 }

@@ -12,27 +12,20 @@
 
 #include "host-bridge/soft-gpu/engine.h"
 #include "host-bridge/soft-gpu/image.h"
+#include "shm-device/fat_binary.h"
 
 namespace {
 
-template <class T> void put(std::string& to, std::size_t at, T value) {
-    std::memcpy(to.data() + at, &value, sizeof value);
-}
-
 // The given bytes as the compressed text of one PTX entry.
 std::string contained(const std::uint8_t* data, std::size_t size, bool zstd, std::uint16_t length) {
-    std::string bytes(16 + 64, '\0');
-    put<std::uint32_t>(bytes, 0, 0xBA55ED50);
-    put<std::uint16_t>(bytes, 4, 1);
-    put<std::uint16_t>(bytes, 6, 16);
-    put<std::uint64_t>(bytes, 8, 64 + size);
-    put<std::uint16_t>(bytes, 16, 1);
-    put<std::uint32_t>(bytes, 16 + 4, 64);
-    put<std::uint64_t>(bytes, 16 + 8, size);
-    put<std::uint32_t>(bytes, 16 + 16, static_cast<std::uint32_t>(size));
-    put<std::uint32_t>(bytes, 16 + 28, 75);
-    put<std::uint64_t>(bytes, 16 + 40, zstd ? 0x8000 : 0x2000);
-    put<std::uint64_t>(bytes, 16 + 56, length);
+    using namespace barcuda::fatbin;
+    const ContainerHead head{container_magic, 1, sizeof head, sizeof(EntryHead) + size};
+    EntryHead entry{};
+    entry.kind = ptx, entry.head_bytes = sizeof entry, entry.target = 75;
+    entry.payload_bytes = size, entry.packed_bytes = static_cast<std::uint32_t>(size);
+    entry.flags = zstd ? flag_zstd : flag_lz4, entry.plain_bytes = length;
+    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
+    bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
     return bytes.append(reinterpret_cast<const char*>(data), size);
 }
 

@@ -4,12 +4,9 @@
 
 #include <cuda.h>
 #include <gtest/gtest.h>
-#include <lz4.h>
-#include <zstd.h>
-
-#include <cstring>
 
 #include "host-bridge/soft-gpu/engine.h"
+#include "tests/unit/support/container.h"
 
 namespace {
 
@@ -17,48 +14,8 @@ using barcuda::soft::Error;
 using barcuda::soft::ptx_of_bytes;
 using barcuda::soft::ptx_of_image;
 using barcuda::soft::select_ptx;
-
-enum class Packing { plain, lz4, zstd };
-
-// Writes containers as nvcc does.
-struct Container {
-    std::string bytes = std::string("\x50\xed\x55\xba\x01\x00\x10\x00\0\0\0\0\0\0\0\0", 16);
-
-    template <class T> static void put(std::string& to, std::size_t at, T value) {
-        std::memcpy(to.data() + at, &value, sizeof value);
-    }
-    Container& add(int kind, int architecture, const std::string& text, Packing packing = Packing::plain) {
-        std::string payload = text;
-        std::uint64_t flags = 0x11;
-        if (packing == Packing::lz4) {
-            payload.resize(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(text.size()))));
-            payload.resize(static_cast<std::size_t>(LZ4_compress_default(
-                text.data(), payload.data(), static_cast<int>(text.size()), static_cast<int>(payload.size()))));
-            flags |= 0x2000;
-        } else if (packing == Packing::zstd) {
-            payload.resize(ZSTD_compressBound(text.size()));
-            payload.resize(ZSTD_compress(payload.data(), payload.size(), text.data(), text.size(), 3));
-            flags |= 0x8000;
-        }
-        const std::size_t used = payload.size();
-        payload.resize((used + 7) / 8 * 8);
-        std::string header(80, '\0');
-        put<std::uint16_t>(header, 0, static_cast<std::uint16_t>(kind));
-        put<std::uint16_t>(header, 2, 0x101);
-        put<std::uint32_t>(header, 4, 80);
-        put<std::uint64_t>(header, 8, payload.size());
-        if (packing != Packing::plain) {
-            put<std::uint32_t>(header, 16, static_cast<std::uint32_t>(used));
-            put<std::uint64_t>(header, 56, text.size());
-        }
-        put<std::uint32_t>(header, 28, static_cast<std::uint32_t>(architecture));
-        put<std::uint64_t>(header, 40, flags);
-        bytes += header + payload;
-        put<std::uint64_t>(bytes, 8, bytes.size() - 16);
-        return *this;
-    }
-    std::span<const std::byte> span() const { return std::as_bytes(std::span(bytes)); }
-};
+using barcuda::test::Container;
+using barcuda::test::Packing;
 
 int code_of(std::span<const std::byte> bytes, int capability = 90) {
     try {
@@ -70,7 +27,8 @@ int code_of(std::span<const std::byte> bytes, int capability = 90) {
     }
 }
 
-constexpr int ptx = 1, elf = 2;
+using barcuda::fatbin::elf;
+using barcuda::fatbin::ptx;
 
 TEST(FatBinary, IsReadPlainLz4AndZstd) {
     const std::string text = ".version 9.0\n.target sm_75\n" + std::string(5000, 'x') + "\n";
