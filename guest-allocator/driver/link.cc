@@ -49,7 +49,7 @@ CU cuLinkCreate_v2(unsigned count, CUjit_option* options, void** values, CUlinkS
 CU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t bytes, const char* name, unsigned,
                     CUjit_option*, void**) {
     if (!data || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    const SentImage sent(data, bytes);
+    const SentImage sent(Selection({data, bytes}));  // all of it: what a link needs, its driver knows
     if (sent.error != CUDA_SUCCESS) return sent.error;
     return logged(state, command<Op::link_add>(state, type, sent.where(), bytes, name ? name : ""));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// module.cc: modules, libraries, functions, kernels. An image is copied into the region and loaded by the worker; what
-// a launch needs to know about a function (its parameters' offsets and sizes, its limits) is asked once and kept.
+// module.cc: modules, libraries, functions, kernels. An image, without what none of the program's devices can run (image.h), is
+// copied into the region and loaded by the worker; what a launch needs to know about a function (its parameters' offsets
+// and sizes, its limits) is asked once and kept.
 #include "guest-allocator/driver/module.h"
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 #include <vector>
@@ -76,14 +78,31 @@ Mutex& logged() {  // the worker keeps the log of one load
     return mutex;
 }
 
+// Of all devices that the program sees, since a library may be used on one that gets its context later. None, where one does not
+// say.
+using Capabilities = std::array<int, BARCUDA_MAX_DEVICES>;
+std::span<const int> capabilities(Capabilities& all) {
+    int devices = 0, major = 0, minor = 0;
+    if (cuDeviceGetCount(&devices) != CUDA_SUCCESS) return {};
+    for (int device = 0; device < devices; ++device) {
+        if (cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS ||
+            cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
+            return {};
+        all[static_cast<std::size_t>(device)] = major * 10 + minor;
+    }
+    return std::span(all).first(static_cast<std::size_t>(devices));
+}
+
 template <Op load, class Handle>
 CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes, const CompilerLogs& logs) {
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
-    const SentImage sent(image, bytes);
+    Capabilities all;
+    const Selection chosen({image, bytes}, capabilities(all));
+    const SentImage sent(chosen);
     if (sent.error != CUDA_SUCCESS) return sent.error;
-    if (logs.wanted() == ext::no_logs) return command<load>(handle, sent.where(), bytes, ext::no_logs);
+    if (logs.wanted() == ext::no_logs) return command<load>(handle, sent.where(), chosen.bytes(), ext::no_logs);
     std::lock_guard hold(logged());
-    const CUresult r = command<load>(handle, sent.where(), bytes, logs.wanted());
+    const CUresult r = command<load>(handle, sent.where(), chosen.bytes(), logs.wanted());
     logs.fetch();
     return r;
 }
@@ -163,16 +182,23 @@ Mutex& parts() {
 
 }  // namespace
 
-SentImage::SentImage(const void* image, std::size_t bytes) noexcept : staged_(heap::staging_alloc(bytes)) {
-    if (staged_) {
-        memcpy(staged_, image, bytes);
-        return;
+SentImage::SentImage(const Selection& image) noexcept : staged_(heap::staging_alloc(image.bytes())) {
+    if (auto* to = static_cast<std::byte*>(staged_)) {
+        for (const Image& piece : image.pieces()) memcpy(to, piece.start, piece.bytes), to += piece.bytes;
+    } else {
+        send_parts(image);
     }
+}
+
+void SentImage::send_parts(const Selection& image) noexcept {
     lock_ = std::unique_lock(parts());
-    const auto* at = static_cast<const std::byte*>(image);
-    for (std::size_t sent = 0, n; sent < bytes && error == CUDA_SUCCESS; sent += n) {
-        n = std::min<std::size_t>(bytes - sent, 64 << 10);
-        error = command<Op::image_part>(sent, static_cast<const void*>(at + sent), n);
+    std::size_t sent = 0;
+    for (const Image& piece : image.pieces()) {
+        const auto* at = static_cast<const std::byte*>(piece.start);
+        for (std::size_t left = piece.bytes, n; left && error == CUDA_SUCCESS; at += n, sent += n, left -= n) {
+            n = std::min<std::size_t>(left, 64 << 10);
+            error = command<Op::image_part>(sent, static_cast<const void*>(at), n);
+        }
     }
 }
 

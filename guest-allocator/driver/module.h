@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "guest-allocator/client/mutex.h"
+#include "guest-allocator/driver/image.h"
 #include "shm-device/rows/launch.h"
 #include "shm-device/rows/module.h"
 
@@ -94,7 +95,7 @@ const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept;
 // command that loads it gets `where`.
 class SentImage {
   public:
-    SentImage(const void* image, std::size_t bytes) noexcept;
+    explicit SentImage(const Selection& image) noexcept;
     ~SentImage();
     SentImage(const SentImage&) = delete;
     SentImage& operator=(const SentImage&) = delete;
@@ -103,6 +104,8 @@ class SentImage {
     const void* where() const noexcept { return staged_; }
 
   private:
+    void send_parts(const Selection& image) noexcept;
+
     void* staged_;                  // null: sent in parts
     std::unique_lock<Mutex> lock_;  // the worker collects the parts of one image at a time
 };
