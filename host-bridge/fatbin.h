@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shm-device/fat_binary.h"
@@ -29,5 +30,8 @@ std::vector<Entry> entries(std::span<const std::byte> container);
 
 // An entry, decompressed, whole.
 std::string bytes_of(const Entry& entry);
+
+// Whether it, decompressed, has this word in it. The whole is in memory nowhere, where the decoder can do with pieces.
+bool holds(const Entry& entry, std::string_view word);
 
 }  // namespace barcuda::fatbin

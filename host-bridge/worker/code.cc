@@ -19,12 +19,12 @@ bool Code::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
 
 // Whether kernels of this image may print: they then name the function that does it. nvcc packs what it writes (what is
 // not packed has been looked through by then). Bytes that cannot be unpacked are the driver's to judge.
-bool Code::may_print(const std::string& image) {
+bool Code::may_print(const LargeString& image) {
     constexpr std::string_view name = "vprintf";
     if (image.find(name) != image.npos) return true;
     try {
         for (const fatbin::Entry& entry : fatbin::entries(std::as_bytes(std::span(image))))
-            if (entry.plain_size && fatbin::bytes_of(entry).find(name) != std::string::npos) return true;
+            if (entry.plain_size && fatbin::holds(entry, name)) return true;
     } catch (const std::exception&) {
     } catch (const fatbin::Error&) {}
     return false;

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 
+#include "host-bridge/huge_pages.h"
 #include "host-bridge/worker/compiler_log.h"
 
 namespace barcuda {
@@ -26,15 +26,15 @@ class Code {
     const void* parts(std::uint64_t bytes) const { return bytes && bytes == parts_.size() ? parts_.data() : nullptr; }
     // An image for the driver, which the guest cannot change while it is parsed: the parts themselves, or a copy of what
     // lies in the region.
-    std::string take(const void* image, std::size_t bytes) {
+    LargeString take(const void* image, std::size_t bytes) {
         if (image == parts_.data()) return std::exchange(parts_, {});
         return {static_cast<const char*>(image), bytes};
     }
-    void drop_parts() { std::string().swap(parts_); }       // an assignment would keep the memory
+    void drop_parts() { LargeString().swap(parts_); }       // an assignment would keep the memory
     std::size_t held() const { return parts_.capacity(); }  // by parts
 
     // An image is about to be loaded.
-    void note_image(const std::string& image) { prints_ = prints_ || may_print(image); }
+    void note_image(const LargeString& image) { prints_ = prints_ || may_print(image); }
     bool prints() const { return prints_; }
 
     void keep_log(std::unique_ptr<CompilerLog> log) { log_ = std::move(log); }  // of the last load
@@ -49,9 +49,9 @@ class Code {
     void link_gone(CUlinkState state) { links_.erase(state); }
 
   private:
-    static bool may_print(const std::string& image);
+    static bool may_print(const LargeString& image);
 
-    std::string parts_;
+    LargeString parts_;
     std::unique_ptr<CompilerLog> log_;
     std::map<CUlinkState, Link> links_;
     bool prints_ = false;

@@ -15,7 +15,7 @@ CUresult link_create(CUlinkState* state, Logs wanted) {
     return r;
 }
 CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name) {
-    std::string copy = session().code().take(image, bytes);
+    LargeString copy = session().code().take(image, bytes);
     return driver().cuLinkAddData_v2(state, type, copy.data(), bytes, name, 0, nullptr, nullptr);
 }
 CUresult link_complete(CUlinkState state, std::size_t* bytes) {

@@ -13,7 +13,7 @@ namespace {
 // `load` gets the options as well.
 template <class Handle, class Load>
 CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted, Load load) {
-    const std::string copy = session().code().take(image, bytes);  // ended by a NUL, for PTX text
+    const LargeString copy = session().code().take(image, bytes);  // ended by a NUL, for PTX text
     session().code().note_image(copy);
     auto log = CompilerLog::wanted(wanted);
     if (!log) return load(handle, copy.c_str(), 0, nullptr, nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fatbin_fuzz: any bytes are an image; they are refused with a CUresult and a sentence, or give PTX text, and no byte
-// outside of them is read. The first byte's low bit makes the rest an entry of a container that is otherwise sound, so
-// that decompression is reached.
+// outside of them is read; and what is found in an entry piece by piece is in the whole of it. The first byte's low bit
+// makes the rest an entry of a container that is otherwise sound, so that decompression is reached.
 #include <cuda.h>
 
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "host-bridge/fatbin.h"
 #include "host-bridge/soft-gpu/engine.h"
 #include "host-bridge/soft-gpu/image.h"
 #include "shm-device/fat_binary.h"
@@ -29,6 +30,17 @@ std::string contained(const std::uint8_t* data, std::size_t size, bool zstd, std
     return bytes.append(reinterpret_cast<const char*>(data), size);
 }
 
+// An entry that can be unpacked holds what is found in the whole of it, in pieces as well.
+void look_through(std::span<const std::byte> image) {
+    try {
+        for (const auto& entry : barcuda::fatbin::entries(image)) {
+            const std::string whole = barcuda::fatbin::bytes_of(entry);
+            for (const std::string_view word : {"ab", "vprintf"})
+                if (barcuda::fatbin::holds(entry, word) != (whole.find(word) != whole.npos)) std::abort();
+        }
+    } catch (const barcuda::fatbin::Error&) {}
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -42,6 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // On the heap and exactly as long: a read beyond it is seen.
     const std::unique_ptr<char[]> exact(new char[image.size()]);
     std::memcpy(exact.get(), image.data(), image.size());
+    look_through(std::as_bytes(std::span(exact.get(), image.size())));
     try {
         const std::string text = ptx_of_bytes(std::as_bytes(std::span(exact.get(), image.size())), 90);
         if (text.find('\0') != text.npos) std::abort();

@@ -5,11 +5,13 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include "host-bridge/fatbin.h"
 #include "host-bridge/soft-gpu/engine.h"
 #include "tests/unit/support/container.h"
 
 namespace {
 
+namespace fatbin = barcuda::fatbin;
 using barcuda::soft::Error;
 using barcuda::soft::ptx_of_bytes;
 using barcuda::soft::ptx_of_image;
@@ -31,7 +33,7 @@ using barcuda::fatbin::elf;
 using barcuda::fatbin::ptx;
 
 TEST(FatBinary, IsReadPlainLz4AndZstd) {
-    const std::string text = ".version 9.0\n.target sm_75\n" + std::string(5000, 'x') + "\n";
+    const std::string text = ".version 9.0\n.target sm_75\n" + std::string(500'000, 'x') + "\n";
     for (const Packing packing : {Packing::plain, Packing::lz4, Packing::zstd})
         EXPECT_EQ(text, select_ptx(Container().add(ptx, 75, text, packing).span(), 90));
 }
@@ -101,6 +103,35 @@ TEST(FatBinary, ATextThatIsNotWhatItsHeaderSaysIsRefused) {
         EXPECT_EQ(CUDA_ERROR_INVALID_IMAGE, code_of(std::as_bytes(std::span(longer))));
         Container::put<std::uint32_t>(damaged, 16 + 80, 0xffffffff);
         EXPECT_EQ(CUDA_ERROR_INVALID_IMAGE, code_of(std::as_bytes(std::span(damaged))));
+    }
+}
+
+// ---- looked through -----------------------------------------------------------------------------------------------
+fatbin::Entry only_entry(const Container& container) { return fatbin::entries(container.span()).at(0); }
+
+TEST(FatBinary, HoldsAWordWhereverItStands) {
+    const std::size_t piece = ZSTD_DStreamOutSize();
+    for (const Packing packing : {Packing::plain, Packing::lz4, Packing::zstd}) {
+        std::string text(3 * piece, 'x');
+        for (std::size_t i = 0; i < text.size(); ++i) text[i] = "vprint"[i * 7919 % 6];  // no f
+        EXPECT_FALSE(fatbin::holds(only_entry(Container().add(ptx, 75, text, packing)), "vprintf"));
+        for (const std::size_t around : {std::size_t{0}, piece, 2 * piece, text.size()})
+            for (std::size_t at = around < 8 ? 0 : around - 8; at <= around + 1 && at + 7 <= text.size(); ++at) {
+                std::string with = text;
+                with.replace(at, 7, "vprintf");
+                EXPECT_TRUE(fatbin::holds(only_entry(Container().add(elf, 75, with, packing)), "vprintf")) << at;
+            }
+    }
+}
+
+TEST(FatBinary, WhoseTextIsNotWhatItsHeaderSaysHoldsNothing) {
+    for (const Packing packing : {Packing::lz4, Packing::zstd}) {
+        Container container = Container().add(ptx, 75, std::string(300, 'x'), packing);
+        for (const std::uint64_t length : {std::uint64_t{299}, std::uint64_t{301}, std::uint64_t{256 << 20}}) {
+            Container::put(container.bytes, sizeof(fatbin::ContainerHead) + offsetof(fatbin::EntryHead, plain_bytes),
+                           length);
+            EXPECT_THROW(fatbin::holds(only_entry(container), "vprintf"), fatbin::Error) << length;
+        }
     }
 }
 
