@@ -122,13 +122,18 @@ static void peers() {
 
 // Access ends with the context that had it.
 static void peers_after_a_reset() {
-    if (devices < 2 || !can_access(0, 1)) return;
-    use(0);
-    CHECK(cudaDeviceEnablePeerAccess(1, 0));
-    CHECK(cudaDeviceReset());
-    REQUIRE(says(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(1)));
-    CHECK(cudaDeviceEnablePeerAccess(1, 0));
-    CHECK(cudaDeviceDisablePeerAccess(1));
+    for (int d = 0; d < devices; ++d) {
+        use(d);
+        for (int e = 0; e < devices; ++e)
+            if (e != d && can_access(d, e)) CHECK(cudaDeviceEnablePeerAccess(e, 0));
+        CHECK(cudaDeviceReset());
+        for (int e = 0; e < devices; ++e) {
+            if (e == d || !can_access(d, e)) continue;
+            REQUIRE(says(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(e)));
+            CHECK(cudaDeviceEnablePeerAccess(e, 0));
+            CHECK(cudaDeviceDisablePeerAccess(e));
+        }
+    }
 }
 
 // ---- memory and streams ---------------------------------------------------------------------------------------------

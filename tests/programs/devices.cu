@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// devices.cu: two devices in one program. Each wait is for the device, the stream or the event that it names, whichever
+// devices.cu: several devices in one program. Each wait is for the device, the stream or the event that it names, whichever
 // device is current and whatever was waited for before; copies find the device of their memory; a reset ends one device and
-// leaves the other at work. With one device it takes both parts, but for what only two can show. The arguments are two devices'
-// numbers; without them it is the first two.
+// leaves the others at work. All devices that there are, or those that the arguments number: each with the next one all that two
+// can show, any two what is quick, and all at the same time. One device takes both parts, but for what only two can show.
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -184,9 +184,7 @@ static void copies(Device& a, Device& b) {
                 case 2: CHECK(cudaMemcpyPeerAsync(b.there, b.number, a.memory, a.number, bytes, current->free)); break;
                 case 3: CHECK(cudaMemcpy(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice)); break;
                 case 4: CHECK(cudaMemcpy(b.there, a.memory, bytes, cudaMemcpyDefault)); break;
-                case 5:
-                    CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice, current->free));
-                    break;
+                case 5: CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice, current->free)); break;
                 case 6: CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDefault, current->blocking)); break;
             }
             CHECK(cudaDeviceSynchronize());
@@ -205,12 +203,10 @@ static void host_copies(Device& a, Device& b) {
                 CHECK(cudaDeviceSynchronize());
                 b.use();
                 memset(host, 0, n * sizeof(int));
-                CHECK(
-                    cudaMemcpy(host, a.memory, count * sizeof(int), kind ? cudaMemcpyDeviceToHost : cudaMemcpyDefault));
+                CHECK(cudaMemcpy(host, a.memory, count * sizeof(int), kind ? cudaMemcpyDeviceToHost : cudaMemcpyDefault));
                 for (size_t i = 0; i < n; ++i) REQUIRE(host[i] == (i < count ? value : 0));
                 for (size_t i = 0; i < count; ++i) host[i] = -value;
-                CHECK(
-                    cudaMemcpy(a.memory, host, count * sizeof(int), kind ? cudaMemcpyHostToDevice : cudaMemcpyDefault));
+                CHECK(cudaMemcpy(a.memory, host, count * sizeof(int), kind ? cudaMemcpyHostToDevice : cudaMemcpyDefault));
                 std::vector<int> back(n);
                 a.use();
                 CHECK(cudaMemcpy(back.data(), a.memory, n * sizeof(int), cudaMemcpyDeviceToHost));
@@ -354,18 +350,106 @@ static void reset_beside(Device& a, Device& b) {
     REQUIRE(all(a.host, 8));
 }
 
+// ---- all of them ----------------------------------------------------------------------------------------------------
+
+// All have work that has not begun. Each is waited for in turn, from the last to the first, and the others go on.
+static void each_in_turn(std::vector<Device>& all) {
+    for (Device& d : all) d.use(), d.work(d.free);
+    for (size_t i = all.size(); i-- > 0;) {
+        all[i].open_soon();
+        all[i].use();
+        CHECK(cudaDeviceSynchronize());
+        REQUIRE(all[i].done());
+        for (size_t other = 0; other < i; ++other) REQUIRE(all[other].shared[1] == 0);
+    }
+    for (const Device& d : all) REQUIRE(holds(d, 7));
+}
+
+// What the first has goes to the second, and so on to the last: each adds 1, when the one before it has.
+static void in_a_row(std::vector<Device>& all) {
+    all[0].use(), all[0].work(all[0].free);
+    for (size_t i = 0; i < all.size(); ++i) {
+        const Device& d = all[i];
+        d.use();
+        if (i > 0) {
+            CHECK(cudaStreamWaitEvent(d.free, all[i - 1].event, 0));
+            CHECK(cudaMemcpyAsync(d.memory, all[i - 1].memory, n * sizeof(int), cudaMemcpyDefault, d.free));
+        }
+        add<<<n / 256, 256, 0, d.free>>>(d.memory, 1);
+        CHECK(cudaEventRecord(d.event, d.free));
+    }
+    all[0].open_soon();
+    CHECK(cudaEventSynchronize(all.back().event));
+    REQUIRE(all[0].done());
+    for (size_t i = 0; i < all.size(); ++i) REQUIRE(holds(all[i], 8 + (int)i));
+}
+
+// All copy from one block of the host's memory and into parts of another at the same time, and read the first in place if they may.
+static void host_memory(std::vector<Device>& all) {
+    const size_t bytes = n * sizeof(int), everything = all.size() * bytes;
+    std::vector<int> plain[2] = {std::vector<int>(n), std::vector<int>(all.size() * n)}, named[2] = {plain[0], plain[1]};
+    int* pinned[2];
+    all[0].use();
+    CHECK(cudaHostAlloc((void**)&pinned[0], bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    CHECK(cudaHostAlloc((void**)&pinned[1], everything, cudaHostAllocPortable));
+    for (auto& block : named) CHECK(cudaHostRegister(block.data(), block.size() * sizeof(int), cudaHostRegisterPortable | cudaHostRegisterMapped));
+    int round = 0;
+    for (const auto& [from, to] : {std::pair{plain[0].data(), plain[1].data()}, {named[0].data(), named[1].data()}, {pinned[0], pinned[1]}}) {
+        ++round;
+        for (int i = 0; i < n; ++i) from[i] = round * i;
+        for (size_t i = 0; i < all.size(); ++i) {
+            const Device& d = all[i];
+            d.use();
+            CHECK(cudaMemcpyAsync(d.memory, from, bytes, cudaMemcpyDefault, d.free));
+            add<<<n / 256, 256, 0, d.free>>>(d.memory, (int)i);
+            CHECK(cudaMemcpyAsync(to + i * n, d.memory, bytes, cudaMemcpyDefault, d.free));
+        }
+        for (const Device& d : all) CHECK(cudaStreamSynchronize(d.free));
+        for (size_t i = 0; i < all.size(); ++i)
+            for (int k = 0; k < n; ++k) REQUIRE(to[i * n + k] == round * k + (int)i);
+        if (from == plain[0].data()) continue;
+        for (const Device& d : all) {  // a kernel adds to it where it lies
+            int* seen = nullptr;
+            d.use();
+            CHECK(cudaHostGetDevicePointer((void**)&seen, from, 0));
+            add<<<n / 256, 256>>>(seen, 1);
+            CHECK(cudaDeviceSynchronize());
+        }
+        for (int k = 0; k < n; ++k) REQUIRE(from[k] == round * k + (int)all.size());
+    }
+    for (auto& block : named) CHECK(cudaHostUnregister(block.data()));
+    for (int* block : pinned) CHECK(cudaFreeHost(block));
+}
+
+static void two(Device& a, Device& b, bool next) {
+    const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };
+    const bool differ = a.number != b.number;
+    if (differ && next) both(waits), both(from_afar), both(variables), both(serialized);
+    if (differ) both(pointers);
+    both(events), both(copies), threads(a, b);
+    if (!next) return;
+    both(host_copies), both(managed_memory);
+}
+static void resets(Device& a, Device& b) {
+    if (a.number == b.number) return;
+    const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };
+    both(reset_beside), both(waits), both(copies);
+}
+
 int main(int argc, char** argv) {
     int count = 0;
     CHECK(cudaGetDeviceCount(&count));
-    Device a, b;
-    b.number = count > 1;
-    if (argc == 3) a.number = atoi(argv[1]), b.number = atoi(argv[2]);
-    if (count < 2) printf("one device: what two would show is not shown\n");
-    a.make(), b.make();
-    const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };
-    if (count > 1) both(waits), both(from_afar), both(variables), both(pointers), both(serialized);
-    both(events), both(copies), both(host_copies), threads(a, b);
-    both(managed_memory);
-    if (count > 1) both(reset_beside), both(waits), both(copies);
+    std::vector<int> numbers;
+    for (int i = 1; i < argc; ++i) numbers.push_back(atoi(argv[i]));
+    for (int i = 0; argc < 2 && i < count; ++i) numbers.push_back(i);
+    printf("%zu of %d devices%s\n", numbers.size(), count, count < 2 ? ": what two would show is not shown" : "");
+    if (numbers.size() < 2) numbers.push_back(numbers[0]);
+    std::vector<Device> all(numbers.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i].number = numbers[i], all[i].make();
+    for (size_t i = 0; i < all.size(); ++i)
+        for (size_t j = i + 1; j < all.size(); ++j) two(all[i], all[j], j == i + 1 || (i == 0 && j == all.size() - 1));
+    if (all[0].number != all[1].number) each_in_turn(all);
+    in_a_row(all), host_memory(all);
+    for (size_t i = 1; i < all.size(); ++i) resets(all[i - 1], all[i]);
     return verdict(0);
 }
