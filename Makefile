@@ -51,7 +51,7 @@ carried_libraries := -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
 old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu docs site fuzz install install-strip install-module uninstall dist deb rpm clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu bench-devices docs site fuzz install install-strip install-module uninstall dist deb rpm clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -448,12 +448,12 @@ check-unit: installed
 unit_tests: $(unit_tests)
 .PHONY: unit_tests
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench devices_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/processes.h
-$(B)/bench/cuda_bench $(B)/bench/many_bench: tests/bench/calls.h tests/bench/measure.h
+$(B)/bench/cuda_bench $(B)/bench/many_bench $(B)/bench/devices_bench: tests/bench/calls.h tests/bench/measure.h
 $(B)/bench/many_bench: tests/bench/modules.h
 $(B)/bench/exits_bench: tests/programs/check.h
-$(patsubst %,$(B)/bench/%_bench,cuda many sharing exits): $(B)/bench/%: tests/bench/%.cu
+$(patsubst %,$(B)/bench/%_bench,cuda many devices sharing exits): $(B)/bench/%: tests/bench/%.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
@@ -493,6 +493,10 @@ bench: deps
 bench-gpu: deps
 	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
 	@tests/bench/run --root $(B) --device cuda --vm $(BENCH)
+# All GPUs of this machine, natively and through Barcuda: figures, and that results are right. BENCH='--device soft --quick' where there is none.
+bench-devices: deps
+	@$(MAKE) --no-print-directory $(side_by_side) all $(programs) $(bench_programs)
+	@tests/bench/run --root $(B) --part devices $(BENCH)
 
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
@@ -669,6 +673,7 @@ help:
 	@echo "make check-gpu   the whole-program tests on this machine's GPU"
 	@echo "make bench       costs of posting, the queue and the heap; the software GPU"
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
+	@echo "make bench-devices  all GPUs of this machine at once: pairs, sums, NCCL, PyTorch, guests that share them out"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"

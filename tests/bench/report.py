@@ -44,6 +44,8 @@ def least(limit, **k):
     return Bar('≥', limit, **k)
 
 
+NCCL_HOW, NCCL_WHAT = ('one_process', 'processes'), ('all_reduce', 'all_gather', 'all_to_all')
+NCCL_SIZES = [f'{n}{unit}' for unit in 'KM' for n in (1, 4, 16, 32, 64, 256)] + ['1G']
 BARS = {
     'launch_post_burst200': most(0.10), 'launch_drained': most(1.00), 'launch+streamsync': most(1.05),
     'launch_drained_five_in_turn': most(1.00), 'launch_drained_five_at_random': most(1.00), 'ten_launches+streamsync': most(1.00),
@@ -78,10 +80,22 @@ BARS = {
     **{f'app_{name}': most(1.0) for name in ('resnet50_step', 'dataloader_batch', 'gpt2_token_graphs', 'gemm_1024', 'gemm_4096', 'fft_1M', 'sort_16M', 'small_array')},
     **{f'app_{name}': most(0.77) for name in ('gpt2_token_eager', 'gpt2_generate_token', 'gemm_256', 'stencil_step')},  # native's launches bound them
     'app_other_results': most(0, fixed=True),
+    **{f'peer_{what}{access}_{i}_{j}': bar for i in range(16) for j in range(16) for access in ('', '_access')
+       for what, bar in (('bandwidth', least(0.95)), ('latency', most(1.10)))},
+    **{f'sum_{d}_malloc_{n}_device{"s" * (n > 1)}': least(0.95, against=f'sum_{d}_pinned_{n}_device{"s" * (n > 1)}', text='native pinned')
+       for d in ('h2d', 'd2h') for n in range(1, 17)},
+    **{f'sum_{d}_pinned_{n}_device{"s" * (n > 1)}': least(0.95) for d in ('h2d', 'd2h') for n in range(1, 17)},
+    **{f'nccl_{how}_{what}_{size}': least(0.95) for how in NCCL_HOW for what in NCCL_WHAT for size in NCCL_SIZES},
+    **{f'{name}_wrong{what}': most(0, fixed=True) for name, what in (('peer', '_words'), ('sum', '_words'), ('visible_orders', ''), ('nccl_one_process', ''),
+                                                                    ('nccl_processes', ''))},
+    'test_programs_failed': most(0, fixed=True),
+    **{f'{name}_failed': most(0, fixed=True) for name in ('2_guests_of_the_same', *(f'2_guests_of_{n}' for n in range(1, 9)), *(f'{n}_guests_of_1' for n in range(3, 17)))},
+    **{f'app_{name}': most(1.05) for name in ('ddp_step', 'fsdp_step', 'tensor_parallel_token')},
+    **{f'app_{name}_differs': most(2.0) for name in ('ddp_step', 'fsdp_step', 'tensor_parallel_token')},
     'mapped_kernel_sees_host_memory': least(1, fixed=True), 'failures': most(0, fixed=True),
 }
 # Bars that mean something on a machine without a GPU: correctness, and what never leaves the guest.
-LOCAL = ('wrong_', 'mapped_', 'failures', 'heap_', 'hostalloc+', 'hostregister+', 'idle_', 'at_once_4_f')
+LOCAL = ('wrong_', 'mapped_', 'failures', 'heap_', 'hostalloc+', 'hostregister+', 'idle_', 'at_once_4_f', 'peer_wrong_', 'sum_wrong_', 'visible_orders_', 'test_programs_')
 
 
 def value(rows, metric, column):
@@ -109,7 +123,7 @@ def cell(row, column):
 def judged(got, metric, column='flat'):
     """(ratio, bar in words, yes | no | ''): ours against the bar, or, without one, against native's same metric."""
     rows, bar, ours = got['rows'], BARS.get(metric), value(got['rows'], metric, column)
-    if got['soft'] and not metric.startswith(LOCAL):
+    if got['soft'] and not metric.startswith(LOCAL) and not metric.endswith('_failed'):
         bar = None
     reference = bar.reference(rows, metric) if bar else value(rows, metric, 'native')
     fixed = bool(bar and bar.fixed)
@@ -185,21 +199,44 @@ def bars_met(got):
     return f'{met} bars are met' + (f'; missed: {", ".join(f"`{m}`" for m in missed)}.' if missed else ', none is missed.')
 
 
+def both(got, metric):
+    """Native's, ours and their ratio: a cell of a matrix; bold where the bar is missed."""
+    native, ours = (value(got['rows'], metric, column) for column in ('native', 'flat'))
+    failed = got['rows'].get(metric, {}).get('flat', {}).get('failed')
+    if failed or ours is None or not native:
+        return f'failed: {failed}' if failed else number(ours)
+    mark = '**' * (judged(got, metric)[2] == 'no')
+    return f'{number(native)}, {number(ours)}: {mark}{ours / native:.2f}{mark}'
+
+
 def wait_lines(got):
     """The matrix: a row for each kind of work and of wait, a column for each number of other streams."""
-    streams, rows = (0, 1, 8, 64), got['rows']
-
-    def both(metric):
-        native, ours = (value(rows, metric, column) for column in ('native', 'flat'))
-        if ours is None or not native:
-            return number(ours)
-        mark = '**' * (judged(got, metric)[2] == 'no')
-        return f'{number(native)}, {number(ours)}: {mark}{ours / native:.2f}{mark}'
+    streams = (0, 1, 8, 64)
     yield ['work', 'wait', *(f'{n} other streams' for n in streams)]
     for work in ('launch', 'copy4', 'memset4096'):
         for how in ('stream', 'null', 'device', 'event'):
-            yield [work, how, *(both(f'wait_{work}_{how}_{n}') for n in streams)]
-    yield ['a launch in each of 8', 'device', '', '', both('wait_launch_device_8_busy'), '']
+            yield [work, how, *(both(got, f'wait_{work}_{how}_{n}') for n in streams)]
+    yield ['a launch in each of 8', 'device', '', '', both(got, 'wait_launch_device_8_busy'), '']
+
+
+def device_tables(got):
+    """(caption, lines): a matrix for each figure of pairs, one of NCCL by size, and what is left."""
+    rows, shown = got['rows'], set()
+
+    def cell_of(metric):
+        shown.add(metric)
+        return both(got, metric)
+    numbers = [i for i in range(16) if f'peer_bandwidth_{i}_{i}' in rows]
+    for what, words in (('bandwidth', 'GB/s from the device of the row to that of the column'), ('latency', 'Microseconds of a copy of 16 bytes, one of many in a stream')):
+        for access, how in (('', ''), ('_access', ', with peer access')):
+            if any(f'peer_{what}{access}_{i}_{j}' in rows for i in numbers for j in numbers):
+                yield f'{words}{how}:', [['from', *map(str, numbers)], *([str(i), *(cell_of(f'peer_{what}{access}_{i}_{j}') for j in numbers)] for i in numbers)]
+    sizes = [size for size in NCCL_SIZES if any(f'nccl_{how}_{what}_{size}' in rows for how in NCCL_HOW for what in NCCL_WHAT)]
+    if sizes:
+        columns = [(how, what) for how in NCCL_HOW for what in NCCL_WHAT]
+        yield "NCCL's bus bandwidth, GB/s:", [['size', *(f'{what.replace("_", "-")}, {how.replace("_", " ")}' for how, what in columns)],
+                                              *([size, *(cell_of(f'nccl_{how}_{what}_{size}') for how, what in columns)] for size in sizes)]
+    yield 'The rest:', list(lines_of({**got, 'rows': {metric: row for metric, row in rows.items() if metric not in shown}}))
 
 
 def guest_words(got, near):
@@ -221,6 +258,9 @@ def part_section(got, part):
         about += CODE
     if part == 'waits':
         return [f'### {title}', '', about, '', measured(got), '', bars_met(got), '', markdown_table(wait_lines(got)), '']
+    if part == 'devices':
+        tables = [x for caption, lines in device_tables(got) for x in (caption, '', markdown_table(lines), '')]
+        return [f'### {title}', '', about, '', measured(got), '', bars_met(got), '', *tables]
     plot = [f'![speed of applications](performance/{file_of(False, part)}.svg)', ''] * (part == 'applications' and not got['soft'])
     if part == 'thresholds':
         return [f'### {title}', '', about, '', measured(got), '', markdown_table(threshold_lines(got)), '']
@@ -300,6 +340,14 @@ what bridge and worker's did. (The driver's own memory for the device is in neit
 Programs of PyTorch and CuPy (`tests/bench/applications`), with random weights and data: the time of a step, natively and under `barcuda run`
 in turn. Launches, launched graphs, waits and bytes copied between host and device are those of a step through Barcuda. `app_other_results`
 is how many give other numbers than natively."""),
+    'devices': ('Several devices', """\
+All GPUs of one host (`tests/bench/run --part devices`). In matrices a cell is native's figure, ours and their ratio (bold: the bar is missed).
+`sum_h2d_malloc_4_devices` is what four devices copy from ordinary memory at the same time, a thread for each, and is held to native's pinned memory.
+`2_guests_of_4` are two bridges with four GPUs each (`--gpus`), a client of each at work at the same time, natively two programs with `CUDA_VISIBLE_DEVICES`;
+`_of_the_same` shares one GPU; `rounds` are a MiB from a device, back, and looked at, of all together. `visible_orders_wrong` is in how many orders of
+`CUDA_VISIBLE_DEVICES` a program found other devices than named. NCCL has its GPUs in one process, or a process for each, without NVLink's multicast;
+bus bandwidth is as NCCL defines it. Training and generation are PyTorch's, a process for each GPU (`tests/bench/applications/distributed.py`);
+`_differs` is how far results are from each other: natively those of two runs, ours from the nearer of these."""),
     'thresholds': ("The heap's threshold", "The same applications with values of `BARCUDA_THRESHOLD`, in turn."),
 }
 
