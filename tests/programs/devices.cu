@@ -429,11 +429,7 @@ static void two(Device& a, Device& b, bool next) {
     both(events), both(copies), threads(a, b);
     if (!next) return;
     both(host_copies), both(managed_memory);
-}
-static void resets(Device& a, Device& b) {
-    if (a.number == b.number) return;
-    const auto both = [&](void (*check)(Device&, Device&)) { check(a, b), check(b, a); };
-    both(reset_beside), both(waits), both(copies);
+    if (differ) both(reset_beside), both(variables), both(waits), both(copies);
 }
 
 int main(int argc, char** argv) {
@@ -450,6 +446,5 @@ int main(int argc, char** argv) {
         for (size_t j = i + 1; j < all.size(); ++j) two(all[i], all[j], j == i + 1 || (i == 0 && j == all.size() - 1));
     if (all[0].number != all[1].number) each_in_turn(all);
     in_a_row(all), host_memory(all);
-    for (size_t i = 1; i < all.size(); ++i) resets(all[i - 1], all[i]);
     return verdict(0);
 }

@@ -94,6 +94,27 @@ TEST_F(SoftDevices, HaveMemoryOfTheirOwn) {
     EXPECT_EQ(std::size_t{64} << 20, left());
 }
 
+TEST_F(SoftDevices, KeepALibrarysVariablesWhenAnotherDeviceIsReset) {
+    CUlibrary library;
+    OK(cuLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    CUdeviceptr first[2] = {}, now = 0;
+    for (int d : {0, 1}) {
+        use(d);
+        OK(cuLibraryGetGlobal(&first[d], nullptr, library, "own"));
+    }
+    EXPECT_NE(first[0], first[1]);
+    OK(cuDevicePrimaryCtxReset(0));
+    use(1);
+    OK(cuLibraryGetGlobal(&now, nullptr, library, "own"));
+    EXPECT_EQ(first[1], now);
+    OK(cuDevicePrimaryCtxRelease(0));
+    OK(cuDevicePrimaryCtxRetain(&contexts[0], 0));
+    use(0);
+    OK(cuLibraryGetGlobal(&now, nullptr, library, "own"));
+    EXPECT_EQ(5u, word(now));
+    OK(cuLibraryUnload(library));
+}
+
 TEST_F(SoftDevices, HaveALibrarysVariablesForThemselvesButTheManagedOnes) {
     CUlibrary library;
     CUkernel kernel;

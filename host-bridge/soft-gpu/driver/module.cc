@@ -106,20 +106,19 @@ std::shared_ptr<Module> load_module(const std::string& ptx, Context& context, co
 std::shared_ptr<Module> Library::in(const std::shared_ptr<Context>& context) {
     std::lock_guard lock(mutex);
     if (module->used_by == context->id) return module;
+    // A context that has one keeps it, also when the first one's context has ended and left it to the next.
+    if (const auto known = others.find(context->id); known != others.end()) return known->second;
     if (module->used_by == 0) {
         module->used_by = context->id;
         for (const auto& [name, global] : module->globals)
             Driver::get().memory.move(global.address, context->handle(), context->device);
         return module;
     }
-    auto& other = others[context->id];
-    if (!other) {
-        JitLog log(0, nullptr, nullptr);
-        other = load_module(ptx, *context, module.get(), log);
-        other->library = module->library;
-        other->used_by = context->id;
-    }
-    return other;
+    JitLog log(0, nullptr, nullptr);
+    auto other = load_module(ptx, *context, module.get(), log);
+    other->library = module->library;
+    other->used_by = context->id;
+    return others[context->id] = other;
 }
 
 std::vector<std::shared_ptr<Module>> Library::all() const {
