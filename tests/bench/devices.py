@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 
-from application_runs import Here
+from application_runs import Here, all_of
 from places import Cold, Flat, die_with_parent, measure, rows_of, say
 
 APPLICATIONS = pathlib.Path(__file__).resolve().parent / 'applications'
@@ -18,7 +18,11 @@ TESTS = ('devices', 'device_state', 'which_devices')  # of tests/programs: those
 
 
 def program_of(a, *words):
-    return [a.root / 'bench/devices_bench', *words] + ['--quick'] * a.quick + (['--only', a.only] if a.only else []) + (['--budget', str(a.budget)] if a.budget else [])
+    return [a.root / 'bench/devices_bench', *words] + ['--quick'] * a.quick
+
+
+def measured(a):
+    return program_of(a) + (['--only', a.only] if a.only else []) + (['--budget', str(a.budget)] if a.budget else [])
 
 
 def uuids(a, place):
@@ -174,12 +178,27 @@ def distance(one, other):
     return max((abs(x - y) for x, y in zip(one, other)), default=0.0) / max([1e-30, *map(abs, one)])
 
 
+def distributed(a, place, n):
+    """The rows of PyTorch's applications; what fails or hangs is one, and those behind it go on in new processes."""
+    rows, left = {}, [name for name in all_of(APPLICATIONS / 'distributed.py') if name in a.application or not a.application]
+    while left:
+        told = ranks(place, n, 'ended', 90, 'distributed.py', *left)
+        ended = told.pop('ended', None)
+        rows.update(told)
+        if not ended:  # what has no row is not for this machine
+            break
+        if not any(f'app_{name}' in told for name in left):
+            rows[f'app_{left[0]}'] = {**ended, 'metric': f'app_{left[0]}'}
+        left = [name for name in left if f'app_{name}' not in rows]
+    return rows
+
+
 def training(a, places, n, results, part):
     """Natively twice: two native runs say how far results may be from each other."""
     told = {}
     for place in [*places, *places[:-1]]:
         rows = {}
-        part(f'{place.name}: PyTorch on {n} GPUs', lambda: rows.update(ranks(place, n, 'app_distributed', 90, 'distributed.py', *a.application)))
+        part(f'{place.name}: PyTorch on {n} GPUs', lambda: rows.update(distributed(a, place, n)))
         results.add(place.name, rows)
         for name, row in rows.items():
             if 'result' in row:
@@ -213,7 +232,7 @@ def devices(a, native, flat, results, part):
             say(f'  {a.root}/programs has not {", ".join(TESTS)} (make programs): tests and orders are left out')
         for r in range(a.repetitions):
             for place in places:
-                part(f'{place.name}: {n} devices {r + 1}', lambda: results.add(place.name, measure(place, program_of(a), 120)))
+                part(f'{place.name}: {n} devices {r + 1}', lambda: results.add(place.name, measure(place, measured(a), 120)))
     finally:
         flat.close()
     guests(a, native, every, results, part)
