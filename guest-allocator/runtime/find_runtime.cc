@@ -56,11 +56,11 @@ class Sections {
         return section.sh_type == SHT_NOBITS ? std::span<const T>{}
                                              : read<T>(section.sh_offset, section.sh_size / sizeof(T));
     }
-    bool holds(const char* section, std::string_view text) const {
-        const Elf64_Shdr* const s = find(section);
-        const auto bytes = s ? read<char>(*s) : std::span<const char>{};
+    bool holds(const Elf64_Shdr* section, std::string_view text) const {
+        const auto bytes = section ? read<char>(*section) : std::span<const char>{};
         return !bytes.empty() && memmem(bytes.data(), bytes.size(), text.data(), text.size());
     }
+    bool holds(const char* section, std::string_view text) const { return holds(find(section), text); }
     static std::string_view text(std::span<const char> table, std::size_t at) {
         if (table.empty() || table.back() || at >= table.size()) return {};
         return table.data() + at;
@@ -73,6 +73,51 @@ class Sections {
     }
     std::span<const char> bytes_, names_;
     std::span<const Elf64_Shdr> headers_;
+};
+
+// What a file exports, and what it wants of others: as the loader finds it, without a look at every name. Libraries have hundreds of
+// thousands of names, and a program that imports PyTorch opens hundreds of libraries.
+class Dynamic {
+  public:
+    explicit Dynamic(const Sections& sections) {
+        for (const Elf64_Shdr& s : sections.all()) {
+            if (s.sh_type == SHT_DYNSYM && s.sh_link < sections.all().size())
+                symbols_ = sections.read<Elf64_Sym>(s), names_ = sections.read<char>(sections.all()[s.sh_link]);
+            if (s.sh_type == SHT_GNU_HASH) words_ = sections.read<std::uint32_t>(s);
+        }
+        constexpr std::size_t head =
+            4;  // buckets, the first symbol that is exported, words of the Bloom filter, a shift
+        if (words_.size() < head) return;
+        const std::size_t buckets = words_[0], filter = 2 * std::size_t{words_[2]};
+        first_ = words_[1];
+        if (buckets == 0 || filter > words_.size() - head || buckets > words_.size() - head - filter) return;
+        buckets_ = words_.subspan(head + filter, buckets), chains_ = words_.subspan(head + filter + buckets);
+    }
+    bool known() const { return !buckets_.empty(); }
+    bool exports(std::string_view name) const {
+        std::uint32_t hash = 5381;
+        for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+        for (std::size_t i = buckets_[hash % buckets_.size()]; i >= first_ && i - first_ < chains_.size(); ++i) {
+            const std::uint32_t chain = chains_[i - first_];
+            if ((chain | 1) == (hash | 1) && is(i, name)) return true;
+            if (chain & 1) break;
+        }
+        return false;
+    }
+    bool imports(std::string_view name) const {
+        for (std::size_t i = 1; i < first_ && i < symbols_.size(); ++i)
+            if (is(i, name)) return true;
+        return false;
+    }
+
+  private:
+    bool is(std::size_t symbol, std::string_view name) const {
+        return symbol < symbols_.size() && Sections::text(names_, symbols_[symbol].st_name) == name;
+    }
+    std::span<const Elf64_Sym> symbols_;
+    std::span<const char> names_;
+    std::span<const std::uint32_t> words_, buckets_, chains_;
+    std::size_t first_ = 0;
 };
 
 constexpr std::string_view registers = "__cudaRegisterFatBinary", allocates = "cudaMalloc";
@@ -168,7 +213,10 @@ std::vector<Function> shaped(std::span<const Shape> runtime, const Elf64_Shdr& s
 std::vector<Function> find_shapes(const File& file, std::span<const std::span<const Shape>> runtimes) {
     const Sections sections(file);
     // A runtime opens the driver by its name. Few files hold that, and in those it is worth to look long.
-    if (!sections.holds(".dynstr", "dlopen") || !sections.holds(".rodata", "libcuda.so.1")) return {};
+    const Dynamic dynamic(sections);
+    if (!(dynamic.known() ? dynamic.imports("dlopen") : sections.holds(".dynstr", "dlopen"))) return {};
+    if (dynamic.imports(registers)) return {};  // it has its runtime from another file
+    if (!sections.holds(".rodata", "libcuda.so.1")) return {};
     for (const Elf64_Shdr& section : sections.all())
         if (section.sh_flags & SHF_EXECINSTR)
             for (const auto runtime : runtimes)
@@ -179,11 +227,16 @@ std::vector<Function> find_shapes(const File& file, std::span<const std::span<co
 
 std::vector<Function> find_runtime(const File& file) {
     const Sections sections(file);
+    const Dynamic dynamic(sections);
+    const auto may_have = [&](const Elf64_Shdr& table) {
+        if (table.sh_type == SHT_DYNSYM && dynamic.known()) return dynamic.exports(registers);
+        return table.sh_link < sections.all().size() && sections.holds(&sections.all()[table.sh_link], registers);
+    };
     // A library may have been stripped of local symbols only (NVIDIA's are), and libcudart itself, which a program has
     // opened by its path, exports what it has.
     for (const Elf64_Word table : {SHT_SYMTAB, SHT_DYNSYM})
         for (const Elf64_Shdr& section : sections.all())
-            if (section.sh_type == table)
+            if (section.sh_type == table && may_have(section))
                 if (auto functions = named(sections, section); is_runtime(functions)) return functions;
     return find_shapes(file);
 }

@@ -34,16 +34,51 @@ class Made {
     int fd_;
 };
 
-// An ELF file with code, the strings of a file that opens the driver, and, if `names`, symbols.
+// An ELF file with code, the strings of a file that opens the driver, and, if `names`, symbols. With `imports` it has a dynamic symbol
+// table, too, with these and, if `exports`, its functions.
 struct Fake {
     std::vector<std::pair<std::string, std::string>> functions;  // names, code; each begins at a multiple of 16
     bool names = true;
+    std::vector<std::string> imports;
+    bool exports = false;
     static constexpr std::size_t code_at = 4096;
 
     std::size_t place(std::size_t i) const {
         std::size_t at = 0;
         for (std::size_t k = 0; k < i; ++k) at += (functions[k].second.size() + 15) / 16 * 16;
         return at;
+    }
+    template <class T> static std::string as_bytes(const std::vector<T>& all) {
+        return {reinterpret_cast<const char*>(all.data()), all.size() * sizeof(T)};
+    }
+    // With two buckets: what is imported comes first, then the exports by their buckets.
+    template <class Add>
+    void add_dynamic(const Add& add, const std::vector<Elf64_Sym>& symbols, const std::string& text) const {
+        std::string strings = text;
+        std::vector<Elf64_Sym> all(1);
+        for (const std::string& name : imports) {
+            all.emplace_back().st_name = static_cast<unsigned>(strings.size());
+            strings += name + '\0';
+        }
+        const auto first = static_cast<std::uint32_t>(all.size());
+        std::vector<std::uint32_t> table{2, first, 1, 0, ~0u, ~0u}, buckets, chains;  // the filter lets all through
+        for (std::uint32_t bucket = 0; bucket < 2; ++bucket) {
+            const std::size_t before = chains.size();
+            for (std::size_t i = 1; i < symbols.size() && exports; ++i) {
+                std::uint32_t hash = 5381;
+                for (const char* c = &text[symbols[i].st_name]; *c; ++c)
+                    hash = hash * 33 + static_cast<unsigned char>(*c);
+                if (hash % 2 == bucket) all.push_back(symbols[i]), chains.push_back(hash & ~1u);
+            }
+            buckets.push_back(before == chains.size() ? 0 : static_cast<std::uint32_t>(first + before));
+            if (before != chains.size()) chains.back() |= 1;
+        }
+        table.insert(table.end(), buckets.begin(), buckets.end());
+        table.insert(table.end(), chains.begin(), chains.end());
+        const unsigned link = names ? 6 : 5;
+        add(23, SHT_STRTAB, strings);
+        add(49, SHT_DYNSYM, as_bytes(all)).sh_link = link;
+        add(57, SHT_GNU_HASH, as_bytes(table));
     }
     std::string bytes() const {
         std::string code, text(1, '\0');
@@ -60,7 +95,8 @@ struct Fake {
         }
         std::string all(code_at, '\0');
         std::vector<Elf64_Shdr> sections(1);
-        const std::string section_names = std::string("\0.text\0.dynstr\0.rodata\0.strtab\0.symtab\0.shstrtab\0", 50);
+        const std::string section_names =
+            std::string("\0.text\0.dynstr\0.rodata\0.strtab\0.symtab\0.shstrtab\0.dynsym\0.gnu.hash\0", 68);
         const auto add = [&](unsigned name, unsigned type, const std::string& content) -> Elf64_Shdr& {
             all.resize((all.size() + 15) / 16 * 16);
             Elf64_Shdr s{};
@@ -76,6 +112,7 @@ struct Fake {
         if (names)
             add(31, SHT_SYMTAB, {reinterpret_cast<const char*>(symbols.data()), symbols.size() * sizeof(Elf64_Sym)})
                 .sh_link = 4;
+        if (!imports.empty()) add_dynamic(add, symbols, text);
         add(39, SHT_STRTAB, section_names);
         all.resize((all.size() + 15) / 16 * 16);
         Elf64_Ehdr h{};
@@ -180,6 +217,28 @@ TEST(FindRuntime, NothingInAFileThatOpensNoDriver) {
     EXPECT_TRUE(find_shapes(File(made.path().c_str()), all).empty());
 }
 
+TEST(FindRuntime, ByWhatTheFileExports) {
+    Runtime runtime;
+    runtime.file.names = false, runtime.file.imports = {"dlopen"}, runtime.file.exports = true;
+    const Made made(runtime.file.bytes());
+    const File file(made.path().c_str());
+    EXPECT_EQ(find_runtime(file).size(), 30u);
+    runtime.file.functions[0].first = "__cudaRegisterFatBinarx";
+    const Made other(runtime.file.bytes());
+    EXPECT_TRUE(find_runtime(File(other.path().c_str())).empty());
+}
+
+// What the file imports decides, not a name somewhere in its strings.
+TEST(FindRuntime, NothingWhereTheFileImportsNoDlopenOrTheRuntimeItself) {
+    Runtime runtime;
+    runtime.file.names = false, runtime.file.imports = {"malloc", "dlopen"};
+    EXPECT_EQ(runtime.find().size(), 30u);
+    runtime.file.imports = {"malloc", "dlopen_of_its_own"};
+    EXPECT_TRUE(runtime.find().empty());
+    runtime.file.imports = {"dlopen", "__cudaRegisterFatBinary"};
+    EXPECT_TRUE(runtime.find().empty());
+}
+
 TEST(FindRuntime, NothingInWhatIsNoFile) {
     EXPECT_TRUE(find_runtime(File("/nonexistent")).empty());
     EXPECT_TRUE(find_runtime(File("/")).empty());
@@ -190,14 +249,17 @@ TEST(FindRuntime, NothingInWhatIsNoFile) {
 }
 
 TEST(FindRuntime, ReadsNothingOutsideAFileThatLies) {
-    const Runtime runtime;
-    const std::string good = runtime.file.bytes();
+    Runtime runtime;
+    const std::string without = runtime.file.bytes();
+    runtime.file.imports = {"malloc", "dlopen"}, runtime.file.exports = true;
+    const std::string with = runtime.file.bytes();
     const std::span<const Shape> all[] = {runtime.shapes};
     std::mt19937 random(1);
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
+        const std::string& good = i % 2 ? with : without;
         std::string bytes = good;
-        // Somewhere in the header or the tables, whose fields are sizes, offsets and indices.
-        const std::size_t tables = bytes.size() - 7 * sizeof(Elf64_Shdr);
+        // Somewhere in the header or the tables, whose fields are sizes, offsets and indices; or in the table of exports, before these.
+        const std::size_t tables = bytes.size() - (i % 2 ? 10 * sizeof(Elf64_Shdr) + 300 : 7 * sizeof(Elf64_Shdr));
         const std::size_t at =
             random() % 2 ? random() % sizeof(Elf64_Ehdr) : tables + random() % (bytes.size() - tables - 8);
         const std::uint64_t values[] = {
