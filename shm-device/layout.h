@@ -186,6 +186,12 @@ enum barcuda_state {
 	BARCUDA_STATE_GONE = 4     /* the bridge has stopped */
 };
 
+enum barcuda_prints {
+	BARCUDA_PRINTS_UNTOLD = 0,  /* a worker of an older version: it says so of each function */
+	BARCUDA_PRINTS_PERHAPS = 1, /* some of the client's code may print, or is being looked through yet */
+	BARCUDA_PRINTS_NOT = 2      /* none of it does */
+};
+
 struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_OFFSET */
 	barcuda_u32 state;         /* enum barcuda_state; final once > READY */
 	barcuda_u32 channel;       /* this channel's index */
@@ -197,6 +203,8 @@ struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_O
 	barcuda_s32 fatal_error;   /* CUresult for every call once state > READY */
 	barcuda_s32 context_error; /* sticky CUresult of a GPU fault: every later call of the client gets it; 0: none */
 	char message[256];         /* why, for a person; NUL-terminated */
+	barcuda_u32 prints;        /* enum barcuda_prints; stored before the reply to a command that loads code */
+	barcuda_u32 unused;
 };
 
 enum barcuda_bell {                /* how a client kicks a worker that sleeps, and wants to be woken */

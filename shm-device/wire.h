@@ -16,6 +16,8 @@ constexpr std::uint64_t first_id = 0x10, most_ids = 1u << 22, given = 1ull << 31
 
 constexpr std::size_t most_parameter_bytes = 32764;  // of a kernel: CUDA's own limit, since 12.1
 
+constexpr std::size_t most_image_parts = 1 << 30;  // bytes of an image that comes in parts: of the worker's own memory
+
 // What a client's heap asks for first, and a waiting worker has ready. What is more is allocated, pinned and unpinned for nothing where
 // programs need little. (Another number at the other end is only slower.)
 constexpr std::size_t first_extent = BARCUDA_GRANULE;

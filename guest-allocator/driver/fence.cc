@@ -20,7 +20,7 @@
 namespace barcuda::guest {
 namespace {
 
-std::atomic<bool> prints{false};
+std::atomic<bool> prints{false};  // where the worker does not say it in its status page
 
 // By context: one more than the work that had been posted, anywhere, when all of the context's was last known to be
 // done.
@@ -102,7 +102,10 @@ Pool& pool() {
 }  // namespace
 
 void module_prints() noexcept { prints.store(true, std::memory_order_relaxed); }
-bool may_print() noexcept { return prints.load(std::memory_order_relaxed); }
+bool may_print() noexcept {
+    const std::uint32_t said = observe(Client::current()->status().prints);
+    return said == BARCUDA_PRINTS_UNTOLD ? prints.load(std::memory_order_relaxed) : said != BARCUDA_PRINTS_NOT;
+}
 
 bool gpu_busy(CUcontext context) noexcept {
     Client* client = Client::current();

@@ -51,7 +51,8 @@ void show_output() noexcept;
 // The end of a wait for all work of the stream up to command number `work` (Queue::work): shows what kernels printed,
 // and returns the error of the work, if any.
 CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept;
-void module_prints() noexcept;  // a module that may print is loaded: waits look for output from now on
+// Whether any code that was loaded may print: then waits look for output. (Found out by host-bridge/worker/print_search.h.)
 bool may_print() noexcept;
+void module_prints() noexcept;  // a worker of an older version says so of a function
 
 }  // namespace barcuda::guest

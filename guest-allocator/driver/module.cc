@@ -24,6 +24,7 @@
 #include "guest-allocator/driver/image.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
+#include "shm-device/wire.h"
 
 namespace barcuda::guest {
 namespace {
@@ -182,7 +183,12 @@ Mutex& parts() {
 
 }  // namespace
 
-SentImage::SentImage(const Selection& image) noexcept : staged_(heap::staging_alloc(image.bytes())) {
+// A large image would have the kernel make pages of the region that are used this once; commands use theirs again and again.
+constexpr std::size_t small_image = 1 << 20;
+constexpr bool is_staged(std::size_t bytes) { return bytes <= small_image || bytes > wire::most_image_parts; }
+
+SentImage::SentImage(const Selection& image) noexcept
+    : staged_(is_staged(image.bytes()) ? heap::staging_alloc(image.bytes()) : nullptr) {
     if (auto* to = static_cast<std::byte*>(staged_)) {
         for (const Image& piece : image.pieces()) memcpy(to, piece.start, piece.bytes), to += piece.bytes;
     } else {
@@ -196,7 +202,7 @@ void SentImage::send_parts(const Selection& image) noexcept {
     for (const Image& piece : image.pieces()) {
         const auto* at = static_cast<const std::byte*>(piece.start);
         for (std::size_t left = piece.bytes, n; left && error == CUDA_SUCCESS; at += n, sent += n, left -= n) {
-            n = std::min<std::size_t>(left, 64 << 10);
+            n = std::min<std::size_t>(left, 256 << 10);
             error = command<Op::image_part>(sent, static_cast<const void*>(at), n);
         }
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts, since
-// the region had no room for the whole; what the driver's compiler said of the last one, for the client to ask; and of
-// each link its log and its finished image, which the driver keeps until the link is destroyed. And whether any of the
-// code may print: a client whose code does not never asks for output. (module.cc and link.cc do the loading and the
-// linking. The guest's half: guest-allocator/driver/module.cc and link.cc.)
+// code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts, since it is
+// large or the region had no room for it; what the driver's compiler said of the last one, for the client to ask; and of
+// each link its log and its finished image, which the driver keeps until the link is destroyed. (module.cc and link.cc do the
+// loading and the linking; print_search.h has what is loaded looked through. The guest's half: guest-allocator/driver/module.cc and link.cc.)
 #pragma once
 #include <cuda.h>
 
@@ -33,10 +32,6 @@ class Code {
     void drop_parts() { LargeString().swap(parts_); }       // an assignment would keep the memory
     std::size_t held() const { return parts_.capacity(); }  // by parts
 
-    // An image is about to be loaded.
-    void note_image(const LargeString& image) { prints_ = prints_ || may_print(image); }
-    bool prints() const { return prints_; }
-
     void keep_log(std::unique_ptr<CompilerLog> log) { log_ = std::move(log); }  // of the last load
     const CompilerLog* log() const { return log_.get(); }
 
@@ -49,12 +44,9 @@ class Code {
     void link_gone(CUlinkState state) { links_.erase(state); }
 
   private:
-    static bool may_print(const LargeString& image);
-
     LargeString parts_;
     std::unique_ptr<CompilerLog> log_;
     std::map<CUlinkState, Link> links_;
-    bool prints_ = false;
 };
 
 }  // namespace barcuda

@@ -3,6 +3,7 @@
 // guest's half: guest-allocator/driver/module.cc.)
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "host-bridge/worker/body.h"
@@ -13,11 +14,12 @@ namespace {
 // `load` gets the options as well.
 template <class Handle, class Load>
 CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted, Load load) {
-    const LargeString copy = session().code().take(image, bytes);  // ended by a NUL, for PTX text
-    session().code().note_image(copy);
+    const auto copy = std::make_shared<const LargeString>(session().code().take(image, bytes));
+    session().print_search().add(copy);
     auto log = CompilerLog::wanted(wanted);
-    if (!log) return load(handle, copy.c_str(), 0, nullptr, nullptr);
-    const CUresult r = load(handle, copy.c_str(), CompilerLog::count, log->options(), log->values());
+    const char* const code = copy->c_str();  // ended by a NUL, for PTX text
+    if (!log) return load(handle, code, 0, nullptr, nullptr);
+    const CUresult r = load(handle, code, CompilerLog::count, log->options(), log->values());
     session().code().keep_log(std::move(log));
     return r;
 }
@@ -43,7 +45,7 @@ template <class Handle, class Info> CUresult describe(Handle handle, FunctionInf
         info->parameter_count = static_cast<std::uint32_t>(i + 1);
         info->parameter_bytes = static_cast<std::uint32_t>(offset + size);
     }
-    info->prints = session().code().prints();
+    info->prints = session().print_search().may_print();
     return CUDA_SUCCESS;
 }
 

@@ -31,6 +31,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       addresses_(driver, extents, streams_, status),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
       deferred_(driver, extents, granter, handles_, contexts_, streams_, fences_, addresses_, launches_),
+      print_search_(status),
       libraries_(driver.library),
       user_objects_(driver),
       scratch_(new std::byte[scratch_bytes]) {}

@@ -11,6 +11,7 @@
 //   Launches    kernels on their way to the driver
 //   Deferred    what is released when the GPU is idle, and memory that is recycled
 //   Code        images in parts, logs, links
+//   PrintSearch whether any of it may print
 //   UserObjects what graphs keep for the client
 //
 // Each needs only those before it. The bodies of commands (context.cc, memory.cc, ...) use the nouns; the kinds
@@ -27,6 +28,7 @@
 #include "host-bridge/worker/code.h"
 #include "host-bridge/worker/deferred.h"
 #include "host-bridge/worker/libraries.h"
+#include "host-bridge/worker/print_search.h"
 #include "host-bridge/worker/turn_taking.h"
 #include "host-bridge/worker/user_objects.h"
 
@@ -126,6 +128,7 @@ class Session {
     Launches& launches() { return launches_; }
     Deferred& deferred() { return deferred_; }
     Code& code() { return code_; }
+    PrintSearch& print_search() { return print_search_; }
     Libraries& libraries() { return libraries_; }
     UserObjects& user_objects() { return user_objects_; }
 
@@ -151,6 +154,7 @@ class Session {
     Launches launches_;
     Deferred deferred_;
     Code code_;
+    PrintSearch print_search_;
     Libraries libraries_;
     UserObjects user_objects_;
     TurnTaking* turns_ = nullptr;  // null: the GPUs are nobody's in particular
