@@ -105,8 +105,8 @@ class Dynamic {
         return false;
     }
     bool imports(std::string_view name) const {
-        for (std::size_t i = 1; i < first_ && i < symbols_.size(); ++i)
-            if (is(i, name)) return true;
+        for (std::size_t i = 1; i < symbols_.size(); ++i)
+            if (symbols_[i].st_shndx == SHN_UNDEF && is(i, name)) return true;
         return false;
     }
 
@@ -175,9 +175,9 @@ bool find_only(const Shape& shape, std::span<const char> code, std::size_t& wher
     return found == 1;
 }
 
-// The functions of a runtime. They lie in the order of the archive, in a few pieces: where one is, most of the others
-// are known. Small ones look like each other, and are known by their place alone, between two of the same piece.
-std::vector<Function> shaped(std::span<const Shape> runtime, const Elf64_Shdr& section, std::span<const char> code) {
+// The functions of a runtime in code that lies at `address`. They lie in the order of the archive, in a few pieces: where one is, most
+// of the others are known. Small ones look like each other, and are known by their place alone, between two of the same piece.
+std::vector<Function> shaped(std::span<const Shape> runtime, std::uintptr_t address, std::span<const char> code) {
     constexpr std::size_t nowhere = ~std::size_t{0};
     constexpr unsigned telling = 32;  // bytes
     unsigned missed = 0;
@@ -203,7 +203,7 @@ std::vector<Function> shaped(std::span<const Shape> runtime, const Elf64_Shdr& s
         }
         if (distances[i] == nowhere) continue;
         before = distances[i];
-        functions.push_back({shape.name, section.sh_addr + shape.offset + before, (shape.bytes + 15u) / 16 * 16});
+        functions.push_back({shape.name, address + shape.offset + before, (shape.bytes + 15u) / 16 * 16});
     }
     return functions.size() * 20 >= runtime.size() * 19 ? functions : std::vector<Function>{};
 }
@@ -212,17 +212,29 @@ std::vector<Function> shaped(std::span<const Shape> runtime, const Elf64_Shdr& s
 
 std::vector<Function> find_shapes(const File& file, std::span<const std::span<const Shape>> runtimes) {
     const Sections sections(file);
-    // A runtime opens the driver by its name. Few files hold that, and in those it is worth to look long.
     const Dynamic dynamic(sections);
-    if (!(dynamic.known() ? dynamic.imports("dlopen") : sections.holds(".dynstr", "dlopen"))) return {};
-    if (dynamic.imports(registers)) return {};  // it has its runtime from another file
-    if (!sections.holds(".rodata", "libcuda.so.1")) return {};
-    for (const Elf64_Shdr& section : sections.all())
-        if (section.sh_flags & SHF_EXECINSTR)
+    const bool opens =
+        dynamic.known() ? dynamic.imports("dlopen") || dynamic.exports("dlopen") : sections.holds(".dynstr", "dlopen");
+    // What imports a runtime has none of its own, or none that it uses.
+    if (!opens || dynamic.imports(registers)) return {};
+    std::size_t whole = 0;  // functions of the runtime that was found
+    const auto look = [&](std::size_t most) {
+        for (const Elf64_Shdr& section : sections.all()) {
+            if (!(section.sh_flags & SHF_EXECINSTR)) continue;
+            const auto code = sections.read<char>(section);
+            const auto end = code.last(std::min(code.size(), most));
             for (const auto runtime : runtimes)
-                if (auto functions = shaped(runtime, section, sections.read<char>(section)); is_runtime(functions))
-                    return functions;
-    return {};
+                if (auto functions = shaped(runtime, section.sh_addr + (code.size() - end.size()), end);
+                    is_runtime(functions))
+                    return whole = runtime.size(), functions;
+        }
+        return std::vector<Function>();
+    };
+    // Linkers put archives behind the file's own code: of a library of a gigabyte the rest need not be read.
+    constexpr std::size_t near_the_end = 4 << 20;
+    if (auto functions = look(near_the_end); !functions.empty() && functions.size() == whole) return functions;
+    // A runtime opens the driver by its name. Few files hold that, and in those it is worth to look long.
+    return sections.holds(".rodata", "libcuda.so.1") ? look(~std::size_t{0}) : std::vector<Function>();
 }
 
 std::vector<Function> find_runtime(const File& file) {

@@ -49,7 +49,7 @@ struct Function {
     std::size_t room;        // bytes until the next one
 };
 
-// Empty: none. All of them or none: a runtime is one object.
+// Empty: none. All of them, or nearly (a linker may have left some out), or none: a runtime is one object.
 std::vector<Function> find_runtime(const File& file);
 
 // The same, from files that have no symbols.

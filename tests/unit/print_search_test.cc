@@ -23,7 +23,7 @@ class Searched : public testing::Test {
         return std::make_shared<const LargeString>(text.begin(), text.end());
     }
     // A long one: at its end is what it is about.
-    std::shared_ptr<const LargeString> long_image(const char* end) { return image(std::string(64 << 20, 'x') + end); }
+    std::shared_ptr<const LargeString> long_image(const char* end) { return image(std::string(16 << 20, 'x') + end); }
     barcuda_u32 said() const { return observe(status.prints); }
     static void await_end_of(const PrintSearch& search) {
         while (search.looks()) std::this_thread::yield();

@@ -40,11 +40,12 @@ struct Fake {
     std::vector<std::pair<std::string, std::string>> functions;  // names, code; each begins at a multiple of 16
     bool names = true;
     std::vector<std::string> imports;
-    bool exports = false;
+    bool exports = false, hashes_none = false;
+    std::size_t before = 0;  // bytes of other code
     static constexpr std::size_t code_at = 4096;
 
     std::size_t place(std::size_t i) const {
-        std::size_t at = 0;
+        std::size_t at = before;
         for (std::size_t k = 0; k < i; ++k) at += (functions[k].second.size() + 15) / 16 * 16;
         return at;
     }
@@ -73,6 +74,7 @@ struct Fake {
             buckets.push_back(before == chains.size() ? 0 : static_cast<std::uint32_t>(first + before));
             if (before != chains.size()) chains.back() |= 1;
         }
+        if (hashes_none) table[1] = 1;  // as GNU ld writes it for an executable without exports
         table.insert(table.end(), buckets.begin(), buckets.end());
         table.insert(table.end(), chains.begin(), chains.end());
         const unsigned link = names ? 6 : 5;
@@ -138,6 +140,7 @@ struct Runtime {
     std::vector<Shape> shapes;
     std::vector<Hole> hole{{40, 44}, {0, 0}}, none{{0, 0}};
     Runtime() {
+        file.functions.reserve(40);  // shapes have views of what is in it
         for (unsigned i = 0; i < 30; ++i) {
             const std::string name = i == 0   ? "__cudaRegisterFatBinary"
                                      : i == 1 ? "cudaMalloc"
@@ -191,6 +194,14 @@ TEST(FindRuntime, ByItsShapeWhereThereAreNone) {
     EXPECT_EQ(functions[25].address, 0x10000 + runtime.file.place(26));
 }
 
+TEST(FindRuntime, ByItsShapeAtTheEndOfMuchOtherCode) {
+    Runtime runtime;
+    runtime.file.names = false, runtime.file.before = 9 << 20;
+    const auto functions = runtime.find();
+    ASSERT_EQ(functions.size(), 30u);
+    for (unsigned i = 0; i < 30; ++i) EXPECT_EQ(functions[i].address, 0x10000 + runtime.file.place(i)) << i;
+}
+
 TEST(FindRuntime, NothingWhereMuchOfItIsDifferent) {
     Runtime runtime;
     runtime.file.names = false;
@@ -208,8 +219,14 @@ TEST(FindRuntime, NothingWhereItStandsTwice) {
     EXPECT_TRUE(runtime.find().empty());
 }
 
-TEST(FindRuntime, NothingInAFileThatOpensNoDriver) {
+// What is far from the end of the code, where linkers put archives, is looked for in a file alone that opens the driver.
+TEST(FindRuntime, FarFromTheEndOnlyInAFileThatOpensTheDriver) {
     Runtime runtime;
+    runtime.file.names = false;
+    runtime.file.functions.emplace_back("behind", std::string(5 << 20, '\x90'));
+    const auto functions = runtime.find();
+    ASSERT_EQ(functions.size(), 30u);
+    EXPECT_EQ(functions[1].address, 0x10000 + runtime.file.place(1));
     std::string bytes = runtime.file.bytes();
     bytes[bytes.find("libcuda.so.1")] = 'L';
     const Made made(bytes);
@@ -232,6 +249,8 @@ TEST(FindRuntime, ByWhatTheFileExports) {
 TEST(FindRuntime, NothingWhereTheFileImportsNoDlopenOrTheRuntimeItself) {
     Runtime runtime;
     runtime.file.names = false, runtime.file.imports = {"malloc", "dlopen"};
+    EXPECT_EQ(runtime.find().size(), 30u);
+    runtime.file.hashes_none = true;
     EXPECT_EQ(runtime.find().size(), 30u);
     runtime.file.imports = {"malloc", "dlopen_of_its_own"};
     EXPECT_TRUE(runtime.find().empty());
