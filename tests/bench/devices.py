@@ -187,9 +187,12 @@ def distributed(a, place, n):
         rows.update(told)
         if not ended:  # what has no row is not for this machine
             break
-        if not any(f'app_{name}' in told for name in left):
-            rows[f'app_{left[0]}'] = {**ended, 'metric': f'app_{left[0]}'}
+        met = any(f'app_{name}' in told for name in left)
         left = [name for name in left if f'app_{name}' not in rows]
+        # Ranks that wait for each other and have shown nothing have not met: nor would they for the others.
+        blamed = left if not met and ended['failed'].startswith('no end') else left[:1]
+        rows.update({f'app_{name}': {**ended, 'metric': f'app_{name}'} for name in blamed})
+        left = left[len(blamed):]
     return rows
 
 
