@@ -10,11 +10,12 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 programs=${PROGRAMS:-$(basename -s .cu tests/programs/*.cu)}
 tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
+    said=$(mktemp)
     for program in '"$(echo $programs)"'; do
-        '"$build"'/programs/$program > /tmp/out 2>&1
+        '"$build"'/programs/$program > "$said" 2>&1
         status=$?
-        [ $status = 77 ] && { echo "$program: passed over, $(grep -m 1 skipped /tmp/out)"; continue; }
-        [ $status = 0 ] && grep -q PASSED /tmp/out && echo "$program: passed" || { cat /tmp/out; echo "$program: FAILED"; exit 1; }
+        [ $status = 77 ] && { echo "$program: passed over, $(grep -m 1 skipped "$said")"; continue; }
+        [ $status = 0 ] && grep -q PASSED "$said" && echo "$program: passed" || { cat "$said"; echo "$program: FAILED"; exit 1; }
     done' > "$out" 2>&1
 status=$?
 cat "$out"
