@@ -85,8 +85,8 @@ class Dynamic {
                 symbols_ = sections.read<Elf64_Sym>(s), names_ = sections.read<char>(sections.all()[s.sh_link]);
             if (s.sh_type == SHT_GNU_HASH) words_ = sections.read<std::uint32_t>(s);
         }
-        constexpr std::size_t head =
-            4;  // buckets, the first symbol that is exported, words of the Bloom filter, a shift
+        // First come the number of buckets, the first symbol that is exported, the Bloom filter's words, and its shift.
+        constexpr std::size_t head = 4;
         if (words_.size() < head) return;
         const std::size_t buckets = words_[0], filter = 2 * std::size_t{words_[2]};
         first_ = words_[1];

@@ -75,7 +75,8 @@ struct Wish {             // the operator's
 class Namespaces {
   public:
     explicit Namespaces(const Order& order) { make(order); }  // those among its measures
-    int error(Measure measure) const;                         // 0, or why there is none
+    static bool any_in(const Order& order);
+    int error(Measure measure) const;  // 0, or why there is none
     // Those among the measures of `order`, all of which are there. For a process without threads. False: one cannot be joined, with errno;
     // where `failed` is told of such ones it goes on to the others.
     bool join(const Order& order, const std::function<void(Measure)>& failed = {}) const;

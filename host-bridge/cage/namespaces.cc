@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -109,6 +110,10 @@ void Namespaces::make(const Order& order) {
     }
     release = File();
     waitpid(child, nullptr, 0);
+}
+
+bool Namespaces::any_in(const Order& order) {
+    return std::ranges::any_of(cage::kinds, [&](const Kind& kind) { return order.has(kind.measure); });
 }
 
 int Namespaces::error(Measure measure) const {

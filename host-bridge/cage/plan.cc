@@ -77,8 +77,6 @@ void leave_out(Plan& plan, Measure m, const std::string& why) {
             fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
 }
 
-constexpr Measure namespaces[] = {Measure::network, Measure::ipc, Measure::mounts};
-
 std::string cannot(const std::string& why) { return "not to be had here: " + why; }
 std::string cannot(int error) { return cannot(strerror(error)); }
 
@@ -236,10 +234,11 @@ Plan plan(const Wish& wish, const std::string& library, int region, const std::f
     if (lies_there(fmt::format("{}:{}", library, path ? path : "")))
         leave_out(p, Measure::mounts, fmt::format("the driver may lie in {}", shared_files));
     if (trace && lies_there(trace)) leave_out(p, Measure::mounts, "BARCUDA_TRACE: the worker writes that file");
-    if (p.error.empty() && std::ranges::any_of(namespaces, [&](Measure m) { return p.order.has(m); })) {
+    if (p.error.empty() && Namespaces::any_in(p.order)) {
         p.namespaces = std::make_shared<Namespaces>(p.order);
-        for (const Measure m : namespaces)
-            if (const int error = p.namespaces->error(m)) leave_out(p, m, cannot(error));
+        for (unsigned i = 0; i < measures; ++i)
+            if (const int error = p.namespaces->error(static_cast<Measure>(i)))
+                leave_out(p, static_cast<Measure>(i), cannot(error));
     }
     if (p.error.empty() && p.order.has(Measure::cgroup)) {
         p.groups = groups();

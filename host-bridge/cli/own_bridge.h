@@ -31,7 +31,7 @@ std::vector<std::string> bridge_words(const Installation& here, const std::strin
 
 struct OwnBridge {
     pid_t pid = -1;   // -1: there is none
-    int served = -1;  // read from it: the end comes when the bridge has no worker any more
+    int served = -1;  // read from it: the end comes when all that the bridge has made is gone
 };
 // Starts it for a command and waits until guests may come; or it has said why not. `soft`: it has taken the
 // software GPU. `chooses`: CUDA_VISIBLE_DEVICES is a program's, which chooses among the GPUs that this bridge shows.
