@@ -74,6 +74,13 @@ for what in environment input; do refused $what; done
 status() { # status LINE...: what the kernel says of a worker; but its folder is root's to see, where the worker is not dumpable
     start honest "$build/e2e/endless"
     local worker; worker=$(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log" | tail -n 1)
+    for space in network:net ipc:ipc mounts:mnt; do # whose they are: the worker's, if its cage has them, or the host's
+        local seen; seen=$(readlink "/proc/$worker/ns/${space#*:}") || seen=hidden
+        [ "$seen" = hidden ] && [ "$(id -u)" != 0 ] && continue
+        local whose=own; [ "$seen" = "$(readlink "/proc/self/ns/${space#*:}")" ] && whose=host
+        local lacks=own; grep -q "cage lacks '${space%:*}'" "$scratch/log" && lacks=host
+        [ "$whose" = "$lacks" ] || fail "the namespace '${space%:*}' of a worker is '$whose' ($seen): $(grep 'cage lacks' "$scratch/log")"
+    done
     { cat "/proc/$worker/status" "/proc/$worker/limits"; echo "OomScore: $(cat "/proc/$worker/oom_score_adj")"; echo "Folder: $(readlink "/proc/$worker/cwd" || echo hidden)"; } > "$scratch/status"
     kill $! && wait $! 2> /dev/null
     for line in "$@"; do grep -qE "^$line\$" "$scratch/status" || fail "not '$line' but: $(cat "$scratch/status")"; done
