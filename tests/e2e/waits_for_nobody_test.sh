@@ -73,6 +73,9 @@ timeout 60 "$scratch/flood" "$worker"; case $? in 0) ;; 77) echo 'skipped: no de
 served 'the bridge waited for a worker to read'
 wait $two; [ $? = 3 ] || fail "the client of that worker ended with $?: $(cat "$scratch/two.out")"
 grep -q 'does not read the answers' "$scratch/two.err" || fail "no reason was given: $(cat "$scratch/two.err")"
-for _ in $(seq 500); do [ -z "$(pgrep -r Z -P "$bridge")" ] && break; sleep 0.02; done  # the last one may have ended just now
-[ -z "$(pgrep -r Z -P "$bridge")" ] || fail 'a worker was left a zombie'
+# All who had a client have ended by now, or are about to: the bridge has reaped them, and the one that died while it waited.
+for worker in "$warm" $(sed -n 's/.*client admitted, worker \([0-9]*\).*/\1/p' "$scratch/log"); do
+    for _ in $(seq 500); do [ -e "/proc/$worker" ] || continue 2; sleep 0.02; done
+    fail "worker $worker was left: $(grep ^State: "/proc/$worker/status")"
+done
 echo passed
