@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/given_work.h"
@@ -29,64 +30,49 @@ IdTable<std::atomic<std::uint64_t>> idle;
 // default stream has the context's id, which no stream has.
 IdTable<std::atomic<std::uint64_t>> waited;
 
-// Fences of the channel that some thread holds; what was last asked of each.
-std::atomic<std::uint64_t> taken[BARCUDA_FENCES / 64];
-std::uint64_t values[BARCUDA_FENCES];
-
-// This thread's own, until it ends: its later waits (in destructors of the program) take one from the pool.
-constinit thread_local int own_index = -1;
+// This thread's own, until it ends: its later waits (in destructors of the program) take one each.
+constinit thread_local Fence* own = nullptr;
 constinit thread_local bool ended = false;
 struct OwnFence {
     ~OwnFence() {
         ended = true;
-        if (own_index >= 0) taken[own_index / 64].fetch_and(~(1ull << own_index % 64), std::memory_order_release);
+        recycle_fence(std::exchange(own, nullptr));
     }
 };
-int take_own_index() noexcept {
+constexpr unsigned whole_line = 8;  // words: who looks at it is not disturbed by what the GPU writes for others
+Fence* own_fence() noexcept {
+    if (own || ended) return own;
     static thread_local const OwnFence until_the_end;
-    for (unsigned w = 0; own_index < 0 && w < std::size(taken); ++w)
-        for (std::uint64_t bits = taken[w].load(std::memory_order_relaxed); ~bits && own_index < 0;) {
-            const int b = __builtin_ctzll(~bits);
-            if (taken[w].compare_exchange_weak(bits, bits | 1ull << b, std::memory_order_acquire))
-                own_index = static_cast<int>(w * 64) + b;
-        }
-    return own_index;
+    return own = take_fence(0, whole_line);
 }
 
 // A fence for one wait.
 class OneWait {
   public:
-    OneWait() noexcept {
-        const int i = ended ? -1 : own_index >= 0 ? own_index : take_own_index();
-        if (i >= 0) {
-            const Channel& channel = Client::current()->channel();
-            word_ = reinterpret_cast<const unsigned long long*>(&channel.fences()[i]);
-            offset_ = channel.offset + BARCUDA_FENCES_OFFSET + static_cast<std::uint64_t>(i) * 8;
-            value_ = ++values[i];
-        } else if ((pooled_ = take_fence(0))) {  // more threads wait than there are fences
-            word_ = pooled_->word;
-            offset_ = Client::current()->offset_of(word_);
-            value_ = pooled_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
-        }
+    OneWait() noexcept : fence_(own_fence()), borrowed_(!fence_) {
+        if (borrowed_) fence_ = take_fence(0);
+        if (fence_) value_ = fence_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     }
     ~OneWait() {
-        if (pooled_) recycle_fence(pooled_);
+        if (borrowed_) recycle_fence(fence_);
     }
     OneWait(const OneWait&) = delete;
-    explicit operator bool() const noexcept { return word_; }
+    explicit operator bool() const noexcept { return fence_; }
     CUresult operator()(CUstream stream) noexcept {
-        const CUresult r = command<Op::write_fence>(stream, ext::Fence{offset_, value_});
-        return r == CUDA_SUCCESS ? wait_until(*word_, value_) : r;
+        const std::uint64_t offset = Client::current()->offset_of(fence_->word);
+        const CUresult r = command<Op::write_fence>(stream, ext::Fence{offset, value_});
+        return r == CUDA_SUCCESS ? wait_until(*fence_->word, value_) : r;
     }
 
   private:
-    const unsigned long long* word_ = nullptr;  // null: the region is full as well
-    std::uint64_t offset_ = 0, value_ = 0;
-    Fence* pooled_ = nullptr;
+    Fence* fence_;  // null: the region is full
+    bool borrowed_;
+    std::uint64_t value_ = 0;
 };
 
-// Fences lie in the heap's staging memory, 512 to a page. A recycled fence may still be pending: the oldest is
+// Fences lie in the heap's staging memory, page by page. A recycled fence may still be pending: the oldest is
 // looked at.
+constexpr unsigned page_words = 512;
 struct Pool {
     Mutex mutex;
     std::deque<Fence> all;
@@ -118,7 +104,7 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept {
     if (auto* seen = idle.of(context)) seen->store(work + 1, std::memory_order_release);
 }
 
-Fence* take_fence(std::uint64_t order) noexcept {
+Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
     // Not a fence that was recycled just now: another thread may still hold its address.
@@ -128,12 +114,14 @@ Fence* take_fence(std::uint64_t order) noexcept {
         f->order = order;
         return f;
     }
-    if (!p.page) p.page = static_cast<unsigned long long*>(heap::staging_alloc(512 * sizeof *p.page));
+    p.used = (p.used + words - 1) / words * words;
+    if (!p.page || p.used == page_words)
+        p.page = static_cast<unsigned long long*>(heap::staging_alloc(page_words * sizeof *p.page)), p.used = 0;
     if (!p.page) return nullptr;
     p.page[p.used] = 0;
     Fence& f = p.all.emplace_back(&p.page[p.used]);
     f.order = order;
-    if (++p.used == 512) p.page = nullptr, p.used = 0;
+    p.used += words;
     return &f;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fence.h: a wait in the guest is a look at memory that the GPU writes. Each waiting thread has a fence of its own in
-// the channel's fence page: it asks for its next value to be written when the stream has got that far, and looks until
-// it is.
+// fence.h: a wait in the guest is a look at memory that the GPU writes. Each waiting thread has a fence of its own: it asks for its
+// next value to be written when the stream has got that far, and looks until it is. Fences lie in the client's extents, which the
+// driver knows before a client comes: the channel need not be registered with it, while the client waits for its first call.
 #pragma once
 #include <cuda.h>
 
@@ -30,7 +30,7 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value) n
 // The same by a thread that sleeps as soon as it can.
 CUresult sleep_until(const unsigned long long& fence, unsigned long long value) noexcept;
 
-// Fences that outlive a wait: an event's, or that of a stream which is gone while its work goes on.
+// A thread's, an event's, or that of a stream which is gone while its work goes on.
 struct Fence {
     unsigned long long* word;             // in the region: the GPU writes it
     std::atomic<std::uint64_t> asked{0};  // the value to come last; only grows, through every owner
@@ -38,8 +38,9 @@ struct Fence {
     explicit Fence(unsigned long long* w) noexcept : word(w) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
-Fence* take_fence(std::uint64_t order) noexcept;  // nothing is pending on it; null: the region is full
-void recycle_fence(Fence*) noexcept;              // may be taken again once its last value has been written
+// Nothing is pending on it; null: the region is full. Such a new one takes so many words of 8 bytes, a power of 2.
+Fence* take_fence(std::uint64_t order, unsigned words = 1) noexcept;
+void recycle_fence(Fence*) noexcept;  // may be taken again once its last value has been written
 
 // Whether anything has been posted since all of the context's work was last done. note_idle(): all of the context's
 // work up to command number `work` (Queue::work) is done.

@@ -51,7 +51,7 @@ bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t by
 
 CUresult Extents::register_all(const Driver& driver) {
     for (auto& [offset, extent] : extents_) {
-        if (extent.registered) continue;
+        if (extent.registered || !extent.wanted) continue;
         const CUresult r = driver.cuMemHostRegister_v2(at(offset), extent.bytes,
                                                        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         if (r != CUDA_SUCCESS) return r;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
-// the region's base plus its offset and registered with the driver there, so that host address = guest address = device
+// the region's base plus its offset, and extents are registered with the driver there, so that host address = guest address = device
 // address. An offset that a command names becomes a pointer here alone (of a buffer in the channel:
 // ChannelReader::locate).
 #pragma once
@@ -29,16 +29,22 @@ class Extents {
     std::string map(std::uint64_t offset, std::uint64_t bytes);
     // The two halves of it: the first from any thread.
     std::string map_only(std::uint64_t offset, std::uint64_t bytes) const;
-    void add(std::uint64_t offset, std::uint64_t bytes) { extents_[offset] = {bytes, false, true}; }
-    // The client's channel: its session needs it to the end.
+    void add(std::uint64_t offset, std::uint64_t bytes) { extents_[offset] = {bytes, true, false}; }
+    // The client's channel: its session needs it to the end, and the GPU not at all, unless it writes fences there.
     std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
         std::string error = map(offset, bytes);
-        if (error.empty()) extents_[offset].releasable = false;
+        if (error.empty()) channel_ = offset, channel_bytes_ = bytes, extents_[offset].wanted = false;
         return error;
     }
     // The client may release it: it is one of its extents, as a whole.
     bool releasable(std::uint64_t offset, std::uint64_t bytes) const {
-        return holds(offset, bytes) && extents_.find(offset)->second.releasable;
+        return holds(offset, bytes) && !in_channel(at(offset));
+    }
+    // The GPU is to write here. True: it cannot until all is registered.
+    bool want(const void* word) {
+        if (!in_channel(word)) return false;
+        Extent& channel = extents_[channel_];
+        return channel.wanted = true, !channel.registered;
     }
     bool holds(std::uint64_t offset, std::uint64_t bytes) const {  // mapped as a whole
         const auto extent = extents_.find(offset);
@@ -47,7 +53,7 @@ class Extents {
     // Unregisters and unmaps what map() mapped as a whole. False: there is no such extent.
     bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);
 
-    // Registers whatever is mapped and not yet registered; a context must be current.
+    // Registers whatever is mapped, wanted by the GPU and not yet registered; a context must be current.
     CUresult register_all(const Driver& driver);
     void unregister_all(const Driver& driver);
 
@@ -60,13 +66,17 @@ class Extents {
   private:
     struct Extent {
         std::uint64_t bytes;
-        bool registered, releasable;
+        bool wanted, registered;  // by the driver
     };
+    bool in_channel(const void* p) const {
+        return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - at(channel_)) < channel_bytes_;
+    }
     std::byte* at(std::uint64_t offset) const { return reinterpret_cast<std::byte*>(base_ + offset); }
     void unmap_only(std::uint64_t offset, std::uint64_t bytes) const;
 
     int fd_;
     std::uint64_t base_;
+    std::uint64_t channel_ = 0, channel_bytes_ = 0;
     cage::Mapper* mapper_ = nullptr;
     std::map<std::uint64_t, Extent> extents_;  // by offset; never overlapping
 };

@@ -20,7 +20,7 @@ namespace barcuda {
 
 class Fences {
   public:
-    Fences(const Driver& driver, const Extents& extents, barcuda_status& status, const Bell& bell, Contexts& contexts,
+    Fences(const Driver& driver, Extents& extents, barcuda_status& status, const Bell& bell, Contexts& contexts,
            const Streams& streams, Output& output)
         : driver_(driver),
           extents_(extents),
@@ -65,7 +65,7 @@ class Fences {
     static void release(const Fence& fence);
 
     const Driver& driver_;
-    const Extents& extents_;
+    Extents& extents_;
     barcuda_status& status_;
     const Bell& bell_;
     Contexts& contexts_;

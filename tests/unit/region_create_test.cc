@@ -257,10 +257,10 @@ TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     ASSERT_FALSE(open_guest());
     Channel channel;
     ASSERT_FALSE(guest.open_channel(channel));
-    channel.fences()[7] = 42;
+    channel.commands()[7] = 42;
     host.close();
     ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
-    EXPECT_EQ(channel.fences()[7], 42u);
+    EXPECT_EQ(channel.commands()[7], 42);
 }
 TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
     Channel c;
@@ -269,7 +269,7 @@ TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
     host.close();
     ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(c.status().channel, 3u);
-    EXPECT_EQ(c.fences()[0], 0u);
+    EXPECT_EQ(c.commands()[0], 0);
 }
 TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
     ASSERT_FALSE(open_guest());

@@ -50,8 +50,8 @@ TEST_F(RegionTest, BothSidesMapTheSameChannel) {
     Channel c, h;
     ASSERT_FALSE(guest.open_channel(c));
     ASSERT_FALSE(host.map_channel(c.index, h));
-    c.fences()[1] = 17;
-    EXPECT_EQ(h.fences()[1], 17u);
+    c.commands()[1] = 17;
+    EXPECT_EQ(h.commands()[1], 17);
     EXPECT_EQ(h.offset, c.offset);
     host.unmap_channel(h);
 }

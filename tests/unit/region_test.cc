@@ -327,8 +327,8 @@ void everything_works_on(int fd) {
     Channel c, h;
     ASSERT_FALSE(e = guest.open_channel(c)) << e.text;
     ASSERT_FALSE(e = host.map_channel(c.index, h)) << e.text;
-    c.fences()[3] = 9;
-    EXPECT_EQ(h.fences()[3], 9u);
+    c.commands()[3] = 9;
+    EXPECT_EQ(h.commands()[3], 9);
     EXPECT_EQ(h.status().channel, c.index);
     EXPECT_FALSE(host.owner_gone(c.index));
     const std::uint64_t offset = guest.header().extents_offset;

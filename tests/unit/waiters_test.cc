@@ -4,6 +4,7 @@
 // fence gets its value.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
@@ -23,10 +24,12 @@ namespace {
 
 // A GPU whose streams stand still until the test says otherwise.
 struct Gpu {
-    CUresult write = CUDA_SUCCESS, record = CUDA_SUCCESS, launch = CUDA_SUCCESS, query = CUDA_ERROR_NOT_READY;
+    CUresult registering = CUDA_SUCCESS, write = CUDA_SUCCESS, record = CUDA_SUCCESS, launch = CUDA_SUCCESS,
+             query = CUDA_ERROR_NOT_READY;
     unsigned full = 0;     // writes that find no memory
     bool instant = false;  // a write is carried out before the driver's call returns
     std::vector<std::pair<std::uint64_t*, std::uint64_t>> queued;
+    std::vector<void*> registered;
 
     void go() {
         for (const auto& [word, value] : std::exchange(queued, {})) publish(*word, value);
@@ -45,6 +48,10 @@ Driver driver() {
     };
     d.cuEventRecordWithFlags = [](CUevent, CUstream, unsigned) { return gpu->record; };
     d.cuStreamQuery = [](CUstream) { return gpu->query; };
+    d.cuMemHostRegister_v2 = [](void* at, std::size_t, unsigned) {
+        gpu->registered.push_back(at);
+        return gpu->registering;
+    };
     d.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                           void**, void**) { return gpu->launch; };
     return d;
@@ -190,6 +197,24 @@ TEST_F(Waiters, AreNowhereButInTheClientsOwnMemory) {
     EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{~std::uint64_t{0} - 7, 1}).lie));
     EXPECT_EQ(world.calls, calls);
     EXPECT_TRUE(gpu->queued.empty() && seen.empty());
+}
+
+// The driver knows a client's extents. It knows the channel once a guest's library of an older build wants a fence there.
+TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
+    const std::uint64_t channel = ground.granted;
+    ASSERT_EQ(ground.extents.map_channel(channel, BARCUDA_CHANNEL_SIZE), "");
+    CUcontext primary = nullptr;
+    EXPECT_TRUE((call<Op::cuDevicePrimaryCtxRetain>(&primary, CUdevice{0}).ok()));
+    EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
+    EXPECT_EQ(gpu->registered, std::vector<void*>{reinterpret_cast<void*>(region(0))});
+    gpu->registering = CUDA_ERROR_OUT_OF_MEMORY;
+    EXPECT_EQ(fence(channel + page, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(word(channel + page), 1u);  // by the CPU
+    gpu->registering = CUDA_SUCCESS, gpu->registered.clear();
+    for (std::uint64_t value : {2, 3}) EXPECT_EQ(fence(channel + page, value), CUDA_SUCCESS);
+    EXPECT_EQ(std::ranges::count(gpu->registered, reinterpret_cast<void*>(region(channel))), 1);
+    gpu->go();
+    EXPECT_EQ(word(channel + page), 3u);
 }
 
 // ---- the status page itself -----------------------------------------------------------------------------------------
