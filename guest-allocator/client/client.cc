@@ -77,7 +77,7 @@ Error Client::connect() noexcept {
     channel_.client().rows_hash = rows_hash;
     memcpy(channel_.client().devices, devices_, sizeof devices_);
     publish(channel_.client().device_count, static_cast<std::uint32_t>(device_count_));  // WORD
-    bell_.open(region_, channel_);
+    bell_.open(region_, channel_);  // now the bridge looks who has come
     alignas(Queue) static char room[sizeof(Queue)];
     queue_ = new (room) Queue(*this, channel_);
     return {};
