@@ -137,7 +137,7 @@ Error Region::create(const char* path, const Format& format) {
     constexpr std::size_t kAfterMagic = offsetof(barcuda_header, layout);
     std::memcpy(memory + kAfterMagic, reinterpret_cast<const char*>(&h) + kAfterMagic, sizeof h - kAfterMagic);
     const std::uint64_t clean = keep ? BARCUDA_ROWS_OFFSET : BARCUDA_SLOTS_OFFSET;
-    std::memset(memory + clean, 0, BARCUDA_CHANNELS_OFFSET - clean);
+    if (!made_) std::memset(memory + clean, 0, BARCUDA_CHANNELS_OFFSET - clean);  // a file made just now is all zeros
     rows_ = {table<barcuda_u64>(BARCUDA_ROWS_OFFSET), format.rows.size()};
     snapshot_ = table<barcuda_snapshot>(BARCUDA_SNAPSHOT_OFFSET);
     std::memcpy(memory + BARCUDA_ROWS_OFFSET, format.rows.data(), format.rows.size_bytes());
@@ -170,15 +170,15 @@ Error Region::clean_channel(std::uint32_t index) {
     Channel c;
     if (Error e = map_channel(index, c)) return e;
     const Error e = keep_there(fd_, c.offset, BARCUDA_COMMANDS_OFFSET, path_);
-    if (!e) {
+    if (!e && !made_) {
         // A hole reads as zeros and costs no memory. Where holes cannot be punched, write the zeros.
         const bool holes =
             kind_ == Kind::file && unit_ <= BARCUDA_PAGE &&
             ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         static_cast<off_t>(c.offset + BARCUDA_COMMANDS_OFFSET), BARCUDA_COMMANDS_SIZE) == 0;
         std::memset(c.memory, 0, holes ? BARCUDA_COMMANDS_OFFSET : BARCUDA_CHANNEL_SIZE);
-        c.status().channel = index;
     }
+    if (!e) c.status().channel = index;
     unmap_channel(c);
     return e;
 }
