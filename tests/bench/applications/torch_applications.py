@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch, with models of random weights. (How to run them: application.py.)"""
 import contextlib
+import json
+import subprocess
 import sys
 
 from application import CPU, Skipped, application, main
@@ -181,6 +183,29 @@ def gemm_1024():
 @application(steps=1, per=30, unit="us", warm=1, emulated=True)
 def gemm_4096():
     return gemm(256 if CPU else 4096, 30)
+
+
+# ---- first uses ------------------------------------------------------------------------------------------------------
+FIRST_USES = """
+import json, sys, torch
+torch.manual_seed(1)
+a = torch.randn(512, 512, device=sys.argv[1])
+images, filters = a.view(4, 4, 128, 128), a[:8, :36].reshape(8, 4, 3, 3)
+uses = [a @ a, (a.half() @ a.half()).float(), torch.nn.functional.conv2d(images, filters), torch.fft.rfft(a).abs(),
+        torch.linalg.solve(a + 512 * torch.eye(512, device=a.device), a), a.sort().values.cumsum(1)]
+print(json.dumps([x.double().abs().mean().item() for x in uses]))
+"""
+
+
+@application(steps=1, warm=0)
+def first_uses():
+    """A process that imports PyTorch, and multiplies, convolves, transforms, solves and sorts, each for the first time."""
+    numbers = []
+
+    def step():
+        done = subprocess.run([sys.executable, "-B", "-c", FIRST_USES, GPU], stdout=subprocess.PIPE, text=True, check=True)
+        numbers[:] = json.loads(done.stdout)
+    return step, lambda: numbers
 
 
 def wait():
