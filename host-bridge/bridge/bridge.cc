@@ -492,6 +492,12 @@ void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
     munmap(at, bytes);
 }
 
+// Returns when the process has ended, or after a moment: one that a debugger keeps has ended for its pidfd, and not for us.
+void Bridge::await_end(const Worker& worker) const {
+    pollfd end{worker.pidfd, POLLIN, 0};
+    if (poll(&end, 1, look_every_ms) > 0 && !has_gone(worker)) poll(nullptr, 0, 1);
+}
+
 void Bridge::shut_down() {
     service_.leaving();
     for (auto& client : clients_) {
@@ -503,7 +509,7 @@ void Bridge::shut_down() {
     }
     end_reserves();
     for (auto& client : clients_)  // a profiler may take long to write what it has seen
-        for (; client && !release_worker(client->worker); publish_heartbeat()) poll(nullptr, 0, look_every_ms);
+        for (; client && !release_worker(client->worker); publish_heartbeat()) await_end(client->worker);
     log::info("stopped");
 }
 

@@ -113,6 +113,7 @@ class Bridge {
     bool release_worker(Worker& worker);
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
+    void await_end(const Worker& worker) const;
     std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
     void reap_leaving();               // the same, of those that have been told to end
     void reap_waiting();               // and of those that have died while they waited for a client
