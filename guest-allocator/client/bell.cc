@@ -27,7 +27,7 @@ void Bell::open(const Region& region, const Channel& channel) noexcept {
     if (region.kind() == Region::Kind::file && takes_part()) kind_ = BARCUDA_BELL_FUTEX;
     else if (region.ring()) kind_ = BARCUDA_BELL_DOORBELL;
     publish(channel.client().bell, static_cast<std::uint32_t>(kind_));  // WORD
-    if (region.kind() == Region::Kind::file) region.knock();  // a doorbell has rung
+    if (region.kind() == Region::Kind::file) region.knock();            // a doorbell has rung
 }
 
 void Bell::kick() noexcept {

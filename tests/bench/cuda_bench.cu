@@ -234,7 +234,8 @@ void waits(cudaStream_t s) {
     std::vector<cudaStream_t> others;
     cudaEvent_t event;
     char *host, *device;
-    if (!TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) || !TRY(cudaHostAlloc(&host, KiB, 0)) || !TRY(cudaMalloc(&device, 4 * KiB)))
+    if (!TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)) || !TRY(cudaHostAlloc(&host, 64 * KiB, 0)) ||
+        !TRY(cudaMalloc(&device, 64 * KiB)))
         return;
     const double whole = std::exchange(bench.budget, std::min(bench.budget, 0.06));  // there are many
     const struct {
@@ -243,6 +244,7 @@ void waits(cudaStream_t s) {
     } works[] = {
         {"launch", [](cudaStream_t in) { launch(in); }},
         {"copy4", [&](cudaStream_t in) { TRY(cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, in)); }},
+        {"copy64K", [&](cudaStream_t in) { TRY(cudaMemcpyAsync(device, host, 64 * KiB, cudaMemcpyHostToDevice, in)); }},
         {"memset4096", [&](cudaStream_t in) { TRY(cudaMemsetAsync(device, 0, 4096, in)); }}};
     for (const int streams : {0, 1, 8, 64}) {
         while (static_cast<int>(others.size()) < streams) {
@@ -250,22 +252,22 @@ void waits(cudaStream_t s) {
             launch(others.back());
         }
         TRY(cudaDeviceSynchronize());
-        for (const auto& work : works) {
+        // The work, and what goes before it, in a stream; then the wait.
+        const auto rows = [&](const std::string& name, const std::string& end, auto work) {
             const auto row = [&](const char* how, auto wait) {
-                bench.row(std::string("wait_") + work.name + '_' + how + '_' + std::to_string(streams), "us",
-                          [&] { return each(100, wait); });
+                bench.row("wait_" + name + '_' + how + '_' + std::to_string(streams) + end, "us", [&] { return each(100, wait); });
             };
-            row("stream", [&] { work.to(s), drain(s); });
-            row("null", [&] { work.to(nullptr), drain(nullptr); });
-            row("device", [&] { work.to(s), TRY(cudaDeviceSynchronize()); });
-            row("event", [&] { work.to(s), TRY(cudaEventRecord(event, s)), TRY(cudaEventSynchronize(event)); });
-        }
-        if (streams == 8)
-            bench.row("wait_launch_device_8_busy", "us", [&] {
-                return each(50, [&] {
-                    for (cudaStream_t other : others) launch(other);
-                    TRY(cudaDeviceSynchronize());
-                });
+            row("stream", [&] { work(s), drain(s); });
+            row("null", [&] { work(nullptr), drain(nullptr); });
+            row("device", [&] { work(s), TRY(cudaDeviceSynchronize()); });
+            row("event", [&] { work(s), TRY(cudaEventRecord(event, s)), TRY(cudaEventSynchronize(event)); });
+            row("copy", [&] { work(nullptr), TRY(cudaMemcpy(host, device, 4, cudaMemcpyDeviceToHost)); });
+        };
+        for (const auto& work : works) rows(work.name, "", work.to);
+        if (streams)
+            rows("launch", "_with_work", [&](cudaStream_t in) {
+                for (cudaStream_t other : others) launch(other);
+                launch(in);
             });
     }
     bench.budget = whole;

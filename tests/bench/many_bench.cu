@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -67,6 +68,28 @@ void threads() {
         }
         return cudaGetLastError() == cudaSuccess;
     };
+    const struct {
+        const char* name;
+        std::function<bool(int)> round;
+    } waits[] = {{"launch",
+                  [&](int t) {
+                      empty<<<1, 1, 0, streams[t]>>>();
+                      return cudaStreamSynchronize(streams[t]) == cudaSuccess;
+                  }},
+                 {"launch+device",
+                  [&](int t) {
+                      empty<<<1, 1, 0, streams[t]>>>();
+                      return cudaDeviceSynchronize() == cudaSuccess;
+                  }},
+                 {"copy4",
+                  [&](int t) {
+                      return cudaMemcpyAsync(device + t * bytes, host + t * bytes, 4, cudaMemcpyHostToDevice, streams[t]) == cudaSuccess &&
+                             cudaStreamSynchronize(streams[t]) == cudaSuccess;
+                  }},
+                 {"memset4096", [&](int t) {
+                      return cudaMemsetAsync(device + t * bytes, 0, bytes, streams[t]) == cudaSuccess &&
+                             cudaStreamSynchronize(streams[t]) == cudaSuccess;
+                  }}};
     const auto storm = [](int) {  // from 4 KiB to 512 KiB
         void* all[few];
         bool well = true;
@@ -79,6 +102,8 @@ void threads() {
         bench.row("launch" + name + "_own_streams", "us", [&] { return together(n, burst, seconds, [&](int t) { return launches(streams[t]); }); });
         bench.row("launch" + name + "_one_stream", "us", [&] { return together(n, burst, seconds, [&](int) { return launches(streams[0]); }); });
         bench.row("launch+copy+record+wait" + name, "us", [&] { return together(n, few, seconds, rounds); });
+        for (const auto& wait : waits)
+            bench.row(std::string(wait.name) + "+wait" + name, "us", [&] { return together(n, 1, seconds, wait.round); });
         bench.row("malloc+free" + name, "us", [&] { return together(n, few, seconds, storm); });
     }
     for (int i = 0; i < most; ++i) TRY(cudaStreamDestroy(streams[i])), TRY(cudaEventDestroy(events[i]));

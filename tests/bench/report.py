@@ -46,12 +46,13 @@ def least(limit, **k):
 
 NCCL_HOW, NCCL_WHAT = ('one_process', 'processes'), ('all_reduce', 'all_gather', 'all_to_all')
 NCCL_SIZES = [f'{n}{unit}' for unit in 'KM' for n in (1, 4, 16, 32, 64, 256)] + ['1G']
+WAIT_WORK, WAIT_HOW, WAIT_STREAMS = ('launch', 'copy4', 'copy64K', 'memset4096'), ('stream', 'null', 'device', 'event', 'copy'), (0, 1, 8, 64)
 BARS = {
     'launch_post_burst200': most(0.10), 'launch_drained': most(1.00), 'launch+streamsync': most(1.05),
     'launch_drained_five_in_turn': most(1.00), 'launch_drained_five_at_random': most(1.00), 'ten_launches+streamsync': most(1.00),
     **{f'wait_{work}_{how}_{n}': most(1.00 if (work, how) == ('launch', 'stream') else 1.05)
-       for work in ('launch', 'copy4', 'memset4096') for how in ('stream', 'null', 'device', 'event') for n in (0, 1, 8, 64)},
-    'wait_launch_device_8_busy': most(1.05),
+       for work in WAIT_WORK for how in WAIT_HOW for n in WAIT_STREAMS},
+    **{f'wait_launch_{how}_{n}_with_work': most(1.05) for how in WAIT_HOW for n in WAIT_STREAMS if n},
     'managed_kernel_on_the_gpu': least(0.98), 'managed_first_touch_by_the_gpu': least(0.9), 'managed_first_touch_by_the_cpu': least(0.9),
     'managed_to_and_fro_16K': most(1.0), 'managed_prefetch_to_the_gpu': least(0.95), 'managed_prefetch_to_the_cpu': least(0.95),
     'streamsync_idle': most(0.5), 'event_query': most(0.5), 'getdevice': most(0.5), 'event_record': most(0.5),
@@ -75,6 +76,7 @@ BARS = {
     **{f'at_once_{n}_{what}{pool}': most(0, fixed=True) for n in (4, 32) for what in ('failures', 'fallbacks') for pool in ('', '_pool_of_1')},
     **{f'launch_{n}_{streams}': most(1.0) for n in ('1_thread', '4_threads', '16_threads') for streams in ('own_streams', 'one_stream')},
     **{f'launch+copy+record+wait_{n}': most(1.0) for n in ('1_thread', '4_threads', '16_threads')},
+    **{f'{work}+wait_{n}': most(1.05) for work in ('launch', 'launch+device', 'copy4', 'memset4096') for n in ('1_thread', '4_threads', '16_threads')},
     **{f'launch_{n}_processes': most(1.1) for n in (1, 4, 16)},
     **{f'{what}_{how}': most(1.0) for what in ('stream', 'event') for how in ('create', 'destroy')},
     **{f'app_{name}': most(1.0) for name in ('resnet50_step', 'dataloader_batch', 'gpt2_token_graphs', 'gemm_1024', 'gemm_4096', 'fft_1M', 'sort_16M', 'small_array')},
@@ -212,12 +214,16 @@ def both(got, metric):
 
 def wait_lines(got):
     """The matrix: a row for each kind of work and of wait, a column for each number of other streams."""
-    streams = (0, 1, 8, 64)
-    yield ['work', 'wait', *(f'{n} other streams' for n in streams)]
-    for work in ('launch', 'copy4', 'memset4096'):
-        for how in ('stream', 'null', 'device', 'event'):
-            yield [work, how, *(both(got, f'wait_{work}_{how}_{n}') for n in streams)]
-    yield ['a launch in each of 8', 'device', '', '', both(got, 'wait_launch_device_8_busy'), '']
+    yield ['work', 'wait', *(f'{n} other streams' for n in WAIT_STREAMS)]
+    for work, end, words in [*((work, '', work) for work in WAIT_WORK), ('launch', '_with_work', 'launch, and one in each other')]:
+        for how in WAIT_HOW:
+            cells = [both(got, f'wait_{work}_{how}_{n}{end}') if f'wait_{work}_{how}_{n}{end}' in got['rows'] else '' for n in WAIT_STREAMS]
+            if any(cells):
+                yield [words, how, *cells]
+    for work in WAIT_WORK:  # the wait for the device, ours with ours
+        ours = [value(got['rows'], f'wait_{work}_device_{n}', 'flat') for n in WAIT_STREAMS]
+        if all(ours):
+            yield [work, 'device, against 0 other streams', *(f'{x / ours[0]:.2f}' for x in ours)]
 
 
 def device_tables(got):
@@ -321,9 +327,9 @@ def draw_applications(got, folder):
 
 PARTS = {
     'waits': ('Waits', """\
-A launch, a copy of 4 bytes from pinned memory or a fill of 4 KiB, and a wait for it: for its stream, for the default stream that it is in, for the device, for an
-event behind it; with so many other streams, which have nothing to do. Microseconds natively, through Barcuda, and their ratio (bold: above the bar, 1.05, and
-1.00 for a launch and its stream)."""),
+A launch, a copy of 4 bytes or 64 KiB from pinned memory or a fill of 4 KiB, and a wait for it: for its stream, for the default stream that it is in, for the device,
+for an event behind it, by a blocking copy of 4 bytes to the host; with so many other streams, which have nothing to do or (last) a launch each. Microseconds natively,
+through Barcuda, and their ratio (bold: above the bar, 1.05, and 1.00 for a launch and its stream). Waits of several threads are among the threads below."""),
     'managed': ('Managed memory', """\
 1 GiB that a kernel works on, that is touched on the other side first, or prefetched; and 16 KiB to the CPU and back, with a kernel ([managed.md](managed.md))."""),
     'starts': ('Starts', """\
@@ -333,7 +339,7 @@ the slowest of their first calls, launches and copies of 16 MiB of `malloc` memo
 find 32 workers that wait (`--warm-most 32`), or, `_pool_of_1`, one."""),
     'threads': ('Threads, clients and objects', """\
 Time of one operation over all threads (`tests/bench/many_bench.cu`): launches on a stream of each thread's own, or all on one; and a launch,
-a copy of 4 KiB, an event's record and its wait; and a `cudaMalloc` with its `cudaFree`, 20 blocks of 4 to 512 KiB at a time.
+a copy of 4 KiB, an event's record and its wait; a launch, a copy of 4 bytes or a fill of 4 KiB and a wait for the stream, or for the device; and a `cudaMalloc` with its `cudaFree`, 20 blocks of 4 to 512 KiB at a time.
 `launch_16_processes` is a launch in each of 16 clients. Streams and events are made and
 destroyed 10,000 at a time, an event with its first record; `client_memory` is what the program's memory grew by for each, `host_memory`
 what bridge and worker's did. (The driver's own memory for the device is in neither.)"""),
