@@ -103,7 +103,7 @@ Error Region::create(const char* path, const Format& format) {
         return error(Error::malformed, 0, "%s: %zu rows; a region has 1 to %u", path, format.rows.size(),
                      BARCUDA_MAX_ROWS);
     Error e = open_file(path, O_CREAT | O_EXCL);
-    made_ = fd_ >= 0;
+    const bool made = fd_ >= 0;
     if (e.kind == Error::system && e.code == EEXIST) {
         close();
         e = open_file(path, O_NOFOLLOW);
@@ -113,6 +113,11 @@ Error Region::create(const char* path, const Format& format) {
     if (!e && kind_ != Kind::file && kind_ != Kind::dax)
         e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
     if (!e) e = lock_to_serve(path);
+    // Another bridge may have found a file that we made, and have served it, before we had the lock.
+    if (struct stat st; !e && ::fstat(fd_, &st) == 0 && S_ISREG(st.st_mode)) {
+        file_size_ = static_cast<std::uint64_t>(st.st_size);
+        made_ = made && st.st_size == 0;
+    }
     barcuda_header h{};
     bool keep = false;
     char* memory = nullptr;

@@ -35,6 +35,10 @@ struct Channel {
     barcuda_client& client() const { return *reinterpret_cast<barcuda_client*>(memory + BARCUDA_CLIENT_OFFSET); }
     barcuda_calls& calls() const { return *reinterpret_cast<barcuda_calls*>(memory + BARCUDA_CALLS_OFFSET); }
     barcuda_supply& supply() const { return *reinterpret_cast<barcuda_supply*>(memory + BARCUDA_SUPPLY_OFFSET); }
+    std::uint64_t* fences() const { return reinterpret_cast<std::uint64_t*>(memory + BARCUDA_FENCES_OFFSET); }
+    bool contains(const void* p) const {
+        return static_cast<std::size_t>(static_cast<const char*>(p) - memory) < BARCUDA_CHANNEL_SIZE;
+    }
     char* commands() const { return memory + BARCUDA_COMMANDS_OFFSET; }
     explicit operator bool() const { return memory != nullptr; }
 };

@@ -49,6 +49,8 @@ class Client final : public heap::ExtentSource {
     // ---- the kinds' guest (shm-device/kinds.h)
     // Memory as the device finds it: a program's own addresses may be those of registered memory outside the region.
     std::uint64_t offset_of(const void* p) const {
+        if (channel_.contains(p))
+            return channel_.offset + static_cast<std::uint64_t>(static_cast<const char*>(p) - channel_.memory);
         return region_.offset_of(region_.contains(p) ? p : heap::reach(p, 1));
     }
     std::uint64_t on_device(std::uint64_t address, std::size_t bytes) const {

@@ -36,12 +36,12 @@ constinit thread_local bool ended = false;
 struct OwnFence {
     ~OwnFence() {
         ended = true;
-        recycle_fence(std::exchange(own, nullptr));
+        if (!forked_after_init()) recycle_fence(std::exchange(own, nullptr));
     }
 };
 constexpr unsigned whole_line = 8;  // words: who looks at it is not disturbed by what the GPU writes for others
 Fence* own_fence() noexcept {
-    if (own || ended) return own;
+    if (own) return own;
     static thread_local const OwnFence until_the_end;
     return own = take_fence(0, whole_line);
 }
@@ -49,8 +49,7 @@ Fence* own_fence() noexcept {
 // A fence for one wait.
 class OneWait {
   public:
-    OneWait() noexcept : fence_(own_fence()), borrowed_(!fence_) {
-        if (borrowed_) fence_ = take_fence(0);
+    OneWait() noexcept : fence_(ended ? take_fence(0) : own_fence()), borrowed_(ended) {
         if (fence_) value_ = fence_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     }
     ~OneWait() {
@@ -61,24 +60,43 @@ class OneWait {
     CUresult operator()(CUstream stream) noexcept {
         const std::uint64_t offset = Client::current()->offset_of(fence_->word);
         const CUresult r = command<Op::write_fence>(stream, ext::Fence{offset, value_});
-        return r == CUDA_SUCCESS ? wait_until(*fence_->word, value_) : r;
+        if (r == CUDA_SUCCESS) return wait_until(*fence_->word, value_);
+        publish(*fence_->word, value_);  // nobody will write it
+        return r;
     }
 
   private:
-    Fence* fence_;  // null: the region is full
+    Fence* fence_;  // null: the region is full, and so is the channel
     bool borrowed_;
     std::uint64_t value_ = 0;
 };
 
-// Fences lie in the heap's staging memory, page by page. A recycled fence may still be pending: the oldest is
-// looked at.
+// Fences lie in the heap's staging memory, page by page; where the region is full, in the channel.
 constexpr unsigned page_words = 512;
+static_assert(BARCUDA_FENCES % page_words == 0);
 struct Pool {
     Mutex mutex;
     std::deque<Fence> all;
-    std::deque<Fence*> recycled;
+    Fence *oldest = nullptr, *newest = nullptr;  // of those that are recycled
+    unsigned recycled = 0;
     unsigned long long* page = nullptr;
-    unsigned used = 0;
+    unsigned used = page_words;  // words of the page
+    unsigned in_channel = 0;     // words of the channel that have been a page
+
+    void recycle(Fence* f) noexcept {
+        f->next = nullptr;
+        (oldest ? newest->next : oldest) = f;
+        newest = f, ++recycled;
+    }
+    Fence* take_oldest() noexcept { return --recycled, std::exchange(oldest, oldest->next); }
+    // Null: there is no place any more.
+    unsigned long long* new_page() noexcept {
+        if (void* in_region = heap::staging_alloc(page_words * sizeof *page))
+            return static_cast<unsigned long long*>(in_region);
+        if (in_channel == BARCUDA_FENCES) return nullptr;
+        auto* const fences = reinterpret_cast<unsigned long long*>(Client::current()->channel().fences());
+        return fences + std::exchange(in_channel, in_channel + page_words);
+    }
 };
 Pool& pool() {
     static Pool& p = *new Pool;  // never destroyed: programs record events in static destructors
@@ -107,16 +125,15 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept {
 Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
-    // Not a fence that was recycled just now: another thread may still hold its address.
-    if (p.recycled.size() > 64 && !p.recycled.front()->pending()) {
-        Fence* f = p.recycled.front();
-        p.recycled.pop_front();
-        f->order = order;
-        return f;
+    // Not one that was recycled just now: another thread may still hold its address. The oldest may be pending still.
+    constexpr unsigned rest = 64;
+    for (unsigned tries = 4; p.recycled > rest && tries > 0; --tries) {
+        Fence* const f = p.take_oldest();
+        if (!f->pending()) return f->order = order, f;
+        p.recycle(f);
     }
     p.used = (p.used + words - 1) / words * words;
-    if (!p.page || p.used == page_words)
-        p.page = static_cast<unsigned long long*>(heap::staging_alloc(page_words * sizeof *p.page)), p.used = 0;
+    if (!p.page || p.used == page_words) p.page = p.new_page(), p.used = 0;
     if (!p.page) return nullptr;
     p.page[p.used] = 0;
     Fence& f = p.all.emplace_back(&p.page[p.used]);
@@ -128,7 +145,7 @@ Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
 void recycle_fence(Fence* f) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
-    if (f) p.recycled.push_back(f);
+    if (f) p.recycle(f);
 }
 
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fence.h: a wait in the guest is a look at memory that the GPU writes. Each waiting thread has a fence of its own: it asks for its
-// next value to be written when the stream has got that far, and looks until it is. Fences lie in the client's extents, which the
-// driver knows before a client comes: the channel need not be registered with it, while the client waits for its first call.
+// next value to be written when the stream has got that far, and looks until it is. Fences lie in the client's extents, the first of which
+// the driver knows before a client comes: the channel need not be registered with it, while the client waits for its first call. It has
+// fences as well, for when the region is full.
 #pragma once
 #include <cuda.h>
 
@@ -35,6 +36,7 @@ struct Fence {
     unsigned long long* word;             // in the region: the GPU writes it
     std::atomic<std::uint64_t> asked{0};  // the value to come last; only grows, through every owner
     std::uint64_t order = 0;              // the queue that its values come by: streams.h, order_of()
+    Fence* next = nullptr;                // while it is recycled
     explicit Fence(unsigned long long* w) noexcept : word(w) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };

@@ -192,7 +192,7 @@ class Bridge {
     Control control_;
     Exporting exporting_;
     int signals_ = -1;  // that end the bridge
-    int opens_ = -1;    // inotify: somebody opens or closes the region's file
+    int opens_ = -1;    // inotify: somebody opens, reads or closes the region's file
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;
     std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody

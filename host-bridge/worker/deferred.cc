@@ -8,8 +8,8 @@ namespace barcuda {
 
 // Streams that the client has destroyed are behind fences of its library (guest-allocator/driver/stream.cc).
 bool Deferred::check_idle() {
+    if (fences_.collect()) return false;  // of a client that has done no work, too
     if (!worked_) return true;
-    if (fences_.collect()) return false;
     const Contexts::Visit visit(contexts_);
     bool all = true;
     const auto ask = [&](CUstream s) { all = all && streams_.idle(s); };

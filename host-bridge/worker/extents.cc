@@ -57,12 +57,14 @@ CUresult Extents::register_all(const Driver& driver) {
         if (r != CUDA_SUCCESS) return r;
         extent.registered = true;
     }
+    all_registered_ = true;
     return CUDA_SUCCESS;
 }
 
 void Extents::unregister_all(const Driver& driver) {
     for (auto& [offset, extent] : extents_)
         if (extent.registered) driver.cuMemHostUnregister(at(offset)), extent.registered = false;
+    all_registered_ = false;
 }
 
 std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {

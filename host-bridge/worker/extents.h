@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/driver.h"
@@ -29,7 +30,10 @@ class Extents {
     std::string map(std::uint64_t offset, std::uint64_t bytes);
     // The two halves of it: the first from any thread.
     std::string map_only(std::uint64_t offset, std::uint64_t bytes) const;
-    void add(std::uint64_t offset, std::uint64_t bytes) { extents_[offset] = {bytes, true, false}; }
+    void add(std::uint64_t offset, std::uint64_t bytes) {
+        extents_[offset] = {bytes, true, false};
+        all_registered_ = false;
+    }
     // The client's channel: its session needs it to the end, and the GPU not at all, unless it writes fences there.
     std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
         std::string error = map(offset, bytes);
@@ -40,11 +44,10 @@ class Extents {
     bool releasable(std::uint64_t offset, std::uint64_t bytes) const {
         return holds(offset, bytes) && !in_channel(at(offset));
     }
-    // The GPU is to write here. True: it cannot until all is registered.
+    // The GPU is to write here. True: it may be that it cannot until all is registered.
     bool want(const void* word) {
-        if (!in_channel(word)) return false;
-        Extent& channel = extents_[channel_];
-        return channel.wanted = true, !channel.registered;
+        if (in_channel(word) && !std::exchange(extents_[channel_].wanted, true)) all_registered_ = false;
+        return !all_registered_;
     }
     bool holds(std::uint64_t offset, std::uint64_t bytes) const {  // mapped as a whole
         const auto extent = extents_.find(offset);
@@ -77,6 +80,7 @@ class Extents {
     int fd_;
     std::uint64_t base_;
     std::uint64_t channel_ = 0, channel_bytes_ = 0;
+    bool all_registered_ = true;  // of those that are wanted
     cage::Mapper* mapper_ = nullptr;
     std::map<std::uint64_t, Extent> extents_;  // by offset; never overlapping
 };

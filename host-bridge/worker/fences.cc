@@ -53,7 +53,7 @@ CUresult Fences::write(CUstream stream) {
         contexts_.switch_to(its);
     // A fence in a graph would be written at each of its launches. To wait in a capture is an error: the driver's own.
     if (streams_.capturing(stream)) return driver_.cuStreamSynchronize(stream);
-    // A guest's library of an older build has its fences in the channel.
+    // In the channel, or in an extent that the driver had no room to register.
     if (extents_.want(promised_.word))
         if (CUresult r = contexts_.register_extents(); r != CUDA_SUCCESS) return r;
     const CUresult r = driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(promised_.word),

@@ -144,9 +144,11 @@ const char* Generator::name(bool variable) {
     return random.one_of({"store", "bump"});
 }
 
-// A word of the fence page, and more than it was ever asked for.
+// A word of an extent or of the channel's fences, and more than it was ever asked for.
 ext::Fence Generator::fence() {
-    return {session.channel().offset + BARCUDA_FENCES_OFFSET + 8 * random.below(BARCUDA_FENCES), ++fence_};
+    const std::uint64_t word = 8 * random.below(BARCUDA_FENCES);
+    if (random.below(2)) return {session.channel().offset + BARCUDA_FENCES_OFFSET + word, ++fence_};
+    return {offset_of(heap(8 * BARCUDA_FENCES) + word), ++fence_};
 }
 
 std::span<std::byte> Generator::spare_extent() { return session.extent(BARCUDA_GRANULE); }

@@ -10,8 +10,10 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
+#include "guest-allocator/driver/fence.h"
 #include "tests/unit/support/fake_driver.h"
 #include "tests/unit/support/host_side.h"
 
@@ -398,6 +400,60 @@ TEST(GuestOfAnIdleGpu, FindsAStreamIdleWhenItHasWaitedForIt) {
         OK(cuCtxSynchronize());
         OK(cuStreamQuery(stream));
         IdleGpu::get().seems_busy = false;
+    });
+}
+
+// How many words so many fences lie in, of which one is had at a time.
+std::size_t words_of_fences(unsigned fences) {
+    std::set<const void*> words;
+    while (fences-- > 0) {
+        guest::Fence* const f = guest::take_fence(0);
+        words.insert(f->word);
+        guest::recycle_fence(f);
+    }
+    return words.size();
+}
+
+TEST(GuestOfAnIdleGpu, UsesTheFencesAgainOfThreadsThatHaveEnded) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUstream gone = nullptr;
+        OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamDestroy(gone));
+        const auto wait_for_none = [&](unsigned) { EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize(gone)); };
+        program.on_threads(1, wait_for_none);  // nobody writes what this one has asked for
+        for (unsigned i = 0; i < 100; ++i)
+            program.on_threads(1, [&](unsigned) {
+                OK(program.launch(program.add, nullptr));
+                OK(cuStreamSynchronize(nullptr));
+            });
+        EXPECT_LT(words_of_fences(500), 80u);
+        // One that is pending for long is in nobody's way.
+        guest::Fence* const late = guest::take_fence(0);
+        late->asked += 1;
+        guest::recycle_fence(late);
+        EXPECT_LT(words_of_fences(500), 80u);
+    });
+}
+
+TEST(GuestOfAnIdleGpu, WaitsForFencesOfItsChannelWhereTheRegionIsFull) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        while (heap::staging_alloc(4096)) {}
+        const Channel& channel = guest::Client::current()->channel();
+        program.on_threads(4, [&](unsigned) {
+            for (unsigned r = 0; r < 20; ++r) {
+                OK(program.launch(program.add, nullptr));
+                OK(cuStreamSynchronize(nullptr));
+            }
+        });
+        unsigned there = 0;
+        for (guest::Fence* f; (f = guest::take_fence(0)); ++there) EXPECT_TRUE(channel.contains(f->word));
+        EXPECT_GT(there, BARCUDA_FENCES / 2);
+        program.on_threads(1, [&](unsigned) {  // by a question, again and again
+            OK(program.launch(program.add, nullptr));
+            OK(cuStreamSynchronize(nullptr));
+        });
     });
 }
 

@@ -269,6 +269,8 @@ TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
     host.close();
     ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
     EXPECT_EQ(c.status().channel, 3u);
+    EXPECT_EQ(c.status().state, 0u);
+    EXPECT_EQ(c.fences()[0], 0u);
     EXPECT_EQ(c.commands()[0], 0);
 }
 TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {

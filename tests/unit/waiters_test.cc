@@ -199,6 +199,17 @@ TEST_F(Waiters, AreNowhereButInTheClientsOwnMemory) {
     EXPECT_TRUE(gpu->queued.empty() && seen.empty());
 }
 
+TEST_F(Waiters, InAnExtentThatTheDriverHadNoRoomForHaveItTryAgain) {
+    CUcontext primary = nullptr;
+    gpu->registering = CUDA_ERROR_OUT_OF_MEMORY;
+    EXPECT_EQ((call<Op::cuDevicePrimaryCtxRetain>(&primary, CUdevice{0}).result), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(fence(one, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(word(one), 1u);
+    gpu->registering = CUDA_SUCCESS, gpu->registered.clear();
+    for (std::uint64_t value : {2, 3}) EXPECT_EQ(fence(one, value), CUDA_SUCCESS);
+    EXPECT_EQ(gpu->registered, std::vector<void*>{reinterpret_cast<void*>(region(0))});
+}
+
 // The driver knows a client's extents. It knows the channel once a guest's library of an older build wants a fence there.
 TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     const std::uint64_t channel = ground.granted;
@@ -215,6 +226,23 @@ TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     EXPECT_EQ(std::ranges::count(gpu->registered, reinterpret_cast<void*>(region(channel))), 1);
     gpu->go();
     EXPECT_EQ(word(channel + page), 3u);
+}
+
+// ---- the memory that a fence lies in ------------------------------------------------------------------------------------
+struct Unwatched : Loopback {
+    Gpu all;
+    Unwatched() : Loopback(driver()) { gpu = &all; }
+};
+TEST_F(Unwatched, AFenceKeepsItsExtentUntilItIsWritten) {
+    const std::uint64_t one = 0x2000;
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one, 1}).ok()));  // no work goes before it
+    EXPECT_TRUE((call<Op::release>(std::uint64_t{0}, ground.granted).ok()));
+    ASSERT_NE(ground.extents.locate(one, 8), nullptr);
+    EXPECT_TRUE(ground.session.fences().collect());
+    gpu->go();
+    EXPECT_FALSE(ground.session.fences().collect());
+    ground.session.deferred().reap();
+    EXPECT_EQ(ground.extents.locate(one, 8), nullptr);
 }
 
 // ---- the status page itself -----------------------------------------------------------------------------------------
