@@ -58,10 +58,10 @@ def starts(a, native, flat, results, part):
     programs = 4 if a.quick else 32
     for r in range(a.repetitions):
         part(f'starts {r + 1}/{a.repetitions}', lambda: shortest(a, places, results))
-    for r in range(min(a.repetitions, 3)):
+    for r in range(a.repetitions):
         for place in native:
             part(f'native: {programs} at once', lambda: at_once(a, place, results, programs))
-        grown = Flat(a, ['--warm', '1', '--warm-most', str(programs), '--warm-idle', '600'], programs << 28)  # a client begins with two extents of 64 MiB
+        grown = Flat(a, ['--warm', '1', '--warm-most', str(programs), '--warm-idle', '600'], programs << 28)  # a client begins with 64 MiB
         try:
             grown.waiting(1)
             part(f'flat: {programs} at once, one worker waits', lambda: at_once(a, grown, results, programs, '_pool_of_1'))
