@@ -92,6 +92,11 @@ int main(int argc, char** argv) {
            "as many of them at the least until a client has come (--warm 0 --warm-first 1: one worker waits for "
            "the first client, and none for others until a second one has come)")
         ->capture_default_str();
+    app.add_option("--warm-memory", options.warm.memory,
+                   "of the host's memory, what all that wait may hold where more do than --warm says, with the part of "
+                   "the region that each keeps (default: no limit; what their contexts take of the GPU's is not in it)")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative);
     app.add_option("--warm-idle", warm_idle, "seconds without a client after which those beyond --warm end")
         ->capture_default_str();
     app.add_option(

@@ -79,6 +79,7 @@ class Bridge {
         std::vector<Grants::Run> reserved;  // for its client to come
         std::string group;                  // its control group; empty: it has none
         std::uint64_t bare = 0;             // bytes of memory in it when its client came
+        bool weighed = false;               // while it waits: it is known what it holds
     };
     struct Known {  // what is told of a client (listing.cc); as long as it is there, and in the log when it goes
         std::uint32_t pid = 0;
@@ -114,6 +115,7 @@ class Bridge {
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
     void await_end(const Worker& worker) const;
+    static std::uint64_t memory_of(const Worker& worker);
     std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
     void reap_leaving();               // the same, of those that have been told to end
     void reap_waiting();               // and of those that have died while they waited for a client

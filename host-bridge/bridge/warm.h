@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // warm.h: how many workers wait, with their driver open, for clients to come. As many as an operator says, always; and more, up to a second
 // number, where clients have come faster than that: one for each that found none, until nobody has come for a while. Until the first
-// client comes there may be others: who starts a bridge for one program wants a worker that waits for it, and none behind that.
+// client comes there may be others: who starts a bridge for one program wants a worker that waits for it, and none behind that. More than
+// always wait only within the memory that an operator gives them.
 // Drivers start one behind the other in the kernel, and hold up what others ask of theirs. So nobody's worker begins once clients have
 // stopped coming for a moment, theirs have started, and the last of its kind has; or now and then, where that does not happen. The moment is
 // longer for many that came together: their first launches and copies take a driver as long.
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 namespace barcuda {
@@ -15,7 +17,8 @@ namespace barcuda {
 struct WarmOptions {
     unsigned least = 1, most = 0;  // most below least: least
     std::chrono::seconds idle{60};
-    unsigned first = 0;  // until a client has come
+    unsigned first = 0;        // until a client has come
+    std::uint64_t memory = 0;  // bytes of the host that all of them may hold, where more wait than always; 0: no limit
 };
 
 class WarmPool {
@@ -31,11 +34,16 @@ class WarmPool {
         last_ = now, came_ = true;
         if (std::exchange(options_.first, 0) == 0 && !found && wanted_ < most()) ++wanted_;
     }
+    // So much is held by one that waits.
+    void note_memory(std::uint64_t bytes) { each_ = std::max(each_, bytes); }
     // How many are to wait now.
     unsigned wanted(Time now) {
         if (now - last_ >= options_.idle) wanted_ = options_.least;
+        if (const std::uint64_t room = options_.memory && each_ ? options_.memory / each_ : wanted_; room < wanted_)
+            wanted_ = std::max(options_.least, static_cast<unsigned>(room));
         return std::max(wanted_, options_.first);
     }
+    bool looks_at_memory() const { return options_.memory != 0; }
     // Whether those may begin that are wanted and not there. `one_starts`: a worker, for a client or for nobody.
     bool may_begin(bool one_starts, Time now) {
         const bool quiet = !came_ || now - last_ >= settled();
@@ -55,6 +63,7 @@ class WarmPool {
   private:
     WarmOptions options_;
     unsigned wanted_;
+    std::uint64_t each_ = 0;  // bytes: the most that one has held
     Time last_{}, put_off_since_{};
     bool came_ = false;
     int together_ = 0;  // clients that came with no moment between them

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "host-bridge/bridge/bridge.h"
@@ -299,8 +300,19 @@ std::string Bridge::start_first(const DeviceChoice& choice) {
     return devices_.answered ? devices_.error : fmt::format("{}: its first worker {}", devices_.error, end);
 }
 
+// Of the host: its own, and the region's that it keeps for a client.
+std::uint64_t Bridge::memory_of(const Worker& worker) {
+    std::uint64_t all = 0, resident = 0, shared = 0;
+    std::ifstream(fmt::format("/proc/{}/statm", worker.pid)) >> all >> resident >> shared;
+    std::uint64_t bytes = (resident - std::min(shared, resident)) * static_cast<std::uint64_t>(getpagesize());
+    for (const Grants::Run& run : worker.reserved) bytes += run.bytes;
+    return bytes;
+}
+
 void Bridge::keep_warm() {
     const auto now = std::chrono::steady_clock::now();
+    for (Worker& w : waiting_)
+        if (warm_.looks_at_memory() && w.warm() && !std::exchange(w.weighed, true)) warm_.note_memory(memory_of(w));
     const unsigned wanted = warm_.wanted(now);
     for (; waiting_.size() > wanted; waiting_.pop_back())
         dismiss(waiting_.back()), leaving_.push_back(std::move(waiting_.back()));

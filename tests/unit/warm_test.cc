@@ -31,6 +31,24 @@ TEST(WarmPool, GrowsByThoseThatFoundNone) {
     EXPECT_EQ(pool.wanted(start), 6u);
 }
 
+TEST(WarmPool, StaysWithinItsMemory) {
+    const WarmPool::Time start{100s};
+    WarmPool pool({.least = 2, .most = 9, .memory = 1000});
+    const auto ask = [&] {
+        for (int i = 0; i < 9; ++i) pool.client_came(false, start);
+        return pool.wanted(start);
+    };
+    EXPECT_EQ(ask(), 9u);  // nobody knows yet what one holds
+    pool.note_memory(180);
+    EXPECT_EQ(ask(), 5u);
+    pool.note_memory(100);
+    EXPECT_EQ(ask(), 5u);
+    pool.note_memory(300);
+    EXPECT_EQ(ask(), 3u);
+    pool.note_memory(600);
+    EXPECT_EQ(ask(), 2u) << "so many always";
+}
+
 TEST(WarmPool, WaitsForTheFirstClientAlone) {
     const WarmPool::Time start{100s};
     WarmPool pool({.least = 0, .most = 1, .idle = 10s, .first = 1});
