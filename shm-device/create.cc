@@ -113,8 +113,10 @@ Error Region::create(const char* path, const Format& format) {
     if (!e && kind_ != Kind::file && kind_ != Kind::dax)
         e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
     if (!e) e = lock_to_serve(path);
-    // Another bridge may have found a file that we made, and have served it, before we had the lock.
-    if (struct stat st; !e && ::fstat(fd_, &st) == 0 && S_ISREG(st.st_mode)) {
+    // A file that we made is ours to remove, or to take for zeros, only with the lock: before that another bridge may have found it, and
+    // serve it.
+    const bool locked = !e || (made && lock_byte(F_OFD_SETLK, F_WRLCK, 0) == 0);
+    if (struct stat st; locked && fd_ >= 0 && ::fstat(fd_, &st) == 0 && S_ISREG(st.st_mode)) {
         file_size_ = static_cast<std::uint64_t>(st.st_size);
         made_ = made && st.st_size == 0;
     }

@@ -49,7 +49,7 @@ Fence* own_fence() noexcept {
 // A fence for one wait.
 class OneWait {
   public:
-    OneWait() noexcept : fence_(ended ? take_fence(0) : own_fence()), borrowed_(ended) {
+    OneWait() noexcept : fence_(forked_after_init() ? nullptr : ended ? take_fence(0) : own_fence()), borrowed_(ended) {
         if (fence_) value_ = fence_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     }
     ~OneWait() {
@@ -66,7 +66,7 @@ class OneWait {
     }
 
   private:
-    Fence* fence_;  // null: the region is full, and so is the channel
+    Fence* fence_;  // null: the region is full, and so is the channel; or a forked child asks
     bool borrowed_;
     std::uint64_t value_ = 0;
 };
@@ -132,6 +132,7 @@ Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
         if (!f->pending()) return f->order = order, f;
         p.recycle(f);
     }
+    if (p.in_channel) words = 1;  // there are not many
     p.used = (p.used + words - 1) / words * words;
     if (!p.page || p.used == page_words) p.page = p.new_page(), p.used = 0;
     if (!p.page) return nullptr;

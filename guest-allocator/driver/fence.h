@@ -40,7 +40,7 @@ struct Fence {
     explicit Fence(unsigned long long* w) noexcept : word(w) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
-// Nothing is pending on it; null: the region is full. Such a new one takes so many words of 8 bytes, a power of 2.
+// Nothing is pending on it; null: the region is full, and so is the channel. Such a new one takes so many words of 8 bytes, a power of 2.
 Fence* take_fence(std::uint64_t order, unsigned words = 1) noexcept;
 void recycle_fence(Fence*) noexcept;  // may be taken again once its last value has been written
 

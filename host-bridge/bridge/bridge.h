@@ -79,7 +79,7 @@ class Bridge {
         std::vector<Grants::Run> reserved;  // for its client to come
         std::string group;                  // its control group; empty: it has none
         std::uint64_t bare = 0;             // bytes of memory in it when its client came
-        bool weighed = false;               // while it waits: it is known what it holds
+        std::uint64_t held = 0;             // bytes, while it waits; 0: not known yet
     };
     struct Known {  // what is told of a client (listing.cc); as long as it is there, and in the log when it goes
         std::uint32_t pid = 0;

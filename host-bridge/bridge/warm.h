@@ -34,14 +34,14 @@ class WarmPool {
         last_ = now, came_ = true;
         if (std::exchange(options_.first, 0) == 0 && !found && wanted_ < most()) ++wanted_;
     }
-    // So much is held by one that waits.
-    void note_memory(std::uint64_t bytes) { each_ = std::max(each_, bytes); }
+    // So much is held by the one that holds most of those that wait.
+    void note_memory(std::uint64_t bytes) { each_ = bytes; }
     // How many are to wait now.
     unsigned wanted(Time now) {
         if (now - last_ >= options_.idle) wanted_ = options_.least;
-        if (const std::uint64_t room = options_.memory && each_ ? options_.memory / each_ : wanted_; room < wanted_)
-            wanted_ = std::max(options_.least, static_cast<unsigned>(room));
-        return std::max(wanted_, options_.first);
+        const unsigned wish = std::max(wanted_, options_.first);
+        const std::uint64_t room = options_.memory && each_ ? options_.memory / each_ : wish;
+        return room < wish ? std::max(options_.least, static_cast<unsigned>(room)) : wish;
     }
     bool looks_at_memory() const { return options_.memory != 0; }
     // Whether those may begin that are wanted and not there. `one_starts`: a worker, for a client or for nobody.
@@ -63,7 +63,7 @@ class WarmPool {
   private:
     WarmOptions options_;
     unsigned wanted_;
-    std::uint64_t each_ = 0;  // bytes: the most that one has held
+    std::uint64_t each_ = 0;  // bytes
     Time last_{}, put_off_since_{};
     bool came_ = false;
     int together_ = 0;  // clients that came with no moment between them

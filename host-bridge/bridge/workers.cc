@@ -311,8 +311,13 @@ std::uint64_t Bridge::memory_of(const Worker& worker) {
 
 void Bridge::keep_warm() {
     const auto now = std::chrono::steady_clock::now();
-    for (Worker& w : waiting_)
-        if (warm_.looks_at_memory() && w.warm() && !std::exchange(w.weighed, true)) warm_.note_memory(memory_of(w));
+    if (warm_.looks_at_memory()) {
+        for (Worker& w : waiting_)
+            if (w.held == 0 && w.warm()) w.held = memory_of(w);
+        if (const auto most = std::ranges::max_element(waiting_, {}, &Worker::held);
+            most != waiting_.end() && most->held)
+            warm_.note_memory(most->held);
+    }
     const unsigned wanted = warm_.wanted(now);
     for (; waiting_.size() > wanted; waiting_.pop_back())
         dismiss(waiting_.back()), leaving_.push_back(std::move(waiting_.back()));

@@ -27,6 +27,7 @@ bool Deferred::check_idle() {
 CUresult Deferred::release(const Entry& e) {
     if (e.what == What::extent) {
         contexts_.go_home();
+        if (const std::byte* const memory = extents_.locate(e.name, e.bytes)) fences_.forget(memory, e.bytes);
         if (!extents_.unmap(driver_, e.name, e.bytes)) return CUDA_ERROR_INVALID_VALUE;
         granter_.release(e.name, e.bytes);
         return CUDA_SUCCESS;

@@ -60,8 +60,8 @@ class Deferred {
 
     void note_work() { worked_ = true, ++given_; }  // the GPU has been given something
     std::uint64_t given() const { return given_; }  // how often since it was last seen to have done all
-    // Whether the GPU has done all of it. Asks the driver, in each context, unless nothing was given since the last
-    // yes.
+    // Whether the GPU has done all of it, and has written all fences. Asks the driver, in each context, unless nothing was given since
+    // the last yes.
     bool check_idle();
     void context_gone(CUcontext context);  // and its memory and modules with it
 

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "host-bridge/worker/session.h"
 
@@ -50,15 +51,22 @@ bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t by
 }
 
 CUresult Extents::register_all(const Driver& driver) {
+    CUresult first = CUDA_SUCCESS;
     for (auto& [offset, extent] : extents_) {
         if (extent.registered || !extent.wanted) continue;
         const CUresult r = driver.cuMemHostRegister_v2(at(offset), extent.bytes,
                                                        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-        if (r != CUDA_SUCCESS) return r;
-        extent.registered = true;
+        extent.registered = r == CUDA_SUCCESS;
+        if (first == CUDA_SUCCESS) first = r;
     }
-    all_registered_ = true;
-    return CUDA_SUCCESS;
+    all_registered_ = first == CUDA_SUCCESS;
+    return first;
+}
+
+bool Extents::is_registered(const void* word) const {
+    const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - at(0));
+    const auto behind = extents_.upper_bound(offset);
+    return behind != extents_.begin() && std::prev(behind)->second.registered;
 }
 
 void Extents::unregister_all(const Driver& driver) {

@@ -44,10 +44,10 @@ class Extents {
     bool releasable(std::uint64_t offset, std::uint64_t bytes) const {
         return holds(offset, bytes) && !in_channel(at(offset));
     }
-    // The GPU is to write here. True: it may be that it cannot until all is registered.
+    // The GPU is to write here. True: it cannot until this is registered.
     bool want(const void* word) {
         if (in_channel(word) && !std::exchange(extents_[channel_].wanted, true)) all_registered_ = false;
-        return !all_registered_;
+        return !all_registered_ && !is_registered(word);
     }
     bool holds(std::uint64_t offset, std::uint64_t bytes) const {  // mapped as a whole
         const auto extent = extents_.find(offset);
@@ -56,7 +56,8 @@ class Extents {
     // Unregisters and unmaps what map() mapped as a whole. False: there is no such extent.
     bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);
 
-    // Registers whatever is mapped, wanted by the GPU and not yet registered; a context must be current.
+    // Registers whatever is mapped, wanted by the GPU and not yet registered; a context must be current. An error is the first one: the
+    // others are registered all the same.
     CUresult register_all(const Driver& driver);
     void unregister_all(const Driver& driver);
 
@@ -76,6 +77,7 @@ class Extents {
     }
     std::byte* at(std::uint64_t offset) const { return reinterpret_cast<std::byte*>(base_ + offset); }
     void unmap_only(std::uint64_t offset, std::uint64_t bytes) const;
+    bool is_registered(const void* word) const;
 
     int fd_;
     std::uint64_t base_;

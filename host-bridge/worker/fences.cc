@@ -55,7 +55,7 @@ CUresult Fences::write(CUstream stream) {
     if (streams_.capturing(stream)) return driver_.cuStreamSynchronize(stream);
     // In the channel, or in an extent that the driver had no room to register.
     if (extents_.want(promised_.word))
-        if (CUresult r = contexts_.register_extents(); r != CUDA_SUCCESS) return r;
+        if (CUresult r = contexts_.register_extents(); r != CUDA_SUCCESS && extents_.want(promised_.word)) return r;
     const CUresult r = driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(promised_.word),
                                                        promised_.value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r != CUDA_SUCCESS) return r;
@@ -84,6 +84,14 @@ bool Fences::collect() {
             release(*f);
     if (std::erase_if(fences_, [](const Fence& f) { return f.reached(); })) bell_.wake();
     return !fences_.empty();
+}
+
+void Fences::forget(const std::byte* memory, std::uint64_t bytes) {
+    const auto lies_there = [=](const Fence& f) {
+        return static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(f.word) - memory) < bytes;
+    };
+    std::erase_if(fences_, lies_there);
+    if (lies_there(promised_)) promised_ = {};
 }
 
 void Fences::watch() {

@@ -45,6 +45,8 @@ class Fences {
     bool collect();
     // Asks about the oldest, so that a GPU fault is noticed. Called while the worker has nothing else to do.
     void watch();
+    // Of those that lie there, since it is about to be unmapped.
+    void forget(const std::byte* memory, std::uint64_t bytes);
     void stream_gone(CUstream stream);     // its work goes on without it
     void context_gone(CUcontext context);  // the driver has ended it: the GPU writes nothing there any more
 

@@ -22,11 +22,10 @@ ROWS = (  # in words, metric, LUPINE, smolvm-cuda
     ('`cudaHostAlloc` + `cudaFreeHost`, 16 MiB', 'hostalloc+free_16777216', '7200.7', '0.23'),
     ('`cudaHostRegister` + `Unregister`, 16 MiB', 'hostregister+unreg_16M', '1428.2', '0.03'),
     ('`cudaMalloc` + `cudaFree`, 1 MiB', 'malloc+free_1M', '134.3', '99.6'),
-    ('launch, 4 processes at once, each', 'launch_4_processes', '', ''),
 )
 ABOUT = """\
 One unchanged program on one {device}, native and through Barcuda in one run of `tests/bench/run` ({date}; medians of
-{repetitions} repetitions, of {guests} in the VM). *Flat* is without a VM.{guest} The peers ran on the same kind of machine at
+{repetitions} repetitions{guests}). *Flat* is without a VM.{guest} The peers ran on the same kind of machine at
 another time, without any VM. All rows, spreads, misses and plots: [docs/performance.md](docs/performance.md); what bounds them:
 [docs/where-time-goes.md](docs/where-time-goes.md)."""
 EMULATED = " The VM ran in QEMU's {vm}, where every guest instruction is translated; the large copies need no guest CPU and do not mind."
@@ -39,10 +38,10 @@ Whole applications, on another {device} ({date}; medians of {repetitions} repeti
 def figures(parts):
     """The text between the marks. `parts`: {part: its JSON}, with that of `calls`."""
     calls, applications = parts['calls'], parts.get('applications')
-    rows = {metric: row for got in [*parts.values(), calls] for metric, row in got['rows'].items()}
-    guests = max((row.get('vm', {}).get('runs', 0) for row in calls['rows'].values()), default=0)
-    guest = EMULATED.format(**calls) if calls['vm'] not in (None, 'KVM') else ''
-    text = [ABOUT.format(**{**calls, 'guests': guests, 'guest': guest})]
+    rows = calls['rows']
+    runs = max((row.get('vm', {}).get('runs', 0) for row in rows.values()), default=0)
+    guest = EMULATED.format(**calls) if calls.get('vm') not in (None, 'KVM') else ''
+    text = [ABOUT.format(**{**calls, 'guests': f', of {runs} in the VM' * bool(runs), 'guest': guest})]
     if applications:
         text.append(APPLICATIONS.format(**applications))
     lines = [['', 'unit', 'native', 'Barcuda, flat', 'Barcuda, in a VM', 'LUPINE', 'smolvm-cuda']]

@@ -375,7 +375,7 @@ applications` measures these alone, `--part thresholds --application NAME` appli
 
 - `h2d` and `d2h` are `cudaMemcpy`. Up to 4 KiB a row is the time of the call; above, a bandwidth with the device drained.
   `malloc` is ordinary memory, `hostalloc` pinned, `early` malloc'ed before the first CUDA call. Bandwidths of `malloc` memory
-  are held to native's *pinned* ones.
+  from 1 MiB on are held to native's *pinned* ones.
 - `init_first_call` meets a warm worker, as in a VM whose bridge has been up for a second.
 - `heap_*_jump_alone` is a library in front of the program's allocator whose `malloc` and `free` are a jump and nothing else:
   any library there costs as much, so small blocks, which the heap leaves to that allocator, are held to it and not to native.

@@ -30,6 +30,7 @@ struct Gpu {
     bool instant = false;  // a write is carried out before the driver's call returns
     std::vector<std::pair<std::uint64_t*, std::uint64_t>> queued;
     std::vector<void*> registered;
+    CUdeviceptr only = 0;  // `registering` is of this; 0: of all
 
     void go() {
         for (const auto& [word, value] : std::exchange(queued, {})) publish(*word, value);
@@ -50,7 +51,8 @@ Driver driver() {
     d.cuStreamQuery = [](CUstream) { return gpu->query; };
     d.cuMemHostRegister_v2 = [](void* at, std::size_t, unsigned) {
         gpu->registered.push_back(at);
-        return gpu->registering;
+        const bool this_one = !gpu->only || gpu->only == reinterpret_cast<CUdeviceptr>(at);
+        return this_one ? gpu->registering : CUDA_SUCCESS;
     };
     d.cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                           void**, void**) { return gpu->launch; };
@@ -210,7 +212,7 @@ TEST_F(Waiters, InAnExtentThatTheDriverHadNoRoomForHaveItTryAgain) {
     EXPECT_EQ(gpu->registered, std::vector<void*>{reinterpret_cast<void*>(region(0))});
 }
 
-// The driver knows a client's extents. It knows the channel once a guest's library of an older build wants a fence there.
+// The driver knows a client's extents. It knows the channel once a fence is wanted there: by a guest's library of an older build, or in a full region.
 TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     const std::uint64_t channel = ground.granted;
     ASSERT_EQ(ground.extents.map_channel(channel, BARCUDA_CHANNEL_SIZE), "");
@@ -243,6 +245,34 @@ TEST_F(Unwatched, AFenceKeepsItsExtentUntilItIsWritten) {
     EXPECT_FALSE(ground.session.fences().collect());
     ground.session.deferred().reap();
     EXPECT_EQ(ground.extents.locate(one, 8), nullptr);
+}
+
+TEST_F(Unwatched, AFenceIsForgottenWithAnExtentThatMustGo) {
+    for (const bool running : {false, true}) {
+        ASSERT_EQ(ground.extents.map(0, ground.granted), "");
+        const std::uint64_t one = 0x2000;
+        EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one, 1}).ok()));
+        EXPECT_TRUE((call<Op::release>(std::uint64_t{0}, ground.granted).ok()));
+        ASSERT_NE(ground.extents.locate(one, 8), nullptr);
+        if (running) {  // the very command that wants one there finds no memory, until all is released, and then not the word
+            gpu->full = 2;
+            EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one, 2}).lie));
+        } else {
+            ground.session.deferred().reap(true);
+        }
+        EXPECT_EQ(ground.extents.locate(one, 8), nullptr);
+        EXPECT_FALSE(ground.session.fences().collect());
+    }
+}
+TEST_F(Unwatched, AnExtentThatTheDriverHasNoRoomForIsNotInTheWayOfFencesInOthers) {
+    ground.extents.add(ground.granted, 4096);  // nothing is mapped there: the driver is only told of it
+    CUcontext primary = nullptr;
+    gpu->registering = CUDA_ERROR_OUT_OF_MEMORY, gpu->only = region(ground.granted);
+    EXPECT_EQ((call<Op::cuDevicePrimaryCtxRetain>(&primary, CUdevice{0}).result), CUDA_ERROR_OUT_OF_MEMORY);
+    gpu->registered.clear();
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{0x2000, 1}).ok()));
+    EXPECT_TRUE(gpu->registered.empty());
+    gpu->go();
 }
 
 // ---- the status page itself -----------------------------------------------------------------------------------------

@@ -42,11 +42,14 @@ TEST(WarmPool, StaysWithinItsMemory) {
     pool.note_memory(180);
     EXPECT_EQ(ask(), 5u);
     pool.note_memory(100);
-    EXPECT_EQ(ask(), 5u);
+    EXPECT_EQ(ask(), 9u);
     pool.note_memory(300);
     EXPECT_EQ(ask(), 3u);
     pool.note_memory(600);
     EXPECT_EQ(ask(), 2u) << "so many always";
+    WarmPool first({.least = 0, .most = 1, .first = 4, .memory = 1000});
+    first.note_memory(500);
+    EXPECT_EQ(first.wanted(start), 2u);
 }
 
 TEST(WarmPool, WaitsForTheFirstClientAlone) {
