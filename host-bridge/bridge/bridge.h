@@ -115,6 +115,7 @@ class Bridge {
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
     void await_end(const Worker& worker) const;
+    static std::array<std::uint64_t, 6> statm_of(const Worker& worker);
     static std::uint64_t memory_of(const Worker& worker);
     std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
     void reap_leaving();               // the same, of those that have been told to end

@@ -146,12 +146,16 @@ void Bridge::describe(const Client& client, LimitRow& row) {
     row.use[static_cast<unsigned>(Limit::worker_memory)] = own_data(client.worker);
 }
 
-// Of a worker, or of what is around it.
-std::uint64_t Bridge::own_data(const Worker& worker) {
-    unsigned long long pages[6]{};  // all, resident, shared, code, 0, data
+// Of a worker, or of what is around it, in bytes: all, resident, shared, code, 0, data.
+std::array<std::uint64_t, 6> Bridge::statm_of(const Worker& worker) {
+    std::array<std::uint64_t, 6> bytes{};
     std::ifstream in(fmt::format("/proc/{}/statm", worker.pid));
-    for (auto& n : pages) in >> n;
-    const std::uint64_t now = pages[5] * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    for (auto& n : bytes) in >> n, n *= static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
+
+std::uint64_t Bridge::own_data(const Worker& worker) {
+    const std::uint64_t now = statm_of(worker)[5];
     const std::uint64_t bare = worker.sheet ? observe(worker.sheet->bare) : 0;
     return bare == 0 || now < bare ? 0 : now - bare;
 }

@@ -18,7 +18,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "host-bridge/bridge/bridge.h"
@@ -302,9 +301,8 @@ std::string Bridge::start_first(const DeviceChoice& choice) {
 
 // Of the host: its own, and the region's that it keeps for a client.
 std::uint64_t Bridge::memory_of(const Worker& worker) {
-    std::uint64_t all = 0, resident = 0, shared = 0;
-    std::ifstream(fmt::format("/proc/{}/statm", worker.pid)) >> all >> resident >> shared;
-    std::uint64_t bytes = (resident - std::min(shared, resident)) * static_cast<std::uint64_t>(getpagesize());
+    const auto [all, resident, shared, code, none, data] = statm_of(worker);
+    std::uint64_t bytes = resident - std::min(shared, resident);
     for (const Grants::Run& run : worker.reserved) bytes += run.bytes;
     return bytes;
 }
