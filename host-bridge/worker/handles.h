@@ -54,6 +54,9 @@ template <class T> inline constexpr bool takes_device_memory =
     std::is_same_v<T, CUstream> || std::is_same_v<T, CUgraphExec> || std::is_same_v<T, cublasHandle_t> ||
     std::is_same_v<T, curandGenerator_t>;
 
+// Whose number the driver gives again in each outermost graph: a condition is one number in a graph and all graphs in it.
+template <class T> inline constexpr bool numbered_by_graph = std::is_same_v<T, CUgraphConditionalHandle>;
+
 class Handles {
   public:
     // The guest may choose this id: it is in range and free.
@@ -65,7 +68,7 @@ class Handles {
         auto& page = chosen_[id / page_entries];
         if (!page) page.reset(new Entry[page_entries]);
         page[id % page_entries] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
-        ids_[{raw(value), TypeOf<T>::value}] = id;
+        ids_[{raw(value), 0, TypeOf<T>::value}] = id;
     }
     // The id of an object that the driver returned: the same one each time. As a part of `whole` it goes with it.
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0, std::uint64_t context = 0) {
@@ -73,7 +76,8 @@ class Handles {
         // A node that is reached from a node belongs to that one's graph.
         if constexpr (std::is_same_v<T, CUgraphNode>)
             if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
-        auto [at, fresh] = ids_.try_emplace({raw(value), TypeOf<T>::value}, 0);
+        if (numbered_by_graph<T>) whole = outermost(whole);
+        auto [at, fresh] = ids_.try_emplace(key<T>(value, whole), 0);
         if (!fresh) return at->second;
         Entry entry{raw(value), whole, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         std::uint64_t index = given_.size();
@@ -102,17 +106,18 @@ class Handles {
         return true;
     }
     std::size_t size() const { return ids_.size(); }
-    template <class T> bool has(T value) const { return ids_.contains({raw(value), TypeOf<T>::value}); }
+    template <class T> bool has(T value) const { return ids_.contains(key<T>(value)); }
     // Whether the driver's object is one that was named as a part of `whole`, and lives.
     template <class T> bool is_part(T value, std::uint64_t whole) const {
-        const auto at = ids_.find({raw(value), TypeOf<T>::value});
+        if (numbered_by_graph<T>) whole = outermost(whole);
+        const auto at = ids_.find(key<T>(value, whole));
         const Entry* e = at == ids_.end() ? nullptr : entry(at->second);
         return e && e->whole == whole;
     }
     void drop(std::uint64_t id) {
         Entry* e = const_cast<Entry*>(entry(id));
         if (!e || e->type == 0) return;
-        ids_.erase({e->raw, e->type});
+        ids_.erase({e->raw, e->type == TypeOf<CUgraphConditionalHandle>::value ? e->whole : 0, e->type});
         if (id >= wire::given && reusable(e->type)) free_.push_back(index_of(id));
         *e = {0, 0, 0, 0, e->turn};
         for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
@@ -149,12 +154,26 @@ class Handles {
         return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value ||
                type == TypeOf<CUmemGenericAllocationHandle>::value || type == TypeOf<CUgraphConditionalHandle>::value;
     }
+    // What one of the driver's objects is found by.
+    struct Key {
+        std::uint64_t raw, graph;  // graph: 0 if the driver gives its number once
+        std::uint8_t type;
+        bool operator==(const Key&) const = default;
+    };
     struct Hash {
-        std::size_t operator()(const std::pair<std::uint64_t, std::uint8_t>& k) const {
-            return std::hash<std::uint64_t>{}(k.first * 31 + k.second);
+        std::size_t operator()(const Key& k) const {
+            return std::hash<std::uint64_t>{}((k.raw + k.graph * 0x9e3779b97f4a7c15) * 31 + k.type);
         }
     };
     template <class T> static std::uint64_t raw(T value) { return (std::uint64_t)value; }
+    template <class T> static Key key(T value, std::uint64_t graph = 0) {
+        return {raw(value), numbered_by_graph<T> ? graph : 0, TypeOf<T>::value};
+    }
+    // The graph that no node has inside, for one that is a branch of a node, or a node's child.
+    std::uint64_t outermost(std::uint64_t graph) const {
+        for (const Entry* e = entry(graph); e && e->whole; e = entry(graph)) graph = e->whole;
+        return graph;
+    }
     static std::uint64_t index_of(std::uint64_t id) { return (id & 0xffffffff) - wire::given; }
     const Entry* entry(std::uint64_t id) const {
         if (id >= wire::given) {
@@ -176,7 +195,7 @@ class Handles {
     std::vector<Entry> given_;
     std::vector<std::uint64_t> free_;                              // places in `given_` that may be used again
     std::unordered_multimap<std::uint64_t, std::uint64_t> parts_;  // whole -> part
-    std::unordered_map<std::pair<std::uint64_t, std::uint8_t>, std::uint64_t, Hash> ids_;
+    std::unordered_map<Key, std::uint64_t, Hash> ids_;
 };
 
 }  // namespace barcuda

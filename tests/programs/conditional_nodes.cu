@@ -175,7 +175,36 @@ static int loop(CUfunction function, unsigned most, unsigned begins_with, int ti
     return launched(graph, times);
 }
 
-// A handle is its graph's.
+// Conditions of graphs that live side by side, and of graphs one after the other.
+static void several() {
+    cudaGraph_t graphs[3];
+    for (auto& graph : graphs) {
+        graph = fresh();
+        const Branches b = branches(graph, cudaGraphCondTypeIf, 1, &graph == &graphs[1] ? 0 : 1);
+        add_kernel(b.graphs[0], 1 + static_cast<int>(&graph - graphs));
+    }
+    REQUIRE(launched(graphs[0]) == 1);
+    REQUIRE(launched(graphs[2]) == 3);
+    REQUIRE(launched(graphs[1]) == 0);
+}
+
+// A condition is one for a graph and all graphs in it: each may have its node.
+static int condition_of(bool outer_has_node) {
+    const cudaGraph_t graph = fresh();
+    const Branches b = branches(graph, cudaGraphCondTypeIf, 1, 1);
+    cudaGraphNodeParams p = {};
+    cudaGraphNode_t node;
+    CHECK(cudaGraphConditionalHandleCreate(&p.conditional.handle, outer_has_node ? b.graphs[0] : graph, 1,
+                                           cudaGraphCondAssignDefault));
+    p.type = cudaGraphNodeTypeConditional;
+    p.conditional.type = cudaGraphCondTypeIf;
+    p.conditional.size = 1;
+    CHECK(cudaGraphAddNode(&node, outer_has_node ? graph : b.graphs[0], nullptr, nullptr, 0, &p));
+    add_kernel(p.conditional.phGraph_out[0], 5);
+    return launched(graph);
+}
+
+// A handle is its outermost graph's, and for one node.
 static void mistakes() {
     const cudaGraph_t graph = fresh(), other = fresh();
     const Branches b = branches(graph, cudaGraphCondTypeIf, 1, 1);
@@ -186,6 +215,8 @@ static void mistakes() {
     p.conditional.type = cudaGraphCondTypeIf;
     p.conditional.size = 1;
     REQUIRE(cudaGraphAddNode(&node, other, nullptr, nullptr, 0, &p) == cudaErrorInvalidValue);
+    REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
+    REQUIRE(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &p) == cudaErrorInvalidValue);
     REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
     CHECK(cudaGraphConditionalHandleCreate(&p.conditional.handle, other, 0, 0));
     p.conditional.type = cudaGraphCondTypeWhile;
@@ -209,6 +240,9 @@ int main() {
     REQUIRE(captured(1, 0) == 7);
     REQUIRE(captured(0, 1) == 0);
     REQUIRE(captured(1, 1, false) == 57);
+    several();
+    REQUIRE(condition_of(false) == 5);
+    REQUIRE(condition_of(true) == 5);
     mistakes();
     if (const CUfunction function = count_up()) {
         REQUIRE(loop(function, 10, 1, 1) == 10);

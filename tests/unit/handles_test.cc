@@ -67,6 +67,33 @@ TEST_F(HandlesTest, AConditionIsAPartOfItsGraphAloneAndGoesWithIt) {
     handles.keep(0x20, raw<CUgraph>(0x7000));
     EXPECT_FALSE(handles.is_part(condition, 0x20));
 }
+// NVIDIA's driver numbers the conditions of each outermost graph from 1 on.
+TEST_F(HandlesTest, ConditionsOfTwoGraphsMayHaveOneNumber) {
+    handles.keep(0x20, raw<CUgraph>(0x7000));
+    handles.keep(0x21, raw<CUgraph>(0x7100));
+    const CUgraphConditionalHandle first = 1;
+    handles.name(first, 0x20);
+    handles.name(first, 0x21);
+    EXPECT_TRUE(handles.is_part(first, 0x20));
+    EXPECT_TRUE(handles.is_part(first, 0x21));
+    handles.drop(0x20);
+    EXPECT_TRUE(handles.is_part(first, 0x21));
+    handles.keep(0x20, raw<CUgraph>(0x7000));
+    EXPECT_FALSE(handles.is_part(first, 0x20));
+    handles.name(first, 0x20);
+    EXPECT_TRUE(handles.is_part(first, 0x20));
+}
+TEST_F(HandlesTest, AConditionIsOneForAGraphAndTheBranchesOfItsNodes) {
+    handles.keep(0x20, raw<CUgraph>(0x7000));
+    handles.keep(0x21, raw<CUgraph>(0x7100));
+    const auto node = handles.name(raw<CUgraphNode>(0x7200), 0x20);
+    const auto branch = handles.name(raw<CUgraph>(0x7300), node);
+    handles.name(CUgraphConditionalHandle{1}, 0x20);
+    handles.name(CUgraphConditionalHandle{2}, branch);
+    for (const std::uint64_t graph : {std::uint64_t{0x20}, branch})
+        for (const CUgraphConditionalHandle condition : {1, 2}) EXPECT_TRUE(handles.is_part(condition, graph));
+    EXPECT_FALSE(handles.is_part(CUgraphConditionalHandle{1}, 0x21));
+}
 TEST_F(HandlesTest, PartsGoWithTheWhole) {
     handles.keep(0x20, raw<CUmodule>(0x7000));
     const auto function = handles.name(raw<CUfunction>(0x8000), 0x20);

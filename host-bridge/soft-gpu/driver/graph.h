@@ -37,13 +37,15 @@ struct UserObject {
     unsigned references;  // the program's own. Guarded by graphs_mutex()
 };
 
-// What the handle of a conditional node's value stands for: gone with the last graph that it was made for, and its copies.
+// What the handle of a conditional node's value stands for: gone with the last outermost graph that it was made in, and its
+// copies. Any graph in that one may have the node, and there is one such node at most.
 struct Condition {
     Condition(unsigned initial, bool assigned);
     ~Condition();
     const std::uint64_t handle;
     const unsigned initial;
     const bool assigned;  // `initial`, when a launch begins
+    bool used = false;    // a node has it
 };
 
 struct Graph : std::enable_shared_from_this<Graph> {
@@ -51,8 +53,9 @@ struct Graph : std::enable_shared_from_this<Graph> {
     std::vector<std::shared_ptr<GraphNode>> nodes;  // as they were added
     std::map<std::shared_ptr<UserObject>, unsigned> users;
     std::vector<std::shared_ptr<Condition>> conditions;
-    bool embedded = false;               // a child node's: destroyed with it
-    Graph* inside = nullptr;             // whose child node's
+    bool embedded = false;    // a child node's: destroyed with it
+    Graph* inside = nullptr;  // whose child node's
+    Graph& outermost() { return inside ? inside->outermost() : *this; }
     bool taken_in = false;               // it has been in one
     std::size_t all_nodes = 0;           // its own, and those of graphs in it
     std::atomic<unsigned> captures = 0;  // that make nodes of it now, and remember which came last

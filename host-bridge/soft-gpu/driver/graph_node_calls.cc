@@ -54,9 +54,10 @@ static std::shared_ptr<Operation> child_operation(const CUDA_CHILD_GRAPH_NODE_PA
 }
 
 static std::shared_ptr<Operation> conditional_operation(CUDA_CONDITIONAL_NODE_PARAMS& asked, Graph& graph) {
-    const auto condition = std::find_if(graph.conditions.begin(), graph.conditions.end(),
+    const auto& conditions = graph.outermost().conditions;
+    const auto condition = std::find_if(conditions.begin(), conditions.end(),
                                         [&](const auto& each) { return each->handle == asked.handle; });
-    require(condition != graph.conditions.end());
+    require(condition != conditions.end() && !(*condition)->used);
     switch (asked.type) {
         case CU_GRAPH_COND_TYPE_IF: require(asked.size == 1 || asked.size == 2); break;
         case CU_GRAPH_COND_TYPE_WHILE: require(asked.size == 1); break;
@@ -65,6 +66,7 @@ static std::shared_ptr<Operation> conditional_operation(CUDA_CONDITIONAL_NODE_PA
     }
     auto conditional = std::make_shared<Conditional>(asked.type, *condition, asked.size);
     asked.phGraph_out = conditional->handles.data();
+    (*condition)->used = true;
     return conditional;
 }
 
@@ -250,7 +252,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgrap
         auto condition = std::make_shared<Condition>(defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
         std::lock_guard lock(graphs_mutex());
         *handle = condition->handle;
-        graph->conditions.push_back(std::move(condition));
+        graph->outermost().conditions.push_back(std::move(condition));
     });
 }
 
