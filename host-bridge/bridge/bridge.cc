@@ -85,10 +85,10 @@ int Bridge::patience() const {
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
-Bridge::~Bridge() { end_reserves(); }
+Bridge::~Bridge() { end_waiting(); }
 
-void Bridge::end_reserves() {
-    drop_reserves();
+void Bridge::end_waiting() {
+    dismiss_waiting();
     for (; !leaving_.empty(); poll(nullptr, 0, 1)) reap_leaving();
 }
 
@@ -139,7 +139,7 @@ std::string Bridge::start() {
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty()) return e;
     std::string error = first_worker_says ? start_first(choice) : plan_cage(choice);
     if (!error.empty() && cage_.error.empty() && !choice.tried) {  // a GPU whose driver does not start
-        end_reserves();                                            // by the plan that they were started with
+        end_waiting();                                             // by the plan that they were started with
         choice = choose_device(options_.device, signals_);
         error = choice.error.empty() ? start_first(choice) : choice.error;
     }
@@ -159,7 +159,7 @@ std::string Bridge::start() {
     // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
     if (devices_.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, every_).c_str(), 1);
     likely_ = options_.expected.empty() ? every_ : devices_seen(devices_, options_.expected.c_str());
-    if (likely_ != every_) drop_reserves();
+    if (likely_ != every_) dismiss_waiting();
     return {};
 }
 
@@ -360,7 +360,7 @@ void Bridge::admit(Client& client) {
     log::info("channel {}: client admitted, worker {}: {}", slot, client.worker.pid, client.known.text());
     monitoring_.client(slot, client.worker.pid);
     // What two clients in a row have wanted is what the next one is awaited with.
-    if (devices == last_ && devices != likely_) drop_reserves(), likely_ = devices;
+    if (devices == last_ && devices != likely_) dismiss_waiting(), likely_ = devices;
     last_ = devices;
     keep_warm();
 }
@@ -376,6 +376,7 @@ void Bridge::refuse(Client& client, const char* why) {
 void Bridge::worker_ended(Client& client) {
     if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
     monitoring_.client(client.channel.index, 0);
+    client.asked.reset();
     note(client);
     if (client.worker.leaving() && options_.wrapper.empty()) return reap(client.worker), client.bell.wake();
     const std::string end = reap(client.worker);
@@ -414,16 +415,13 @@ void Bridge::answer_request(Client& client) {
             break;
         case BridgeRequest::mapper: return meet_mapper(client, std::move(file));
         case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
-        case BridgeRequest::grant: {
-            const Grants::Run run = grant(channel, request.bytes);
-            if (!run.bytes && may_be_granted(channel, request.bytes) && (short_of_time_ || drop_reserves())) {
-                client.asked = request;
-                return;
+        case BridgeRequest::grant:
+            if (client.asked) {  // a worker asks one thing after the other
+                reply.error = CUDA_ERROR_INVALID_VALUE;
+                break;
             }
-            reply.offset = run.offset, reply.bytes = run.bytes;
-            if (!run.bytes) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
-            break;
-        }
+            client.asked.emplace(request.bytes);
+            return answer_asked(client);
         case BridgeRequest::borrow:
         case BridgeRequest::repay: {
             const std::vector<int>& devices = client.worker.devices;
@@ -507,7 +505,7 @@ void Bridge::shut_down() {
             client->bell.wake();
         release_worker(client->worker);
     }
-    end_reserves();
+    end_waiting();
     for (auto& client : clients_)  // a profiler may take long to write what it has seen
         for (; client && !release_worker(client->worker); publish_heartbeat()) await_end(client->worker);
     log::info("stopped");

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "host-bridge/bell.h"
+#include "host-bridge/bridge/asked.h"
 #include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/exporting.h"
@@ -103,7 +104,7 @@ class Bridge {
         bool refused = false;        // its worker has been told that it cannot map something
         bool bound = false;          // its worker's own memory has the limit that it is to have
         std::array<std::optional<std::uint64_t>, limit_count> own{};  // limits of this client alone
-        std::optional<BridgeRequest> asked;  // for memory that others hold yet, or have left behind
+        std::optional<Asked> asked;                                   // for memory that cannot be granted yet
     };
 
     std::size_t files_of_each();
@@ -126,8 +127,10 @@ class Bridge {
     void keep_warm();
     void put_off_warm();
     void prepare(Worker& worker);
-    bool drop_reserves();
-    void end_reserves();  // and waits until they have
+    static bool any_worker(const Worker&) { return true; }
+    void dismiss_waiting(bool (*which)(const Worker&) = any_worker);
+    void drop_reserves();
+    void end_waiting();  // and waits until they have
     int patience() const;
     void look_at_slots();
     bool meet(std::uint32_t slot);
@@ -141,6 +144,7 @@ class Bridge {
     Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
     bool has_time();
     void answer_asked();
+    void answer_asked(Client& client);
     bool has_room(std::uint64_t bytes) const;
     void hand_over(Client& client);
     void meet_mapper(Client& client, File listener);

@@ -41,12 +41,26 @@ void Bridge::answer_asked() {
         auto& client = clients_[(from + i) % count];
         if (!client || !client->asked) continue;
         next_asked_ = (from + i + 1) % count;
-        const Grants::Run run = grant(client->channel.index, client->asked->bytes);
-        if (run.bytes == 0 && (short_of_time_ || !leaving_.empty())) continue;
-        if (run.bytes == 0 && may_be_granted(client->channel.index, client->asked->bytes) && drop_reserves()) continue;
-        client->asked.reset();
-        answer(*client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
+        answer_asked(*client);
     }
+}
+
+void Bridge::answer_asked(Client& client) {
+    const std::uint32_t channel = client.channel.index;
+    const std::uint64_t bytes = client.asked->bytes();
+    const Grants::Run run = grant(channel, bytes);
+    if (run.bytes == 0) {
+        const auto holds = [](const Worker& w) { return !w.reserved.empty(); };
+        const Asked::Facts facts{grants_->fits_without_reserves(channel, bytes, room_of(channel)), short_of_time_,
+                                 std::ranges::any_of(waiting_, holds), std::ranges::any_of(leaving_, holds)};
+        switch (client.asked->next(facts, std::chrono::steady_clock::now())) {
+            case Asked::Step::wait: return;
+            case Asked::Step::end_reserves: return drop_reserves();
+            case Asked::Step::refuse: break;
+        }
+    }
+    client.asked.reset();
+    answer(client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
 }
 
 bool Bridge::has_room(std::uint64_t bytes) const {

@@ -39,32 +39,44 @@ void Grants::set(Run run, std::uint32_t owner) {
     }
 }
 
-Grants::Run Grants::take(std::uint32_t owner, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time) {
-    if (bytes == 0 || bytes > owner_.size() * granule_) return {};
-    const std::size_t need = (bytes + granule_ - 1) / granule_;
-    for (const bool own : {true, false}) {  // first of what only it can have
-        std::size_t run = 0, added = 0;     // of the last `need` of it: what it does not hold already
-        for (std::size_t i = 0; i < owner_.size(); ++i) {
-            if (!is_unused(i) || (mapper_[i] != owner && (own || mapper_[i] != nobody))) {
-                run = added = 0;
-                continue;
-            }
-            added += mapper_[i] == nobody;
-            if (++run > need) added -= mapper_[i - need] == nobody;
-            if (run < need || added * granule_ > more) continue;
-            const std::size_t first = i + 1 - need;
-            for (std::size_t g = first; g <= i; ++g) {
-                if (!dirty_[g]) continue;
-                if (!has_time()) return {};
-                clean(g);
-            }
-            std::fill_n(dirty_.begin() + static_cast<std::ptrdiff_t>(first), need, true);
-            const Run taken{start_ + first * granule_, need * granule_};
-            set(taken, owner);
-            return taken;
+// The first run that will do: of what its owner does not hold already it adds at most `want.more` bytes.
+std::optional<std::size_t> Grants::find(const Want& want, Among among) const {
+    if (want.granules == 0 || want.granules > owner_.size()) return {};
+    const auto can_have = [&](std::size_t i) {
+        if (!is_unused(i) && (among != Among::reserved_too || owner_[i] != reserved)) return false;
+        return mapper_[i] == want.owner || (among != Among::own && mapper_[i] == nobody);
+    };
+    std::size_t run = 0, added = 0;  // of the last granules: how many in a row, and those of them that are new
+    for (std::size_t i = 0; i < owner_.size(); ++i) {
+        if (!can_have(i)) {
+            run = added = 0;
+            continue;
         }
+        added += mapper_[i] == nobody;
+        if (++run > want.granules) added -= mapper_[i - want.granules] == nobody;
+        if (run >= want.granules && added * granule_ <= want.more) return i + 1 - want.granules;
     }
     return {};
+}
+
+bool Grants::fits_without_reserves(std::uint32_t channel, std::uint64_t bytes, std::uint64_t more) const {
+    return find({channel + 1, granules(bytes), more}, Among::reserved_too).has_value();
+}
+
+Grants::Run Grants::take(std::uint32_t owner, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time) {
+    const Want want{owner, granules(bytes), more};
+    auto first = find(want, Among::own);
+    if (!first) first = find(want, Among::any);
+    if (!first) return {};
+    for (std::size_t g = *first; g < *first + want.granules; ++g) {
+        if (!dirty_[g]) continue;
+        if (!has_time()) return {};
+        clean(g);
+    }
+    std::fill_n(dirty_.begin() + static_cast<std::ptrdiff_t>(*first), want.granules, true);
+    const Run taken{start_ + *first * granule_, want.granules * granule_};
+    set(taken, owner);
+    return taken;
 }
 
 bool Grants::belongs(std::uint32_t channel, Run run) const {

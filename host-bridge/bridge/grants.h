@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "shm-device/layout.h"
@@ -35,6 +36,9 @@ class Grants {
     void release(Run reserved);
     // False: that is not wholly this channel's.
     bool release(std::uint32_t channel, Run run);
+    // Whether grant() would find that much if nothing were reserved.
+    bool fits_without_reserves(std::uint32_t channel, std::uint64_t bytes,
+                               std::uint64_t more = ~std::uint64_t{0}) const;
     // Everything that a channel holds. Returns the number of granules.
     std::size_t release_all(std::uint32_t channel);
     // Empties a free granule that somebody has used: its pages are the host's again. False: there is none.
@@ -45,11 +49,20 @@ class Grants {
     std::uint64_t free() const;  // bytes
 
   private:
+    struct Want {
+        std::uint32_t owner;
+        std::size_t granules;
+        std::uint64_t more;
+    };
+    enum class Among { own, any, reserved_too };  // own: what only this owner can have
+    std::optional<std::size_t> find(const Want& want, Among among) const;
     bool is_unused(std::size_t i) const;
     bool belongs(std::uint32_t channel, Run run) const;
     Run take(std::uint32_t owner, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time);
     void clean(std::size_t granule);
     void set(Run run, std::uint32_t owner);
+    // As many as hold that; more than there are for what no table holds.
+    std::size_t granules(std::uint64_t bytes) const { return bytes / granule_ + (bytes % granule_ != 0); }
     std::size_t first(Run run) const { return (run.offset - start_) / granule_; }
     std::size_t end(Run run) const { return first(run) + run.bytes / granule_; }
 

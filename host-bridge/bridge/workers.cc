@@ -189,11 +189,19 @@ void Bridge::prepare(Worker& worker) {
     send(worker.link, &prepared, sizeof prepared, MSG_NOSIGNAL);
 }
 
-// What waiting workers hold, for a client that finds no room. True: there will be some when they have ended.
-bool Bridge::drop_reserves() {
-    for (Worker& w : waiting_) dismiss(w), leaving_.push_back(std::move(w));
-    waiting_.clear();
-    return std::ranges::any_of(leaving_, [](const Worker& w) { return !w.reserved.empty(); });
+void Bridge::dismiss_waiting(bool (*which)(const Worker&)) {
+    std::erase_if(waiting_, [&](Worker& w) {
+        if (!which(w)) return false;
+        dismiss(w), leaving_.push_back(std::move(w));
+        return true;
+    });
+}
+
+// What waiting workers hold, for a client that finds no room. Others come later: each costs a start of the driver, and may have
+// to go for the next such client.
+void Bridge::drop_reserves() {
+    dismiss_waiting([](const Worker& w) { return !w.reserved.empty(); });
+    put_off_warm();
 }
 
 // A wrapper has something to say yet when its worker ends. So a wrapped worker is told to end by itself (worker.cc).
@@ -325,6 +333,7 @@ void Bridge::keep_warm() {
     const auto one_starts = [&] {
         return std::ranges::any_of(clients_, starts) || !std::ranges::all_of(waiting_, &Worker::warm);
     };
+    if (std::ranges::any_of(clients_, [](const auto& c) { return c && c->asked; })) return;  // asked.h
     while (waiting_.size() < wanted && !likely_.empty() && now >= warm_again_ && warm_.may_begin(one_starts(), now)) {
         Worker w;
         if (!start_worker(w, likely_)) {

@@ -2,7 +2,8 @@
 // bounds.cu: for limits_test.sh: what a client may have beside device memory. `pinned`: takes pinned memory until there is no more,
 // twice, and prints how many MiB. `events`: the same, of events. `image`: what an image of 256 MiB that is none is refused with; and
 // that all is well then. `print LINES`: that many lines of 64 bytes. `queue LAUNCHES`: launches so many kernels behind one that waits;
-// prints "running" when all were called; ends it at the end of its input.
+// prints "running" when all were called; ends it at the end of its input. `large MIB`: prints "running", and at the end of its input asks
+// for so much pinned memory at once; prints the answer's number.
 #include <cstring>
 #include <string>
 #include <thread>
@@ -42,6 +43,14 @@ int main(int argc, char** argv) {
         printf("%d\n", (int)entry<decltype(&cuModuleLoadData)>("cuModuleLoadData")(&module, image.c_str()));
     }
     if (!strcmp(argv[1], "print")) print<<<std::stoi(argv[2]), 1>>>();
+    if (!strcmp(argv[1], "large")) {
+        void* all = nullptr;
+        CHECK(cudaFree(nullptr));
+        printf("running\n"), fflush(stdout);
+        while (getchar() != EOF) {}
+        printf("answer %d\n", (int)cudaMallocHost(&all, std::stoull(argv[2]) * mib));
+        cudaGetLastError();
+    }
     if (!strcmp(argv[1], "queue")) {
         int *word, *sum, all = 0;
         CHECK(cudaMallocHost(&word, sizeof *word));

@@ -82,6 +82,18 @@ TEST_F(GrantsTest, WhatIsReservedIsNobodysUntilItIsHandedOver) {
     EXPECT_EQ(grants.held(3), 2 * granule);
     EXPECT_TRUE(grants.release(3, run));
 }
+TEST_F(GrantsTest, KnowsWhatWouldFitWithoutReserves) {
+    grants.grant(0, granule);
+    grants.reserve(2 * granule);
+    EXPECT_EQ(grants.grant(1, (count - 1) * granule).bytes, 0u);
+    EXPECT_TRUE(grants.fits_without_reserves(1, (count - 1) * granule));
+    EXPECT_FALSE(grants.fits_without_reserves(1, (count - 1) * granule + 1)) << "the first granule is somebody's";
+    EXPECT_FALSE(grants.fits_without_reserves(1, (count - 1) * granule, (count - 1) * granule - 1)) << "beyond a limit";
+    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+        EXPECT_FALSE(grants.fits_without_reserves(1, bytes)) << bytes;
+        EXPECT_EQ(grants.grant(1, bytes).bytes, 0u) << bytes;
+    }
+}
 TEST_F(GrantsTest, WhatWasReservedAndReleasedIsClearedBeforeItIsGranted) {
     grants.release(grants.reserve(granule));
     cleared.clear();
