@@ -13,6 +13,7 @@
 SANITIZE ?=
 CXX ?= g++
 STRIP ?= strip
+OBJCOPY ?= objcopy
 CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /usr/lib/cuda) /usr/local/cuda)
 NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) nvcc)
 toolkit := $(wildcard $(CUDA_HOME)/include/cuda.h)
@@ -88,11 +89,22 @@ define archive
 $(B)/$(1).a: $(patsubst %.cc,$(B)/%.o,$(call buildable,$(sources_$(1))))
 	@rm -f $$@ && $$(AR) rcs $$@ $$(filter %.o,$$^)
 endef
-$(foreach a,$(archives),$(eval $(call archive,$(a))))
+$(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
 guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
 host := host-bridge host-worker host-monitor host-cage host-common
+
+# Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
+# for all that is in this archive.
+$(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-driver)) guest-allocator/exports/admission.sh guest-allocator/driver/admission.h
+	@rm -f $@ && $(AR) rcs $(B)/inside.a $(filter %.o,$^)
+	@nm -g --defined-only $(B)/inside.a | awk '$$3 ~ /^cu[A-Z]/ { print $$3 }' | LC_ALL=C sort -u > $(B)/entries
+	@echo "  GEN  $(B)/entries.o"
+	@sh guest-allocator/exports/admission.sh $(B)/entries > $(B)/entries.cc
+	@$(CXX) $(compile) -c -o $(B)/entries.o $(B)/entries.cc
+	@sed 's/.*/& inside_&/' $(B)/entries > $(B)/inside_names
+	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null
 
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.

@@ -15,10 +15,13 @@
 #include "guest-allocator/client/device_window.h"
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/patience.h"
+#include "guest-allocator/client/watched.h"
 #include "shm-device/status.h"
 #include "shm-device/sync.h"
 #include "shm-device/visible_devices.h"
 #include "shm-device/wire.h"
+
+std::atomic<unsigned> barcuda_watched{0};
 
 namespace barcuda::guest {
 namespace {
@@ -267,7 +270,10 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
 // becomes a client of its own when it uses CUDA. The heap calls it, for fork() and _Fork() alike.
 void Client::forked() noexcept {
     trace::forked();
-    if (initialized_.load(std::memory_order_relaxed)) return guest::forked.store(true, std::memory_order_relaxed);
+    if (initialized_.load(std::memory_order_relaxed)) {
+        if (!guest::forked.exchange(true, std::memory_order_relaxed)) watch_calls();
+        return;
+    }
     if (ready_.exchange(nullptr, std::memory_order_relaxed)) {  // else another thread was connecting: who knows how far
         region_.leave_channel(channel_);
         region_.close();

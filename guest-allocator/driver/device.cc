@@ -18,7 +18,6 @@ namespace {
 // is told nothing.
 CUresult no_client() {
     static std::atomic_flag told;
-    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
     if (Client::why().text[0] && !told.test_and_set()) {
         char line[600];
         const int n = snprintf(line, sizeof line, "barcuda: no GPU: %s\n", Client::why().text);

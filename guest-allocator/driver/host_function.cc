@@ -16,6 +16,7 @@
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
+#include "guest-allocator/client/watched.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
@@ -68,6 +69,7 @@ void run(std::uint64_t number, CUresult status) {
         }
     }
     running = true;
+    watch_calls();
     switch (f.kind) {
         case Function::host: f.host_function.function(f.host_function.data); break;
         case Function::callback:
@@ -76,6 +78,7 @@ void run(std::uint64_t number, CUresult status) {
         case Function::none: break;
     }
     managed::host_function_done();
+    stop_watching_calls();
     running = false;
     if (std::lock_guard lock(mutex); f.once) --awaited;
 }
@@ -126,7 +129,6 @@ void forget(std::uint64_t number) {  // it could not be launched
 }
 
 CUresult launch(CUstream stream, Function f, bool with_status = false) {
-    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     f.once = !capturing(stream);
     const std::uint64_t number = keep(f);

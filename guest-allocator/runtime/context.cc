@@ -40,7 +40,10 @@ CUresult first_init() {
 
 constinit guest::Mutex state_lock;
 
-CUresult init() { return initialized.load(std::memory_order_acquire) ? CUDA_SUCCESS : first_init(); }
+CUresult init() {
+    if (guest::forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;  // what is remembered here is the parent's
+    return initialized.load(std::memory_order_acquire) ? CUDA_SUCCESS : first_init();
+}
 
 bool exiting() { return over.load(std::memory_order_relaxed); }
 

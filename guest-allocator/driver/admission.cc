@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest-allocator/driver/admission.h"
+
+#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/watched.h"
+#include "guest-allocator/driver/host_function.h"
+
+CUresult barcuda_admit(unsigned function) noexcept {
+    using namespace barcuda::guest;
+    const admission::Rule& rule = admission::rules[function];
+    if (forked_after_init()) return rule.in_child ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    if (in_host_function()) return rule.in_host_function ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+    return CUDA_SUCCESS;
+}

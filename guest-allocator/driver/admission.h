@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// admission.h: which driver functions a program may call where CUDA forbids most of them. Each function that programs
+// can find is entered through a short piece of code that exports/admission.sh makes from the functions' names: while
+// there is a reason to look (client/watched.h), that code asks here first. The library's own calls go around it.
+#pragma once
+#include <cuda.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+namespace barcuda::guest::admission {
+
+struct Rule {
+    bool in_child;          // works in a process that was forked after cuInit
+    bool in_host_function;  // may be called by a function that a stream or a graph runs
+};
+
+// Names without the number of their version; one that ends in * means all that begin so.
+//
+// In such a child nothing works but what tells about the library itself.
+inline constexpr std::string_view in_child[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
+                                                "cuGetProcAddress"};
+// A host function may not call CUDA; NVIDIA's driver answers CUDA_ERROR_NOT_PERMITTED to nearly everything. What is
+// listed asks neither a device nor a context for anything.
+inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "cuGetErrorName",  "cuGetErrorString",
+                                                        "cuGetProcAddress",   "cuCtxGetCurrent", "cuDeviceGetCount",
+                                                        "cuDeviceGet"};
+
+// cuMemAlloc of cuMemAlloc_v2_ptds.
+constexpr std::string_view plain_name(std::string_view symbol) {
+    if (symbol.ends_with("_ptds") || symbol.ends_with("_ptsz")) symbol.remove_suffix(5);
+    if (const auto at = symbol.rfind("_v"); at != symbol.npos && at + 3 == symbol.size()) symbol = symbol.substr(0, at);
+    return symbol;
+}
+constexpr bool matches(std::string_view pattern, std::string_view symbol) {
+    const std::string_view name = plain_name(symbol);
+    return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
+}
+template <std::size_t n> constexpr bool listed(const std::string_view (&list)[n], std::string_view symbol) {
+    return std::any_of(std::begin(list), std::end(list), [&](std::string_view p) { return matches(p, symbol); });
+}
+// Each entry of a list means one of the symbols at least.
+template <std::size_t n, std::size_t m>
+constexpr bool all_exist(const std::string_view (&list)[n], const std::string_view (&symbols)[m]) {
+    return std::all_of(std::begin(list), std::end(list), [&](std::string_view p) {
+        return std::any_of(std::begin(symbols), std::end(symbols), [&](std::string_view s) { return matches(p, s); });
+    });
+}
+
+constexpr Rule rule_of(std::string_view symbol) { return {listed(in_child, symbol), listed(in_host_function, symbol)}; }
+
+extern const Rule rules[];  // by the numbers that exports/admission.sh gives to the functions
+
+}  // namespace barcuda::guest::admission
+
+// Why the function may not be called by this thread now; CUDA_SUCCESS: it may be.
+extern "C" [[gnu::visibility("hidden")]] CUresult barcuda_admit(unsigned function) noexcept;
