@@ -94,6 +94,7 @@ void Deferred::context_gone(CUcontext context) {
 }
 
 CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
+    if (CUresult lost = fences_.lasting_error(); lost != CUDA_SUCCESS) return lost;  // recycled memory is lost as well
     const CUcontext context = contexts_.current();
     const auto recycled = std::ranges::find_if(entries_, [&](const Entry& e) {
         return e.what == What::memory && e.bytes && e.bytes == bytes && e.context == context;

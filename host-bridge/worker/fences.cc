@@ -135,7 +135,8 @@ void Fences::note(CUresult result) {
 
 void Fences::fault(CUresult error) {
     output_.note(error);
-    if (observe(status_.context_error) == 0) {
+    if (fault_ == CUDA_SUCCESS) {
+        fault_ = error;
         log::warn("channel {}: the GPU reported {}; the client's context is lost", status_.channel,
                   driver_.error_name(error));
         publish(status_.context_error, static_cast<std::int32_t>(error));

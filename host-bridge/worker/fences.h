@@ -50,6 +50,9 @@ class Fences {
     void stream_gone(CUstream stream);     // its work goes on without it
     void context_gone(CUcontext context);  // the driver has ended it: the GPU writes nothing there any more
 
+    // The GPU's fault, after which nothing works in this process any more; none: CUDA_SUCCESS.
+    CUresult lasting_error() const { return fault_; }
+
     // The failure of a command that has no reply.
     void post_failure(std::uint32_t op, CUresult result);
 
@@ -76,6 +79,7 @@ class Fences {
     std::vector<Fence> fences_;  // in the order in which they were asked for
     Fence promised_;             // by the running command
     std::uint64_t posted_failures_ = 0;
+    CUresult fault_ = CUDA_SUCCESS;
 };
 
 }  // namespace barcuda

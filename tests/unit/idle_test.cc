@@ -201,6 +201,16 @@ TEST_F(IdleTest, TidyingLeavesTheContextAsItWas) {
     EXPECT_EQ(session.contexts().current(), two);
     EXPECT_EQ(all.current, two);
 }
+TEST_F(IdleTest, FreedMemoryIsNotHadAgainAfterAFaultOfTheGpu) {
+    const CUdeviceptr p = allocate(4096), q = allocate(4096);
+    session.deferred().free(p);
+    session.fences().end_command(0, CUDA_ERROR_ILLEGAL_ADDRESS, true);
+    session.deferred().free(q);
+    CUdeviceptr none = 0;
+    EXPECT_EQ(session.deferred().allocate(none, 4096), CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(none, 0u);
+}
+
 TEST_F(IdleTest, NobodyFillsTheWorkersMemoryWithWhatIsPutOff) {
     busy();
     CUresult r = CUDA_SUCCESS;
