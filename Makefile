@@ -72,6 +72,7 @@ sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
 sources_host-worker     := $(wildcard host-bridge/worker/*.cc)
 sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
 sources_host-watch      := $(wildcard host-bridge/watch/*.cc)
+sources_host-shares     := host-bridge/kubernetes/shares.cc
 sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc) host-bridge/fatbin.cc
 sources_soft-compiler   := $(wildcard host-bridge/soft-gpu/compiler/*.cc) host-bridge/soft-gpu/ptx/types.cc
 sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
@@ -366,7 +367,7 @@ kernels: $(kernels)
 # toolkit's files.
 archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
     $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
-    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(host) soft-engine shm-device)))
+    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(if $(filter shares%,$(1)),host-shares host-watch) $(host) soft-engine shm-device)))
 generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
 fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one

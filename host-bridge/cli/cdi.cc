@@ -8,6 +8,7 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
+#include "host-bridge/watch/region_file.h"
 #include "shm-device/door.h"
 
 namespace barcuda {
@@ -33,8 +34,15 @@ int cdi(const std::vector<std::string>& vms, const std::string& region) {
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return fmt::print(stderr, "barcuda cdi: {}\n", lacks), 1;
     std::map<std::string, container::Edits> devices;
-    for (const std::string& name : vms)
-        devices[name] = container::region(region.empty() ? container::usual_region(name) : region);
+    std::string none;
+    const std::set<uid_t> owners = watch::believed_users({}, none);
+    for (const std::string& name : vms) {
+        const std::string wanted = fs::absolute(region.empty() ? container::usual_region(name) : region);
+        const watch::RegionFile file = watch::region_file(wanted, owners);
+        if (!file.error.empty())  // an engine of containers would mount whatever lies there
+            return fmt::print(stderr, "barcuda cdi: {}\n", file.error), 1;
+        devices[name] = container::region(file.path);
+    }
     const auto next = [&] { return fmt::format("gpu{}", devices.size()); };
     if (vms.empty())
         for (const std::string& node : nodes()) devices[next()] = container::node(node);

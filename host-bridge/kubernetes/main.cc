@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "host-bridge/kubernetes/plugin.h"
 #include "host-bridge/log.h"
 #include "host-bridge/usage.h"
+#include "host-bridge/watch/region_file.h"
 
 int main(int argc, char** argv) {
     using namespace barcuda;
@@ -26,6 +28,10 @@ int main(int argc, char** argv) {
         "--vms", options.vms,
         "for KubeVirt: bridges that wait for a VM, each for one pod, which finds the region at /dev/shm/barcuda "
         "(without it: bridges with --no-vm, for containers)");
+    std::vector<std::string> users;
+    app.add_option(
+        "--user", users,
+        "a user whose bridges are believed, by name or number, besides root and barcuda; may be given again");
     app.add_option("--bridge", names, "only of this bridge; may be given again (default: of all)");
     app.add_option(
         "--resource", options.resource,
@@ -48,6 +54,9 @@ int main(int argc, char** argv) {
         log::critical("--cdi is for containers; with --vms a region is mounted");
         return wrong_usage;
     }
+    std::string unknown;
+    const watch::Doors doors({}, watch::believed_users(users, unknown));
+    if (!unknown.empty()) return log::critical("--user {}", unknown), wrong_usage;
     if (const std::string lacks = check(installation()); !options.vms && !lacks.empty())
         return log::critical("{}", lacks), 1;
 
@@ -58,7 +67,7 @@ int main(int argc, char** argv) {
     kubernetes::Shares shares(each, options.vms, std::move(names));
     kubernetes::Plugin plugin(options, shares);
     constexpr timespec second{1, 0};
-    do plugin.tend(shares.update(watch::look(false)));
+    do plugin.tend(shares.update(watch::look(false, doors)));
     while (sigtimedwait(&ending, nullptr, &second) < 0);
     return 0;
 }

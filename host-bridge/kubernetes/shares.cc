@@ -6,9 +6,12 @@
 #include <algorithm>
 
 #include "host-bridge/log.h"
+#include "host-bridge/watch/region_file.h"
 
 namespace barcuda::kubernetes {
 namespace {
+
+constexpr std::size_t most_complaints = 256;  // a bridge may say another name each second
 
 std::string bridge_of(const std::string& id) { return id.substr(0, id.rfind('-')); }
 
@@ -31,13 +34,18 @@ bool Shares::update(const watch::View& view) {
     for (auto& [name, bridge] : now) bridge.healthy = false;
     for (const watch::Bridge& b : view.bridges) {
         if (b.no_vm == vms_ || (!names_.empty() && !names_.contains(b.name))) continue;
-        if (can_be_named(b.name)) now[b.name] = {b.region, true};
-        else if (refused_.insert(b.name).second)
-            log::warn("the bridge {} is left out: its name is no name for a device, or another bridge has it", b.name);
+        std::string why = "its name is no name for a device, or another bridge has it";
+        if (can_be_named(b.name)) {
+            const watch::RegionFile file = watch::region_file(b.region, b.door, b.user);
+            if (file.error.empty()) now[b.name] = {file.path, b.door, b.user, true};
+            why = file.error;
+        }
+        if (!why.empty() && refused_.size() < most_complaints && refused_.insert(b.name + why).second)
+            log::warn("the bridge {} is left out: {}", b.name, why);
     }
     for (const auto& [name, bridge] : now)
         if (const auto before = bridges_.find(name); before == bridges_.end() || before->second != bridge)
-            log::info("{}: {}, {}", name, bridge.region, bridge.healthy ? "healthy" : "its bridge does not answer");
+            log::info("{}: {}, {}", name, bridge.region, bridge.healthy ? "healthy" : "unhealthy");
     const bool changed = now != bridges_;
     bridges_ = std::move(now);
     return changed;
@@ -54,7 +62,8 @@ std::vector<Share> Shares::list() const {
 std::map<std::string, std::string> Shares::regions() const {
     const std::lock_guard lock(mutex_);
     std::map<std::string, std::string> all;
-    for (const auto& [name, bridge] : bridges_) all[name] = bridge.region;
+    for (const auto& [name, bridge] : bridges_)
+        if (bridge.healthy) all[name] = bridge.region;
     return all;
 }
 
@@ -72,10 +81,12 @@ std::optional<Shares::Chosen> Shares::choose(const std::vector<std::string>& ids
         return {};
     }
     const std::lock_guard lock(mutex_);
-    const auto found = bridges_.find(*names.begin());
-    if (!found->second.healthy)
-        return error = fmt::format("{}: its bridge does not answer; start it on the node", found->first), std::nullopt;
-    return Chosen{found->first, found->second.region};
+    const auto& [name, bridge] = *bridges_.find(*names.begin());
+    if (!bridge.healthy)
+        return error = fmt::format("{}: its bridge does not answer; start it on the node", name), std::nullopt;
+    const watch::RegionFile file = watch::region_file(bridge.region, bridge.door, bridge.user);
+    if (!file.error.empty()) return error = fmt::format("{}: {}", name, file.error), std::nullopt;
+    return Chosen{name, file.path};
 }
 
 std::vector<std::string> Shares::prefer(std::vector<std::string> available, const std::vector<std::string>& must,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // shares.h: the bridges of this node as Kubernetes counts them: each is so many devices that are alike, "vm1-0", "vm1-1", ..., its shares, and each
-// container that asks for one is its client. A bridge that was there once stays in the list, unhealthy while it does not answer.
+// container that asks for one is its client. A bridge that was there once stays in the list, unhealthy while it does not answer, or while its
+// region's file is not what it says.
 #pragma once
 #include <map>
 #include <mutex>
@@ -27,9 +28,9 @@ class Shares {
     // What there is now. True: something has changed.
     bool update(const watch::View& view);
     std::vector<Share> list() const;
-    std::map<std::string, std::string> regions() const;  // of bridges that answer or have answered: name, region's file
+    std::map<std::string, std::string> regions() const;  // of bridges that are healthy: name, region's file
 
-    // The one bridge that these are shares of, with its region. nullopt: `error` says why not, as a sentence.
+    // The one bridge that these are shares of, with its region, which has just been verified. nullopt: `error` says why not, as a sentence.
     struct Chosen {
         std::string name, region;
     };
@@ -40,7 +41,8 @@ class Shares {
 
   private:
     struct Bridge {
-        std::string region;
+        std::string region, door;
+        uid_t user;
         bool healthy;
         bool operator==(const Bridge&) const = default;
     };
@@ -49,7 +51,7 @@ class Shares {
     const std::set<std::string> names_;
     mutable std::mutex mutex_;  // the kubelet's calls come in threads of their own
     std::map<std::string, Bridge> bridges_;
-    std::set<std::string> refused_;  // names that were complained of
+    std::set<std::string> refused_;  // complaints that were made
 };
 
 }  // namespace barcuda::kubernetes

@@ -69,7 +69,7 @@ Bridge bridge_of(const ListReply& reply, const ucred& who) {
 // One bridge, being asked.
 class Caller {
   public:
-    Caller(std::string door, bool busy) : door_(std::move(door)), busy_(busy) {}
+    Caller(const Doors& doors, std::string door, bool busy) : doors_(&doors), door_(std::move(door)), busy_(busy) {}
     // False: there is nothing more to wait for.
     bool ask(View& view) {
         socklen_t size = sizeof who_;
@@ -83,6 +83,7 @@ class Caller {
             return false;
         }
         if (getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &who_, &size) != 0) return false;
+        if (!doors_->believes(who_.uid)) return false;
         if (geteuid() != 0 && who_.uid != geteuid()) return ++view.others, false;
         ListRequest request;
         request.from = from_, request.busy = busy_;
@@ -97,7 +98,7 @@ class Caller {
             return complain(view, "it is of another version than this command"), false;
         reply->error[sizeof reply->error - 1] = 0;
         if (*reply->error) return complain(view, printable(reply->error)), false;
-        if (!seen_) seen_ = bridge_of(*reply, who_);
+        if (!seen_) seen_ = bridge_of(*reply, who_), seen_->door = door_;
         for (const ListedClient& row : std::span(reply->rows, reply->count))
             seen_->rows.push_back(client_of(row, reply->now, static_cast<unsigned>(seen_->gpus.size())));
         if (reply->next > from_ && reply->next < BARCUDA_MAX_CHANNELS) return from_ = reply->next, ask(view);
@@ -110,6 +111,7 @@ class Caller {
     }
 
   private:
+    const Doors* doors_;
     std::string door_;
     bool busy_;
     File socket_;
@@ -140,8 +142,8 @@ std::string printable(const std::string& text) {
     return plain;
 }
 
-Doors::Doors(const std::string& region)
-    : begins_(limits_name), folder_(open(limits_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+Doors::Doors(const std::string& region, std::set<uid_t> users)
+    : users_(std::move(users)), begins_(limits_name), folder_(open(limits_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     if (struct stat st{}; !region.empty()) begins_ = stat(region.c_str(), &st) == 0 ? limits_name_of(st) : "/";
 }
 
@@ -154,7 +156,8 @@ std::set<std::string> Doors::list() const {
     struct stat st {};
     while (const dirent* entry = found.size() < most_doors ? readdir(folder) : nullptr)
         if (std::string_view(entry->d_name).starts_with(begins_) &&
-            fstatat(folder_.fd(), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode))
+            fstatat(folder_.fd(), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode) &&
+            believes(st.st_uid))
             found.insert(fmt::format("{}/{}", limits_folder, entry->d_name));
     closedir(folder);
     return found;
@@ -165,7 +168,7 @@ View look(bool busy, const Doors& doors) {
     const std::set<std::string> found = doors.list();
     std::vector<Caller> callers;
     for (const std::string& door : found)
-        if (Caller caller(door, busy); caller.ask(view)) callers.push_back(std::move(caller));
+        if (Caller caller(doors, door, busy); caller.ask(view)) callers.push_back(std::move(caller));
     const auto end = Clock::now() + patience;
     while (!callers.empty()) {
         std::vector<pollfd> fds;

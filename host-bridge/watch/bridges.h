@@ -42,7 +42,8 @@ struct Client {
 struct Bridge {
     pid_t pid = 0;
     uid_t user = 0;
-    std::string name, region, build;
+    std::string door;                 // where it was asked
+    std::string name, region, build;  // as it says
     bool software = false, interrupts = false, no_vm = false;
     double began = 0, age = 0;  // seconds since 1970; seconds
     std::uint64_t region_size = 0, region_heap = 0, region_held = 0;
@@ -63,10 +64,13 @@ struct View {
 // Where bridges are asked: all that listen on this machine, or the one that serves a region.
 class Doors {
   public:
-    explicit Doors(const std::string& region = {});
+    // `users`: only theirs (empty: everybody's). Any user may listen at such a door and say anything.
+    explicit Doors(const std::string& region = {}, std::set<uid_t> users = {});
     std::set<std::string> list() const;
+    bool believes(uid_t user) const { return users_.empty() || users_.contains(user); }
 
   private:
+    std::set<uid_t> users_;
     std::string begins_;  // as the doors' names do
     File folder_;         // opened once, since who looks again and again may not be able to open files any more
 };

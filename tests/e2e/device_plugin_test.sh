@@ -58,6 +58,39 @@ sed -i '/^variable BARCUDA_REGION/d' "$scratch/answer"
 "$build/bin/barcuda" cdi "$one" --region "$scratch/region" > "$scratch/expected" && cmp "$scratch/expected" "$scratch/cdi/barcuda.json" ||
     fail "the specification is not barcuda cdi's: $(cat "$scratch/cdi/barcuda.json")"
 
+# Another user listens where bridges do, and calls itself as the second bridge will be called: its region would be all of the machine's files.
+if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
+    cat > "$scratch/thief.py" << 'P'
+import glob, os, socket, sys
+region, name, door = sys.argv[1:]
+def talk(path):
+    to = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    to.connect(path)
+    to.send(b"\1" + bytes(11))  # ListRequest
+    return to.recv(1 << 20)
+st = os.stat(region)
+said = talk(glob.glob(f"/dev/shm/barcuda-limits-{st.st_dev}-{st.st_ino}-*")[0])
+instead = lambda old, new: said.replace(old + b"\0" * max(0, len(new) - len(old)), new + b"\0" * max(0, len(old) - len(new)), 1)
+said = instead(region.encode(), b"/")
+said = said[:260] + name.encode().ljust(64, b"\0") + said[324:]  # ListReply's name
+os.setgid(65534), os.setuid(65534)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(door), listener.listen(8)
+print("listens", flush=True)
+while True:
+    visitor = listener.accept()[0]
+    visitor.recv(4096), visitor.send(said), visitor.close()
+P
+    door=/dev/shm/barcuda-limits-1-1-$two
+    trap 'kill "${others[@]}" 2> /dev/null; rm -f "$door"; finish' EXIT
+    python3 "$scratch/thief.py" "$scratch/region" "$two" "$door" > "$scratch/thief" 7>&- &
+    others+=("$!")
+    await listens "$scratch/thief"
+    "$build/bin/barcuda" ps | grep -q "^$two " || fail "the other user answers no one, so this shows nothing: $("$build/bin/barcuda" ps)"
+else
+    echo "another user's bridge: not tried, without root and setpriv"
+fi
+
 # Another bridge comes. A container gets shares of one of them.
 "$build/bin/barcuda-bridge" --region "$scratch/other" --size 256M --device "$device" --no-vm --name "$two" 2> /dev/null 7>&- &
 second=$! && others+=("$second")

@@ -69,4 +69,7 @@ echo precious > "$scratch/precious"
 $nobody ln -s "$scratch/precious" "$scratch/everybodys/region" || fail "a link of nobody's"
 refused 'a symbolic link'
 [ "$(cat "$scratch/precious")" = precious ] || fail "the link's file was written to"
+# Nor is a container given what that link leads to.
+! "$build/bin/barcuda" cdi vm1 --region "$scratch/everybodys/region" > "$scratch/out" 2> "$scratch/err" || fail "a link for containers: $(cat "$scratch/out")"
+grep -q 'a symbolic link, not a region' "$scratch/err" && [ ! -s "$scratch/out" ] || fail "not said of the link: $(cat "$scratch/out" "$scratch/err")"
 echo passed
