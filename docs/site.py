@@ -1,8 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mkdocs calls for each page (docs/mkdocs.yml): a link that is called as its file gets the page's title."""
+"""What mkdocs calls (docs/mkdocs.yml). In the navigation a folder stands for its pages. A link that is called as its file gets the page's title."""
 import os
 import re
 from pathlib import Path
+
+
+def on_config(config):
+    def pages(entries):
+        for entry in entries:
+            for title, target in entry.items():
+                if isinstance(target, list):
+                    pages(target)
+                elif (folder := Path(config["docs_dir"], target)).is_dir():
+                    entry[title] = [f"{target}/{page.name}" for page in sorted(folder.glob("*.md"))]
+
+    pages(config["nav"])
+    return config
 
 
 def on_page_markdown(markdown, page, config, files):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvml_rows.h: what a row of rows/nvml.h means. NVML's questions have few possible arguments: a device, a link, a clock.
 // So the host asks each question with all of them, writes the answers into the snapshot, and a guest looks its answer up:
-// a call costs no round trip, and needs neither channel nor worker (docs/design.md). From a row come
+// a call costs no round trip, and needs neither channel nor worker (docs/decisions/0038-nvml-snapshot.md). From a row come
 //
 //   the exported function        guest-allocator/nvml/remote.cc
 //   the pointer into the host's NVML, and asking it    host-bridge/monitor/sweep.cc

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Guest and host have no namespace in common but what both share (docs/design.md): no name of the one can be the other's.
+# Guest and host have no namespace in common but what both share (docs/decisions/0013-namespaces.md): no name of the one can be the other's.
 cd "$(dirname "$0")/../.." || exit 1
 wrong=$(
     grep -rnE '^namespace barcuda' guest-allocator --include='*.h' --include='*.cc' | grep -vE 'barcuda::(guest|heap|runtime|pmem)\b'

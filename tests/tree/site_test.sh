@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The pages as a site (make site), without mkdocs: each page is in its navigation, what is there is a page, and a link to a part of a page leads to
-# a heading. (names_test.sh looks for the files that links name.)
+# The pages as a site (make site), without mkdocs: each page is in its navigation, or in a folder that is; what is there is a page; each
+# decision is in the overview's table; and a link to a part of a page leads to a heading. (names_test.sh looks for the files that links name.)
 cd "$(dirname "$0")/../.." && exec python3 - <<'E2'
 import re
 import sys
@@ -9,10 +9,24 @@ from pathlib import Path
 
 complaints = []
 navigation = re.findall(r"^ +- .*: (\S+\.md)$", Path("docs/mkdocs.yml").read_text(), re.M)
+folders = re.findall(r"^ +- .*: (docs/[\w/-]+)(?: #.*)?$", Path("docs/mkdocs.yml").read_text(), re.M)
+navigation += [str(page) for folder in folders for page in sorted(Path(folder).glob("*.md"))]
+complaints += [f"docs/mkdocs.yml: {folder} has no pages" for folder in folders if not list(Path(folder).glob("*.md"))]
 pages = [str(p) for p in [*Path(".").glob("*.md"), *Path("docs").rglob("*.md")]]
 complaints += [f"docs/mkdocs.yml: {page} is no page" for page in navigation if page not in pages]
 complaints += [f"docs/mkdocs.yml: {page} is there twice" for page in set(navigation) if navigation.count(page) > 1]
 complaints += [f"{page}: is not in docs/mkdocs.yml" for page in pages if page not in navigation]
+
+FOUR = ["Context", "Decision", "Consequences", "Rejected"]
+overview = Path("docs/design.md").read_text()
+for number, page in enumerate(sorted(Path("docs/decisions").glob("*.md")), 1):
+    text = page.read_text()
+    if not page.name.startswith(f"{number:04}-") or not text.startswith(f"# {number}. "):
+        complaints.append(f"{page}: is not number {number} by its name and its title")
+    if re.findall(r"^## (.*)", text, re.M) != FOUR:
+        complaints.append(f"{page}: its headings are not {', '.join(FOUR)}")
+    if f"| [{number:04}](decisions/{page.name}) |" not in overview:
+        complaints.append(f"{page}: is not in the table of docs/design.md")
 
 
 def anchors(page):
