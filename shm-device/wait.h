@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait.h: the one place that knows how to wait for a word in the region.
+// wait.h: how guest and host wait for a word in the region.
 //
 // Nobody sends us an interrupt over plain ivshmem, and a GPU that writes a fence never does. So a waiter looks again
 // and again, ever less eagerly: it spins (an answer is often a microsecond away), then lets others run, then naps, each

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel.h: the one reader of guest memory. A command is copied out of the region once, whole, before anybody looks at
-// it; its reply is written there once, whole, when it is final. Whatever the guest does to the bytes in between does
-// not matter.
+// channel.h: the reader of the command queue. A command is copied out of the region once, completely, before any of it
+// is checked; its reply is written there once, completely, when it is final. What the guest does to the bytes in between
+// does not matter.
 #pragma once
 #include <cuda.h>
 

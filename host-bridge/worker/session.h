@@ -14,8 +14,8 @@
 //   PrintSearch whether any of it may print
 //   UserObjects what graphs keep for the client
 //
-// Each needs only those before it. The bodies of commands (context.cc, memory.cc, ...) use the nouns; the kinds
-// (shm-device/kinds.h) call what stands first in the class, their "host", while a command is admitted and answered.
+// Each needs only those before it, except Launches, which has Deferred make room. The bodies of commands (memory.cc, ...)
+// use the nouns; the kinds (shm-device/kinds.h) call the first part of the class while a command is admitted and answered.
 #pragma once
 #include <cuda.h>
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with
-# cu; those of other things are in `foreign`.
+# cu; those of other things are in `foreign`. A row of commands in a page is the tree's row.
 cd "$(dirname "$0")/../.." && exec python3 - "$@" <<'E'
 import os
 import re
@@ -36,6 +36,14 @@ nsys --args
 Unregister _7 _17 _19
 manager
 """.split())
+
+
+ROW = re.compile(r"\bX\((\w+)(?:,\s*([^()]*))?\)")
+rows = {}  # name: traits and kinds; empty where only the name stands in a list
+for header in Path("shm-device/rows").glob("*.h"):
+    for m in ROW.finditer(header.read_text()):
+        rows.setdefault(m[1], "")
+        rows[m[1]] = re.sub(r"\s", "", m[2] or "") or rows[m[1]]
 
 
 def file_is_there(path, page):
@@ -78,6 +86,10 @@ in_command = re.compile(rf"(?<![\w/.-])((?:{tops})/[\w./*-]+|--[a-z][\w-]+|make 
 complaints = 0
 for page in sys.argv[1:] or pages:
     text = Path(page).read_text()
+    for m in ROW.finditer(text):
+        if m[2] and (m[1] not in rows or rows[m[1]] not in ("", re.sub(r"\s", "", m[2]))):
+            print(f"{page}: {m[0]}: the tree's row is {rows.get(m[1]) or 'not there'}")
+            complaints += 1
     block = False  # of commands and their output
     for number, line in enumerate(text.split("\n"), 1):
         block ^= line.startswith("```")
