@@ -128,10 +128,9 @@ Error Region::create(const char* path, const Format& format) {
     if (!e) e = map_window(0, BARCUDA_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, &memory);
     if (e) return close(), e;
     header_ = reinterpret_cast<const barcuda_header*>(memory);
-    base_ = h.base;
-    size_ = h.size;
+    shape_ = Shape(h);
 
-    publish(host_header().magic, 0);  // WORD: closed for guests until announce()
+    publish(writable_header().magic, 0);  // WORD: closed for guests until announce()
     h.layout = BARCUDA_LAYOUT;
     h.header_bytes = BARCUDA_CHANNELS_OFFSET;
     h.packets = BARCUDA_PACKETS;
@@ -170,8 +169,15 @@ Error Region::disown(std::uint32_t index) {
 
 void Region::announce() {
     made_ = false;
-    publish(host_header().magic, BARCUDA_MAGIC);  // WORD
+    publish(writable_header().magic, BARCUDA_MAGIC);  // WORD
 }
+
+void Region::tell_devices(unsigned driver_version, unsigned count) {
+    writable_header().driver_version = driver_version;
+    writable_header().device_count = count;
+}
+
+void Region::beat() { publish(writable_header().heartbeat, ++beats_); }
 
 Error Region::clean_channel(std::uint32_t index) {
     Channel c;
@@ -191,7 +197,7 @@ Error Region::clean_channel(std::uint32_t index) {
 }
 
 bool Region::served() const {
-    if (observe(header().bridge_pid) == 0) return false;  // WORD
+    if (observe(header_->bridge_pid) == 0) return false;  // WORD
     // The creator's own description holds the lock; asking through it would find no conflict.
     return kind_ != Kind::file || creator_ != 0 || check_fd() || lock_byte(F_OFD_GETLK, F_WRLCK, 0) != 0;
 }

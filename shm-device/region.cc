@@ -200,7 +200,7 @@ Error Region::map_window(std::uint64_t offset, std::uint64_t bytes, int protecti
     const std::uint64_t begin = offset / unit_ * unit_;
     const std::uint64_t end = (offset + bytes + unit_ - 1) / unit_ * unit_;
     // Where that is free, at the address that it has in the worker: any other will do.
-    void* const wish = base_ ? at(begin) : nullptr;
+    void* const wish = shape_.base ? at(begin) : nullptr;
     void* p = ::mmap(wish, end - begin, protection, MAP_SHARED, fd_, static_cast<off_t>(begin));
     if (p == MAP_FAILED)
         return error(Error::system, errno, "%s: cannot map its part at 0x%llx", path_, (unsigned long long)offset);
@@ -249,14 +249,15 @@ Error Region::open(const char* path) {
         if (copy.magic == BARCUDA_MAGIC) std::memcpy(&copy, header_, sizeof copy);
         e = validate(copy, file_size_, path_);
         if (!e) e = check_packets(copy, path_);  // last, so that a damaged region is called damaged, not foreign
-        base_ = copy.base;
-        size_ = copy.size;
+        shape_ = Shape(copy);
         if (!e) rows_ = {table<barcuda_u64>(copy.rows_offset), copy.row_count};
         if (!e && copy.snapshot_offset) snapshot_ = table<barcuda_snapshot>(copy.snapshot_offset);
     }
     if (e) close();
     return e;
 }
+
+const char* Region::build(char (&text)[sizeof barcuda_header::build + 1]) const { return build_of(*header_, text); }
 
 void Region::close() {
     // While the lock is held, and if nobody has put another in its place.
@@ -266,19 +267,19 @@ void Region::close() {
         ::unlink(path_);
     if (header_) {
         if (creator_ != 0 && creator_ == ::getpid()) {
-            publish(host_header().bridge_pid, 0);                 // WORD
+            publish(writable_header().bridge_pid, 0);             // WORD
             if (!check_fd()) lock_byte(F_OFD_SETLK, F_UNLCK, 0);  // mappings that stay would keep it
         }
-        if (kind_ == Kind::uio || kind_ == Kind::door)
-            ::munmap(const_cast<barcuda_header*>(header_), BARCUDA_CHANNELS_OFFSET);
-        else unmap_window(reinterpret_cast<char*>(const_cast<barcuda_header*>(header_)), 0, BARCUDA_CHANNELS_OFFSET);
+        if (kind_ == Kind::uio || kind_ == Kind::door) ::munmap(&writable_header(), BARCUDA_CHANNELS_OFFSET);
+        else unmap_window(reinterpret_cast<char*>(&writable_header()), 0, BARCUDA_CHANNELS_OFFSET);
     }
     if (fd_ >= 0 && !check_fd()) ::close(fd_);
     made_ = false;
     header_ = nullptr;
     snapshot_ = nullptr;
     rows_ = {};
-    base_ = size_ = file_size_ = unit_ = device_ = inode_ = 0;
+    shape_ = {};
+    beats_ = file_size_ = unit_ = device_ = inode_ = 0;
     fd_ = -1;
     creator_ = 0;
     kind_ = Kind::none;
@@ -296,9 +297,8 @@ Error Region::check_fd() const {
 }
 
 Error Region::map_extent(std::uint64_t offset, std::uint64_t bytes, void** address) {
-    const barcuda_header& h = header();
-    if (bytes == 0 || offset % BARCUDA_GRANULE != 0 || bytes % BARCUDA_GRANULE != 0 || offset < h.extents_offset ||
-        offset > size_ || bytes > size_ - offset)
+    if (bytes == 0 || offset % BARCUDA_GRANULE != 0 || bytes % BARCUDA_GRANULE != 0 || offset < shape_.extents_offset ||
+        offset > shape_.size || bytes > shape_.size - offset)
         return error(Error::bad_range, 0, "%s: 0x%llx bytes at 0x%llx are not an extent of this region", path_,
                      (unsigned long long)bytes, (unsigned long long)offset);
     if (Error e = check_fd()) return e;
@@ -375,7 +375,7 @@ void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 Error Region::map_channel(std::uint32_t index, Channel& channel) {
-    if (index >= header().channel_count) return error(Error::bad_range, 0, "%s: there is no channel %u", path_, index);
+    if (index >= shape_.channel_count) return error(Error::bad_range, 0, "%s: there is no channel %u", path_, index);
     if (Error e = check_fd()) return e;
     Channel c;
     c.index = index;
@@ -405,10 +405,10 @@ Error Region::take_channel(void* p, Channel& channel) {
     Channel c;
     c.memory = static_cast<char*>(p);
     c.index = c.status().channel;
-    if (c.index >= header().channel_count) {
+    if (c.index >= shape_.channel_count) {
         ::munmap(p, BARCUDA_CHANNEL_SIZE);
         return error(Error::malformed, 0, "%s: the channel says that it is number %u of %u", path_, c.index,
-                     header().channel_count);
+                     shape_.channel_count);
     }
     c.offset = BARCUDA_CHANNELS_OFFSET + c.index * BARCUDA_CHANNEL_SIZE;
     c.opening = observe(slots()[c.index].opened);  // WORD

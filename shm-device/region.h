@@ -4,7 +4,7 @@
 //
 // A region is anything that can be mapped: a tmpfs, memfd or hugetlbfs file, a /dev/uioN of the guest module, the socket
 // of `barcuda guest serve`, a PCI device's resource2, a /dev/dax. All look the same from here: a header to read, a channel to open, extents to map. An
-// extent lies at header().base + offset in every process, guest and host alike, so that its pointers need no
+// extent lies at shape().base + offset in every process, guest and host alike, so that its pointers need no
 // translation; header and channels may lie anywhere. docs/region.md is the specification of what is in it.
 //
 //   guest   Region r; if (Error e = r.open(nullptr)) complain(e.text);   r.open_channel(c); r.map_extent(...)
@@ -21,6 +21,8 @@
 #include "shm-device/door.h"
 #include "shm-device/error.h"
 #include "shm-device/layout.h"
+#include "shm-device/shape.h"
+#include "shm-device/sync.h"
 
 namespace barcuda {
 
@@ -72,7 +74,8 @@ class Region {
     Kind kind() const { return kind_; }
     const char* path() const { return path_; }
     int fd() const { return fd_; }
-    const barcuda_header& header() const { return *header_; }
+    // As the header said when it was checked. Nobody reads those numbers from the region again: a guest may write there.
+    const Shape& shape() const { return shape_; }
     const barcuda_slot* slots() const { return table<barcuda_slot>(BARCUDA_SLOTS_OFFSET); }
     const barcuda_grant* grants() const { return table<barcuda_grant>(BARCUDA_GRANTS_OFFSET); }
     const barcuda_device* devices() const { return table<barcuda_device>(BARCUDA_DEVICES_OFFSET); }
@@ -88,9 +91,20 @@ class Region {
     Error map_again(std::uint64_t offset, std::uint64_t bytes, void** address);
 
     // Arithmetic only: whether anything is mapped there is the caller's knowledge.
-    void* at(std::uint64_t offset) const { return reinterpret_cast<void*>(base_ + offset); }
-    bool contains(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - base_ < size_; }
-    std::uint64_t offset_of(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - base_; }
+    void* at(std::uint64_t offset) const { return reinterpret_cast<void*>(shape_.base + offset); }
+    bool contains(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - shape_.base < shape_.size; }
+    std::uint64_t offset_of(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - shape_.base; }
+
+    // ---- guest, and whoever looks at a region from outside: what the header says now
+    std::uint64_t heartbeat() const { return observe(header_->heartbeat); }
+    unsigned driver_version() const { return observe(header_->driver_version); }
+    // Of entries in devices(). A bridge that takes the region over may have other devices.
+    unsigned device_count() const {
+        const unsigned said = observe(header_->device_count);
+        return said < BARCUDA_MAX_DEVICES ? said : BARCUDA_MAX_DEVICES;
+    }
+    // The host's version as it can be printed.
+    const char* build(char (&text)[sizeof barcuda_header::build + 1]) const;
 
     // ---- guest
     // A fresh channel of this process, kept until close_channel() or the end of the process. One thread at a time.
@@ -115,7 +129,10 @@ class Region {
     // announced goes when it is closed.
     Error create(const char* path, const Format& format);
     void announce();
-    barcuda_header& host_header() { return *const_cast<barcuda_header*>(header_); }
+    // Between the two: what devices there are, whose table is in host_devices().
+    void tell_devices(unsigned driver_version, unsigned count);
+    // The bridge lives.
+    void beat();
     barcuda_slot* host_slots() { return const_cast<barcuda_slot*>(slots()); }
     barcuda_grant* host_grants() { return const_cast<barcuda_grant*>(grants()); }
     barcuda_device* host_devices() { return const_cast<barcuda_device*>(devices()); }
@@ -152,11 +169,13 @@ class Region {
     int lock_slot(std::uint32_t index, short type) const;
     Error check_fd() const;
 
-    const barcuda_header* header_ = nullptr;  // header_bytes of it: with slots, grants, devices and rows
-    std::span<const barcuda_u64> rows_;       // as the header said when it was checked
+    // header_bytes of it: with slots, grants, devices and rows. The host writes it, and takes nothing from it.
+    const barcuda_header* header_ = nullptr;
+    barcuda_header& writable_header() { return *const_cast<barcuda_header*>(header_); }
+    Shape shape_;
+    std::span<const barcuda_u64> rows_;  // as the header said when it was checked
     const barcuda_snapshot* snapshot_ = nullptr;
-    std::uint64_t base_ = 0;  // 0 and 0 until opened: contains() is false for every pointer
-    std::uint64_t size_ = 0;
+    std::uint64_t beats_ = 0;
     std::uint64_t file_size_ = 0;           // of what was opened; 0: unknown (UIO: the module has checked it)
     std::uint64_t unit_ = 0;                // mappings begin and end at multiples of this: a page, or a huge page
     std::uint64_t device_ = 0, inode_ = 0;  // of fd_: a program may close descriptors that it did not open

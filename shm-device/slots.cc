@@ -90,13 +90,13 @@ int Region::lock_slot(std::uint32_t index, short type) const {
 
 Error Region::claim_slot(std::uint32_t& index) {
     char* memory = nullptr;
-    const std::uint64_t bytes = header().channel_count * sizeof(barcuda_slot);
+    const std::uint64_t bytes = shape_.channel_count * sizeof(barcuda_slot);
     if (Error e = map_window(BARCUDA_SLOTS_OFFSET, bytes, PROT_READ | PROT_WRITE, &memory)) return e;
     auto* slots = reinterpret_cast<barcuda_slot*>(memory);
     const bool visible = kind_ == Kind::file;  // to the bridge: our pid and our locks
     const std::uint32_t me = visible ? static_cast<std::uint32_t>(::getpid()) : 0;
     bool claimed = false;
-    for (std::uint32_t i = 0; i < header().channel_count && !claimed; ++i) {
+    for (std::uint32_t i = 0; i < shape_.channel_count && !claimed; ++i) {
         barcuda_slot& s = slots[i];
         const auto free = [&s] {
             const std::uint32_t opened = observe(s.opened);  // CLAIM
@@ -119,7 +119,7 @@ Error Region::claim_slot(std::uint32_t& index) {
     unmap_window(memory, BARCUDA_SLOTS_OFFSET, bytes);
     if (claimed) return {};
     bool soon = false;  // will the host free one, now that its client has gone?
-    for (std::uint32_t i = 0; i < header().channel_count && !soon; ++i)
+    for (std::uint32_t i = 0; i < shape_.channel_count && !soon; ++i)
         soon = observe(this->slots()[i].opened) == observe(this->slots()[i].closed) || owner_gone(i);
     return all_in_use(soon);
 }
@@ -127,7 +127,7 @@ Error Region::claim_slot(std::uint32_t& index) {
 Error Region::all_in_use(bool soon) const {
     Error e =
         error(Error::no_channel, 0, "%s: all %u channels are in use; end a CUDA process, or make the region larger",
-              path_, header().channel_count);
+              path_, shape_.channel_count);
     e.code = soon ? EAGAIN : ENOSPC;
     return e;
 }

@@ -71,8 +71,8 @@ Error Client::connect() noexcept {
     if (Error e = host_rows::learn(region_, rows_hash)) return e;
     if (Error e = choose_devices()) return e;
     if (Error e = region_.open_channel(channel_)) return e;
-    const std::uint64_t base = header().base, end = base + header().size;  // in the window, or above it
-    if (static bool reserved = false; !std::exchange(reserved, true)) {    // a forked child has its parent's
+    const std::uint64_t base = shape().base, end = base + shape().size;  // in the window, or above it
+    if (static bool reserved = false; !std::exchange(reserved, true)) {  // a forked child has its parent's
         reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
         reserve_window(end, BARCUDA_DEVICE_END);
     }
@@ -91,7 +91,7 @@ Error Client::connect() noexcept {
 Error Client::choose_devices() noexcept {
     const char* const list = secure_getenv("CUDA_VISIBLE_DEVICES");
     std::vector<DeviceId> ids;
-    for (unsigned i = 0; i < header().device_count; ++i)
+    for (unsigned i = 0; i < region_.device_count(); ++i)
         ids.push_back({region_.devices()[i].uuid, region_.devices()[i].pci_bus_id});
     const VisibleDevices seen = visible_devices(ids, list, secure_getenv("CUDA_DEVICE_ORDER"));
     for (const int number : seen.numbers) devices_[device_count_++] = static_cast<unsigned char>(number);
@@ -181,7 +181,7 @@ void LongWait::look() noexcept {
 void Patience::look_for_host(Client& client) noexcept {
     LongWait::look();
     constexpr unsigned long_silent = 100, long_unanswered = 50;
-    const std::uint64_t now = observe(client.header().heartbeat);
+    const std::uint64_t now = client.region_.heartbeat();
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
     // Looks are 100 ms apart: ten seconds without a beat, where a busy host still manages a few. Who has not been served yet loses less.
@@ -221,8 +221,8 @@ bool Client::knows(std::uint64_t id) const noexcept {
 // ---- heap::ExtentSource ---------------------------------------------------------------------------------------------
 
 heap::Extent Client::window() const noexcept {
-    const std::uint64_t start = header().extents_offset;
-    return {static_cast<std::byte*>(region_.at(start)), header().size - start};
+    const std::uint64_t start = shape().extents_offset;
+    return {static_cast<std::byte*>(region_.at(start)), shape().size - start};
 }
 
 // Calls never overlap (heap/extents.h). What answers is the host, whatever its GPU does: host-bridge/worker/supply.h.

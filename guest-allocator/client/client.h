@@ -31,7 +31,7 @@ class Client final : public heap::ExtentSource {
     static Client* initialized() noexcept { return initialized_.load(std::memory_order_acquire) ? current() : nullptr; }
 
     Region& region() { return region_; }
-    const barcuda_header& header() const { return region_.header(); }
+    const Shape& shape() const { return region_.shape(); }
     // The devices that the program sees: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as they were when it connected.
     int device_count() const { return device_count_; }
     const barcuda_device* device(int ordinal) const;  // null: no such device

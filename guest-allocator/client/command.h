@@ -34,7 +34,7 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     const RowNumber number = host_rows::numbers[static_cast<std::size_t>(op)];
     if (number == no_row) [[unlikely]]
-        return host_rows::missing(op, client->header());
+        return host_rows::missing(op, client->region());
     typename R::Arguments arguments{real(given)...};
     typename R::Parameters parameters{};
     const CUresult result = [&]<std::size_t... I>(std::index_sequence<I...>) {

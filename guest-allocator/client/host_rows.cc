@@ -32,7 +32,7 @@ Error learn(const Region& region, std::uint64_t& hash) noexcept {
     for (Op op : needed) {
         if (numbers[static_cast<std::size_t>(op)] != no_row) continue;
         char build[65];
-        build_of(region.header(), build);
+        region.build(build);
         return error(Error::other_rows, 0,
                      "%s: the bridge (Barcuda %s) has no %s as this library (Barcuda " BARCUDA_VERSION ") needs it: %s",
                      region.path(), build, name_of(op), remedy(build));
@@ -41,11 +41,11 @@ Error learn(const Region& region, std::uint64_t& hash) noexcept {
 }
 
 // Maybe in a malloc of the program's: nothing is allocated, and stdio is not touched.
-CUresult missing(Op op, const barcuda_header& header) noexcept {
+CUresult missing(Op op, const Region& region) noexcept {
     static std::atomic<bool> told[static_cast<std::size_t>(Op::count)];
     if (told[static_cast<std::size_t>(op)].exchange(true, std::memory_order_relaxed)) return CUDA_ERROR_NOT_SUPPORTED;
     char build[65], line[256];
-    build_of(header, build);
+    region.build(build);
     const int n = std::snprintf(line, sizeof line, "barcuda: %s is not supported by this bridge (%s): %s\n",
                                 name_of(op), build, remedy(build));
     if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return CUDA_ERROR_NOT_SUPPORTED;

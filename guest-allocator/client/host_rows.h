@@ -16,6 +16,6 @@ extern RowNumber numbers[static_cast<std::size_t>(Op::count)];
 Error learn(const Region& region, std::uint64_t& hash) noexcept;
 
 // Says, once for each command, that the bridge lacks it.
-CUresult missing(Op op, const barcuda_header& header) noexcept;
+CUresult missing(Op op, const Region& region) noexcept;
 
 }  // namespace barcuda::guest::host_rows

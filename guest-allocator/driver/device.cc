@@ -51,9 +51,9 @@ CU cuDriverGetVersion(int* version) {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
     *version = CUDA_VERSION;
     if (Client* client = Client::current())
-        return *version = static_cast<int>(client->header().driver_version), CUDA_SUCCESS;
+        return *version = static_cast<int>(client->region().driver_version()), CUDA_SUCCESS;
     // Not connected yet, and not now: which devices there are for the program is settled by cuInit, not by this question.
-    if (barcuda::Region region; !region.open(nullptr)) *version = static_cast<int>(region.header().driver_version);
+    if (barcuda::Region region; !region.open(nullptr)) *version = static_cast<int>(region.driver_version());
     return CUDA_SUCCESS;
 }
 

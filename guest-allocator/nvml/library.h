@@ -21,9 +21,7 @@ using namespace barcuda::nvml;  // what NVML takes and gives, and its questions
 Status ready() noexcept;
 const Region& region() noexcept;  // while ready
 // A bridge that takes the region over may have others: what was checked when the region was opened may have changed.
-inline unsigned device_count() noexcept {
-    return std::min(observe(region().header().device_count), BARCUDA_MAX_DEVICES);
-}
+inline unsigned device_count() noexcept { return region().device_count(); }
 
 // The host's answer, as it lies in the snapshot.
 Status look_up(std::uint64_t identity, When how_often, std::size_t n, std::size_t count,

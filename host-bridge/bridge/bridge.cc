@@ -132,8 +132,7 @@ std::string Bridge::start() {
     }
     if (struct stat st; fstat(region_.fd(), &st) == 0) mode_ = st.st_mode;
     place_ = Place(options_.region, region_.fd());
-    grants_ =
-        std::make_unique<Grants>(region_.header(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
+    grants_ = std::make_unique<Grants>(region_.shape(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
     shared_ = std::make_unique<Shared>(files_of_each());
     if (!options_.doorbell.empty())
         if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty()) return e;
@@ -177,8 +176,8 @@ int Bridge::run() {
     opens_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (opens_ >= 0 && inotify_add_watch(opens_, options_.region.c_str(), IN_OPEN | IN_ACCESS | IN_CLOSE) < 0)
         close(opens_), opens_ = -1;
-    clients_.resize(region_.header().channel_count);
-    for (std::uint32_t i = 0; i < region_.header().channel_count; ++i)  // what an earlier bridge left behind
+    clients_.resize(region_.shape().channel_count);
+    for (std::uint32_t i = 0; i < clients_.size(); ++i)  // what an earlier bridge left behind
         if (const barcuda_slot& s = region_.slots()[i]; observe(s.closed) != observe(s.reclaimed)) reclaim(i);
 
     keep_warm();
@@ -190,8 +189,8 @@ int Bridge::run() {
         names += fmt::format("{}{} {} (GPU-{})", names.empty() ? "" : ", ", &d - devices_.all.data(), d.name,
                              uuid_text(d.uuid));
     const std::string serves =
-        fmt::format("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.header().size >> 20,
-                    region_.header().base, software_ ? "software GPU" : "GPU", names);
+        fmt::format("region {} of {} MiB at {:#x}, {}: {}", options_.region, region_.shape().size >> 20,
+                    region_.shape().base, software_ ? "software GPU" : "GPU", names);
     log::info("{}", serves);
     service_.ready(serves);
     if (options_.ready_fd >= 0) {
@@ -292,7 +291,7 @@ void Bridge::release_pages() {
 }
 
 void Bridge::publish_heartbeat() {
-    publish(region_.host_header().heartbeat, region_.header().heartbeat + 1);
+    region_.beat();
     service_.beat();
 }
 

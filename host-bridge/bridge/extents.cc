@@ -92,7 +92,7 @@ void Bridge::answer_mapper(Client& client, short events) {
         return;
     }
     const Channel& channel = client.channel;
-    cage::judge(worker.mapper, region_.header().base, [&](std::uint64_t offset, std::uint64_t bytes) {
+    cage::judge(worker.mapper, region_.shape().base, [&](std::uint64_t offset, std::uint64_t bytes) {
         if ((offset == channel.offset && bytes == BARCUDA_CHANNEL_SIZE) ||
             grants_->let_map(channel.index, {offset, bytes}))
             return true;

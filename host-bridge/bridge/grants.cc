@@ -10,10 +10,9 @@ namespace {
 constexpr std::uint32_t nobody = 0, reserved = ~0u;
 }
 
-Grants::Grants(const barcuda_header& header, barcuda_grant* table,
-               std::function<void(std::uint64_t, std::uint64_t)> clear)
-    : start_(header.extents_offset), granule_(header.granule), table_(table), clear_(std::move(clear)) {
-    for (std::uint32_t i = 0; i < header.granule_count; ++i) owner_.push_back(observe(table[i].owner));
+Grants::Grants(const Shape& shape, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear)
+    : start_(shape.extents_offset), granule_(shape.granule), table_(table), clear_(std::move(clear)) {
+    for (std::uint32_t i = 0; i < shape.granule_count; ++i) owner_.push_back(observe(table[i].owner));
     mapper_.assign(owner_.size(), nobody);
     dirty_.assign(owner_.size(), true);  // whatever an earlier bridge left behind
 }

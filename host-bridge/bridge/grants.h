@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "shm-device/layout.h"
+#include "shm-device/shape.h"
 
 namespace barcuda {
 
 class Grants {
   public:
     // `table` is the region's; `clear` empties a run of bytes at an offset before it is granted again.
-    Grants(const barcuda_header& header, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear);
+    Grants(const Shape& shape, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear);
 
     using HasTime = std::function<bool()>;
     static bool always() { return true; }

@@ -80,7 +80,7 @@ void Bridge::bound_group(Client& client) {
     constexpr std::uint64_t no_host_has = std::uint64_t{1} << 60;
     std::uint64_t bytes = std::min(limit_of(client, Limit::worker_memory), no_host_has);
     if (bytes != 0) {
-        bytes += worker.bare + whole(Limit::region_memory, region_.header().size);
+        bytes += worker.bare + whole(Limit::region_memory, region_.shape().size);
         for (const int device : worker.devices)
             bytes += whole(Limit::device_memory, devices_.all[static_cast<std::size_t>(device)].total_memory);
     }
@@ -217,7 +217,7 @@ void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
     reply.use[static_cast<unsigned>(Limit::region_memory)] = grants_->held();
     reply.use[static_cast<unsigned>(Limit::channels)] = served_clients();
     for (const auto& client : clients_)
-        if (client) describe(*client, reply.rows[reply.count++]);
+        if (client && reply.count < std::size(reply.rows)) describe(*client, reply.rows[reply.count++]);
 }
 
 }  // namespace barcuda

@@ -106,7 +106,8 @@ void Bridge::describe(const Client& client, ListedClient& row) const {
     row.most_device_memory = known.most_device_memory;
     row.counts = known.counts;
     const Busy* const busy = monitoring_.busy(std::chrono::system_clock::now());
-    for (std::size_t d = 0; d < BARCUDA_MAX_DEVICES; ++d) row.busy[d] = busy ? busy->clients[slot][d] : Busy::unknown;
+    for (std::size_t d = 0; d < BARCUDA_MAX_DEVICES; ++d)
+        row.busy[d] = busy && slot < std::size(busy->clients) ? busy->clients[slot][d] : Busy::unknown;
 }
 
 void Bridge::serve_list(const ListRequest& request, ListReply& reply) {
@@ -116,10 +117,10 @@ void Bridge::serve_list(const ListRequest& request, ListReply& reply) {
     put(reply.name, options_.name), put(reply.region, options_.region), put(reply.build, BARCUDA_VERSION);
     reply.software = software_, reply.interrupts = doorbell_.connected(), reply.no_vm = options_.no_vm;
     reply.now = microseconds(now), reply.since = microseconds(since_);
-    const barcuda_header& header = region_.header();
-    reply.region_size = header.size, reply.region_heap = header.granule_count * header.granule;
+    const Shape& shape = region_.shape();
+    reply.region_size = shape.size, reply.region_heap = shape.granule_count * shape.granule;
     reply.region_held = grants_->held();
-    reply.channels = header.channel_count;
+    reply.channels = shape.channel_count;
     reply.warm = static_cast<std::uint32_t>(std::ranges::count_if(waiting_, &Worker::warm));
     reply.came = came_, reply.queued = queued(), reply.counts = gone_;
     std::ranges::copy(went_, reply.went);

@@ -40,10 +40,6 @@ Monitoring::~Monitoring() {
 
 void Monitoring::start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda) {
     region_ = &region;
-    barcuda_header header = region.header();  // a guest may write the region's
-    header.magic = BARCUDA_MAGIC;             // it is not announced yet
-    if (Error e = validate(header, 0, region.path()))
-        return log::error("no NVML in guests: {}", e.text), say(BARCUDA_SNAPSHOT_NONE);
     library_ = nvml_of(cuda);
     roster_file_ = memfd_create("barcuda-roster", MFD_CLOEXEC);
     void* at = MAP_FAILED;
@@ -52,8 +48,8 @@ void Monitoring::start(Region& region, const std::vector<barcuda_device>& device
     if (at == MAP_FAILED) return log::error("no NVML in guests: {}", strerror(errno)), say(BARCUDA_SNAPSHOT_NONE);
     roster_ = static_cast<Roster*>(at);
     roster_->bridge = getpid();
-    roster_->bytes = header.extents_offset;
-    roster_->channel_count = header.channel_count;
+    roster_->bytes = region.shape().extents_offset;
+    roster_->channel_count = region.shape().channel_count;
     roster_->device_count = static_cast<barcuda_u32>(devices.size());
     std::ranges::copy(devices, roster_->devices);
 }
@@ -75,7 +71,8 @@ void Monitoring::launch() {
 }
 
 void Monitoring::client(std::uint32_t slot, pid_t worker) {
-    if (roster_) publish(roster_->workers[slot], static_cast<barcuda_u32>(worker));
+    if (roster_ && slot < std::size(roster_->workers))
+        publish(roster_->workers[slot], static_cast<barcuda_u32>(worker));
 }
 
 void Monitoring::show_memory(std::uint64_t limit) {

@@ -136,8 +136,7 @@ std::string choose(HostDevices& devices, const std::string& gpus) {
 
 void publish_devices(Region& region, const HostDevices& devices) {
     std::copy(devices.all.begin(), devices.all.end(), region.host_devices());
-    region.host_header().driver_version = devices.driver_version;
-    region.host_header().device_count = static_cast<std::uint32_t>(devices.all.size());
+    region.tell_devices(devices.driver_version, static_cast<unsigned>(devices.all.size()));
 }
 
 std::string visible_list(const HostDevices& devices, const std::vector<int>& numbers) {

@@ -82,7 +82,7 @@ std::size_t Bridge::files_of_each() {
     rlimit all = files_;
     all.rlim_cur = all.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = files_;
-    const std::size_t clients = region_.header().channel_count, needed = own + of_a_worker * (clients + warm_.most());
+    const std::size_t clients = region_.shape().channel_count, needed = own + of_a_worker * (clients + warm_.most());
     return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
 }
 
@@ -166,7 +166,7 @@ void Bridge::become_worker() const {
 void Bridge::prepare(Worker& worker) {
     constexpr std::uint64_t plenty = 8;
     Preparation prepared{getpid(),
-                         region_.header().base,
+                         region_.shape().base,
                          static_cast<unsigned>(worker.devices.size()),
                          first_,
                          !options_.wrapper.empty(),

@@ -83,7 +83,7 @@ void look_at_installation() {
 
 // Who holds what of the region: as long as a client lives its extents are granted, and nobody else's.
 void look_at_books(const Region& region) {
-    const barcuda_header& h = region.header();
+    const Shape& h = region.shape();
     unsigned clients = 0;
     std::uint64_t free = 0;
     for (unsigned i = 0; i < h.channel_count; ++i)
@@ -111,7 +111,7 @@ void look_at_rows(const Region& region) {
 // The GPUs that the bridge shows, and what this environment makes of them.
 void look_at_devices(const Region& region) {
     std::vector<DeviceId> ids;
-    for (unsigned i = 0; i < region.header().device_count; ++i) {
+    for (unsigned i = 0; i < region.device_count(); ++i) {
         const barcuda_device& d = region.devices()[i];
         good(fmt::format("GPU {}: {} ({} MiB), GPU-{}", i, d.name, d.total_memory >> 20, uuid_text(d.uuid)));
         ids.push_back({d.uuid, d.pci_bus_id});
@@ -162,9 +162,9 @@ bool is_served(const Region& region) {
     constexpr const char* start = "start barcuda-bridge on the host";
     if (!region.served()) return bad("a bridge: none serves this region", start), false;
     constexpr int naps = 40;  // of 50 ms: a bridge's heart beats four times a second at least
-    const std::uint64_t beat = observe(region.header().heartbeat);
+    const std::uint64_t beat = region.heartbeat();
     for (int i = 0; i < naps; ++i)
-        if (observe(region.header().heartbeat) != beat) return true;
+        if (region.heartbeat() != beat) return true;
         else usleep(50'000);
     return bad("a bridge: the one that served this region is silent (it was killed or stopped, or its host was)",
                start),
@@ -176,15 +176,16 @@ void look_at_region(bool needed) {
     Region region;
     if (Error e = region.open(nullptr))
         return needed || e.kind != Error::not_found ? bad("a region", e.text) : note(e.text);
-    good(fmt::format("region {}: {} MiB at {:#x}, made by build {}", region.path(), region.header().size >> 20,
-                     region.header().base, region.header().build));
+    char build[sizeof barcuda_header::build + 1];
+    good(fmt::format("region {}: {} MiB at {:#x}, made by build {}", region.path(), region.shape().size >> 20,
+                     region.shape().base, region.build(build)));
     const bool served = is_served(region);
     if (served) good("a bridge serves it");
     look_at_books(region);
     if (!served) return;
     look_at_rows(region);
     look_at_devices(region);
-    if (region.header().device_count == 0)
+    if (region.device_count() == 0)
         bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
 }
 

@@ -11,14 +11,14 @@ constexpr std::uint64_t granule = BARCUDA_GRANULE;
 
 struct GrantsTest : testing::Test {
     static constexpr unsigned count = 8;
-    barcuda_header header{};
+    Shape shape;
     barcuda_grant table[count] = {};
     std::vector<std::pair<std::uint64_t, std::uint64_t>> cleared;
-    Grants grants{prepared(header), table, [this](std::uint64_t offset, std::uint64_t bytes) {
+    Grants grants{prepared(shape), table, [this](std::uint64_t offset, std::uint64_t bytes) {
                       cleared.push_back({offset, bytes});
                   }};
 
-    static const barcuda_header& prepared(barcuda_header& h) {
+    static const Shape& prepared(Shape& h) {
         h.granule = granule;
         h.granule_count = count;
         h.extents_offset = 4 * granule;

@@ -31,12 +31,12 @@ TEST_F(RegionTest, ANewRegionOpens) {
     const Error e = open_guest();
     EXPECT_FALSE(e) << e.text;
     EXPECT_EQ(guest.kind(), Region::Kind::file);
-    EXPECT_EQ(guest.header().size, kSize);
-    EXPECT_EQ(guest.header().base, kBase);
-    EXPECT_EQ(guest.header().epoch, 1u);
-    EXPECT_STREQ(guest.header().build, "test build");
-    EXPECT_EQ(guest.header().bridge_pid, static_cast<barcuda_u32>(::getpid()));
-    EXPECT_NE(guest.header().bridge_start, 0u);
+    EXPECT_EQ(guest.shape().size, kSize);
+    EXPECT_EQ(guest.shape().base, kBase);
+    EXPECT_EQ(RegionProbe::header(guest).epoch, 1u);
+    EXPECT_STREQ(RegionProbe::header(guest).build, "test build");
+    EXPECT_EQ(RegionProbe::header(guest).bridge_pid, static_cast<barcuda_u32>(::getpid()));
+    EXPECT_NE(RegionProbe::header(guest).bridge_start, 0u);
 }
 TEST_F(RegionTest, NobodyOpensItBeforeItIsAnnounced) {
     Region other;
@@ -91,12 +91,12 @@ TEST_F(RegionTest, ThereIsAChannelForEach64MiB) {
 }
 TEST_F(RegionTest, ANewRegionIsZeroWhereNothingIsSaid) {
     const int fd = ::open(path.c_str(), O_RDONLY);
-    std::vector<char> text(host.header().extents_offset);
+    std::vector<char> text(host.shape().extents_offset);
     ASSERT_EQ(::read(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
     ::close(fd);
     std::memset(text.data(), 0, sizeof(barcuda_header));
     std::memset(&text[BARCUDA_ROWS_OFFSET], 0, sizeof kRows);
-    for (std::uint32_t i = 0; i < host.header().channel_count; ++i)
+    for (std::uint32_t i = 0; i < host.shape().channel_count; ++i)
         std::memset(&text[BARCUDA_CHANNELS_OFFSET + i * BARCUDA_CHANNEL_SIZE + offsetof(barcuda_status, channel)], 0,
                     4);
     for (std::size_t i = 0; i < text.size(); ++i) ASSERT_EQ(text[i], 0) << i;
@@ -122,7 +122,7 @@ TEST_F(RegionTest, AnUntouchedFileOfTheRightSizeIsFormatted) {  // as QEMU's mem
     Region r;
     const Error e = r.create(fresh.c_str(), {.base = kBase, .rows = kRows});
     EXPECT_FALSE(e) << e.text;
-    EXPECT_EQ(r.header().size, kSize);
+    EXPECT_EQ(r.shape().size, kSize);
 }
 TEST_F(RegionTest, ASecondBridgeIsRefusedWhileTheFirstLives) {
     Region second;
@@ -148,7 +148,7 @@ TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
     host.close();
     EXPECT_EQ(host.create(path.c_str(), {.size = 2 * kSize, .rows = kRows}).kind, Error::bad_size);
     EXPECT_FALSE(host.create(path.c_str(), {.size = 2 * kSize, .overwrite = true, .rows = kRows}));
-    EXPECT_EQ(host.header().size, 2 * kSize);
+    EXPECT_EQ(host.shape().size, 2 * kSize);
 }
 
 // ---- whose it is ----------------------------------------------------------------------------------------------------
@@ -219,11 +219,39 @@ TEST_F(RegionTest, ATakeoverRaisesTheEpochAndKeepsSlotsAndGrants) {
     host.host_grants()[1].owner = channel.index + 1;
     host.close();
     ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
-    EXPECT_EQ(host.header().epoch, 2u);
-    EXPECT_EQ(host.header().base, kBase);
+    EXPECT_EQ(RegionProbe::header(host).epoch, 2u);
+    EXPECT_EQ(host.shape().base, kBase);
     EXPECT_EQ(host.slots()[channel.index].opened, 1u);
     EXPECT_EQ(host.slots()[channel.index].closed, 0u);
     EXPECT_EQ(host.grants()[1].owner, channel.index + 1);
+}
+// A guest's root has the whole region, and knows when a bridge has begun to take it over.
+TEST_F(RegionTest, WhatAGuestWritesIntoTheHeaderIsNothingToItsHost) {
+    host.close();
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    barcuda_header& header = RegionProbe::header(host);
+    const std::uint32_t channels = host.shape().channel_count, granules = host.shape().granule_count;
+    header.channel_count = 470, header.granule_count = 1 << 20, header.device_count = 1000;
+    header.size = 1ull << 40, header.base = 4096, header.granule = 1, header.extents_offset = 0;
+    host.announce();
+    EXPECT_EQ(host.shape().channel_count, channels);
+    EXPECT_EQ(host.shape().granule_count, granules);
+    EXPECT_EQ(host.shape().size, kSize);
+    EXPECT_EQ(host.shape().base, kBase);
+    EXPECT_EQ(host.shape().granule, BARCUDA_GRANULE);
+    EXPECT_LE(host.device_count(), BARCUDA_MAX_DEVICES);
+    Channel channel;
+    EXPECT_EQ(host.map_channel(channels, channel).kind, Error::bad_range);
+    EXPECT_EQ(host.clean_channel(channels).kind, Error::bad_range);
+    EXPECT_EQ(host.map_extent(0, BARCUDA_GRANULE).kind, Error::bad_range);
+}
+TEST_F(RegionTest, TheHeartBeatsOnWhateverAGuestWrites) {
+    ASSERT_FALSE(open_guest());
+    host.beat();
+    const std::uint64_t first = guest.heartbeat();
+    RegionProbe::header(host).heartbeat = ~0ull;
+    host.beat();
+    EXPECT_EQ(guest.heartbeat(), first + 1);
 }
 TEST_F(RegionTest, ATakeoverShowsTheNewBridgesRowsAlone) {
     const std::uint64_t fewer[] = {7, 8};
@@ -245,7 +273,7 @@ TEST_F(RegionTest, NoRegionIsMadeWithoutRowsOrWithTooMany) {
     EXPECT_FALSE(r.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = most}));
 }
 TEST_F(RegionTest, ARegionOfAnotherLayoutIsOverwrittenOnlyWhenTold) {
-    host.host_header().layout = BARCUDA_LAYOUT - 1;
+    RegionProbe::header(host).layout = BARCUDA_LAYOUT - 1;
     host.close();
     const Error e = host.create(path.c_str(), {.base = kBase, .rows = kRows});
     EXPECT_EQ(e.kind, Error::other_layout);
@@ -287,17 +315,17 @@ TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
     EXPECT_EQ(waiting.status().state, BARCUDA_STATE_NEW);
 }
 TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
-    host.host_header().magic = 0;
+    RegionProbe::header(host).magic = 0;
     host.close();
     ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
-    EXPECT_EQ(host.header().epoch, 2u);
+    EXPECT_EQ(RegionProbe::header(host).epoch, 2u);
 }
 TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
     ASSERT_FALSE(open_guest());
     EXPECT_TRUE(guest.served());
     host.close();
     EXPECT_FALSE(guest.served());
-    EXPECT_EQ(guest.header().bridge_pid, 0u);
+    EXPECT_EQ(RegionProbe::header(guest).bridge_pid, 0u);
 }
 TEST_F(RegionTest, ABridgeThatIsKilledIsNoticed) {
     host.close();
@@ -311,7 +339,7 @@ TEST_F(RegionTest, ABridgeThatIsKilledIsNoticed) {
     EXPECT_TRUE(guest.served());
     ::kill(bridge, SIGKILL);
     exit_status(bridge);
-    EXPECT_NE(guest.header().bridge_pid, 0u);
+    EXPECT_NE(RegionProbe::header(guest).bridge_pid, 0u);
     EXPECT_FALSE(guest.served());
 }
 TEST_F(RegionTest, AForkedWorkerDoesNotSayGoodbyeForItsBridge) {

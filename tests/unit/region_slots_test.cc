@@ -57,7 +57,7 @@ TEST_F(RegionTest, BothSidesMapTheSameChannel) {
 }
 TEST_F(RegionTest, EachClientGetsItsOwnUntilNoneIsLeft) {
     ASSERT_FALSE(open_guest());
-    const std::uint32_t count = guest.header().channel_count;
+    const std::uint32_t count = guest.shape().channel_count;
     Channel c;
     for (std::uint32_t i = 0; i < count; ++i) {
         ASSERT_FALSE(guest.open_channel(c));
@@ -69,7 +69,7 @@ TEST_F(RegionTest, EachClientGetsItsOwnUntilNoneIsLeft) {
 }
 TEST_F(RegionTest, AClientWaitsForASlotThatTheHostIsAboutToFree) {
     ASSERT_FALSE(open_guest());
-    std::vector<Channel> channels(guest.header().channel_count);
+    std::vector<Channel> channels(guest.shape().channel_count);
     for (Channel& c : channels) ASSERT_FALSE(guest.open_channel(c));
     guest.close_channel(channels[5]);
     std::thread bridge([&] {
@@ -85,7 +85,7 @@ TEST_F(RegionTest, AClientWaitsForASlotThatTheHostIsAboutToFree) {
 }
 TEST_F(RegionTest, NobodyWaitsForASlotWhenNoBridgeIsThere) {
     ASSERT_FALSE(open_guest());
-    std::vector<Channel> channels(guest.header().channel_count);
+    std::vector<Channel> channels(guest.shape().channel_count);
     for (Channel& c : channels) ASSERT_FALSE(guest.open_channel(c));
     guest.close_channel(channels[5]);
     host.close();
@@ -182,7 +182,7 @@ TEST_F(RegionTest, AClientOfAnotherPidNamespaceIsKnownByItsLock) {
     for (int fd : {ready[0], ready[1], go[0], go[1]}) ::close(fd);
 }
 TEST_F(RegionTest, ProcessesThatClaimAtOnceGetDifferentSlots) {
-    const std::uint32_t count = host.header().channel_count;
+    const std::uint32_t count = host.shape().channel_count;
     int hold[2];
     ASSERT_EQ(::pipe(hold), 0);
     std::vector<pid_t> clients;
@@ -219,7 +219,7 @@ TEST_F(RegionTest, ProcessesThatClaimAtOnceGetDifferentSlots) {
 }
 
 TEST_F(RegionTest, ThreadsThatClaimAtOnceGetDifferentSlots) {  // record locks do not tell them apart
-    const std::uint32_t count = host.header().channel_count;
+    const std::uint32_t count = host.shape().channel_count;
     for (int round = 0; round < 20; ++round) {
         std::vector<Region> regions(count);
         std::vector<Channel> channels(count);

@@ -32,7 +32,7 @@ TEST_F(RegionTest, AMissingRegionIsRefused) {
     EXPECT_TRUE(contains(says(e), "barcuda-bridge"));
 }
 TEST_F(RegionTest, AFileThatIsNoRegionIsRefused) {
-    host.host_header().magic = 0x464c457f;
+    RegionProbe::header(host).magic = 0x464c457f;
     EXPECT_EQ(open_guest().kind, Error::not_a_region);
     const std::string small = scratch / "small";
     ::close(::open(small.c_str(), O_RDWR | O_CREAT, 0600));
@@ -50,19 +50,19 @@ void is_told(const Error& e, Error::Kind kind, const char* what, unsigned its, u
 }
 TEST_F(RegionTest, AnotherLayoutIsRefusedAndTheOlderSideNamed) {
     for (unsigned its : {BARCUDA_LAYOUT - 1, BARCUDA_LAYOUT + 1}) {
-        host.host_header().layout = its;
+        RegionProbe::header(host).layout = its;
         is_told(open_guest(), Error::other_layout, "layout", its, BARCUDA_LAYOUT);
     }
 }
 TEST_F(RegionTest, OtherPacketsAreRefusedAndTheOlderSideNamed) {
     for (unsigned its : {BARCUDA_PACKETS - 1, BARCUDA_PACKETS + 1}) {
-        host.host_header().packets = its;
+        RegionProbe::header(host).packets = its;
         is_told(open_guest(), Error::other_packets, "packet", its, BARCUDA_PACKETS);
     }
 }
 TEST_F(RegionTest, ADamagedHeaderIsCalledDamagedAndNotForeign) {
-    host.host_header().packets = BARCUDA_PACKETS + 1;
-    host.host_header().granule = 0;
+    RegionProbe::header(host).packets = BARCUDA_PACKETS + 1;
+    RegionProbe::header(host).granule = 0;
     EXPECT_EQ(open_guest().kind, Error::malformed);
 }
 TEST_F(RegionTest, ShowsTheRowsOfItsHost) {
@@ -72,7 +72,7 @@ TEST_F(RegionTest, ShowsTheRowsOfItsHost) {
     EXPECT_TRUE(guest.rows().empty());
 }
 TEST_F(RegionTest, AFileShorterThanItsHeaderSaysIsRefused) {
-    host.host_header().size = 2 * kSize;
+    RegionProbe::header(host).size = 2 * kSize;
     EXPECT_EQ(open_guest().kind, Error::bad_size);
     ASSERT_EQ(::truncate(path.c_str(), 4096), 0);
     EXPECT_EQ(open_guest().kind, Error::not_a_region);
@@ -115,7 +115,7 @@ TEST_F(RegionTest, OneThatEverybodyMayWriteIsRefused) {
     EXPECT_TRUE(contains(says(e), "mode 0666")) << e.text;
 }
 TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
-    const barcuda_header good = host.header();
+    const barcuda_header good = RegionProbe::header(host);
     struct Case {
         const char* what;
         void (*spoil)(barcuda_header&);
@@ -177,12 +177,12 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
 TEST_F(RegionTest, ABridgeThatTakesNoSnapshotIsAccepted) {  // of the day before there were any
     EXPECT_EQ(open_guest().kind, Error::none);
     EXPECT_NE(guest.snapshot(), nullptr);
-    host.host_header().snapshot_offset = 0;
+    RegionProbe::header(host).snapshot_offset = 0;
     EXPECT_EQ(open_guest().kind, Error::none);
     EXPECT_EQ(guest.snapshot(), nullptr);
 }
 TEST_F(RegionTest, AnErrorNamesThePathAndIsASentence) {
-    host.host_header().packets = 0;
+    RegionProbe::header(host).packets = 0;
     const Error e = open_guest();
     EXPECT_EQ(says(e).rfind(path + ": ", 0), 0u) << e.text;
     EXPECT_LT(says(e).size(), sizeof e.text - 1);
@@ -228,7 +228,7 @@ TEST_F(RegionTest, ASocketWhereNobodyAnswersSaysWhomToStart) {
 // ---- extents --------------------------------------------------------------------------------------------------------
 TEST_F(RegionTest, AnExtentLiesAtBasePlusOffset) {
     ASSERT_FALSE(open_guest());
-    const std::uint64_t offset = guest.header().extents_offset + BARCUDA_GRANULE;
+    const std::uint64_t offset = guest.shape().extents_offset + BARCUDA_GRANULE;
     void* p = nullptr;
     const Error e = guest.map_extent(offset, BARCUDA_GRANULE, &p);
     ASSERT_FALSE(e) << e.text;
@@ -239,7 +239,7 @@ TEST_F(RegionTest, AnExtentLiesAtBasePlusOffset) {
 }
 TEST_F(RegionTest, TwoProcessesSeeTheSameExtentAtTheSameAddress) {
     ASSERT_FALSE(open_guest());
-    const std::uint64_t offset = guest.header().extents_offset;
+    const std::uint64_t offset = guest.shape().extents_offset;
     ASSERT_EQ(in_child([&] {
                   if (host.map_extent(offset, BARCUDA_GRANULE)) return 1;
                   std::strcpy(static_cast<char*>(host.at(offset)), "hello");
@@ -252,7 +252,7 @@ TEST_F(RegionTest, TwoProcessesSeeTheSameExtentAtTheSameAddress) {
 }
 TEST_F(RegionTest, ATakenAddressIsRefusedAndTheTakerNamed) {
     ASSERT_FALSE(open_guest());
-    const std::uint64_t offset = guest.header().extents_offset;
+    const std::uint64_t offset = guest.shape().extents_offset;
     const std::string squatter = scratch / "squatter";
     const int fd = ::open(squatter.c_str(), O_RDWR | O_CREAT, 0600);
     ASSERT_EQ(::ftruncate(fd, 4096), 0);
@@ -268,7 +268,7 @@ TEST_F(RegionTest, ATakenAddressIsRefusedAndTheTakerNamed) {
 }
 TEST_F(RegionTest, WhatIsNoExtentIsNotMapped) {
     ASSERT_FALSE(open_guest());
-    const std::uint64_t first = guest.header().extents_offset;
+    const std::uint64_t first = guest.shape().extents_offset;
     const std::pair<std::uint64_t, std::uint64_t> cases[] = {
         {0, BARCUDA_GRANULE},             // the header
         {first + 4096, BARCUDA_GRANULE},  // unaligned
@@ -297,7 +297,7 @@ TEST_F(RegionTest, ADescriptorThatTheProgramReusedIsNeverMapped) {
     ASSERT_EQ(::ftruncate(other, kSize), 0);
     ASSERT_EQ(::dup2(other, guest.fd()), guest.fd());
     Channel channel;
-    EXPECT_EQ(guest.map_extent(guest.header().extents_offset, BARCUDA_GRANULE).kind, Error::lost);
+    EXPECT_EQ(guest.map_extent(guest.shape().extents_offset, BARCUDA_GRANULE).kind, Error::lost);
     EXPECT_EQ(guest.open_channel(channel).kind, Error::lost);
     const int stays = guest.fd();
     guest.close();
@@ -331,7 +331,7 @@ void everything_works_on(int fd) {
     EXPECT_EQ(h.commands()[3], 9);
     EXPECT_EQ(h.status().channel, c.index);
     EXPECT_FALSE(host.owner_gone(c.index));
-    const std::uint64_t offset = guest.header().extents_offset;
+    const std::uint64_t offset = guest.shape().extents_offset;
     ASSERT_FALSE(e = guest.map_extent(offset, BARCUDA_GRANULE)) << e.text;
     *static_cast<int*>(guest.at(offset)) = 5;
     guest.unmap_extent(offset, BARCUDA_GRANULE);

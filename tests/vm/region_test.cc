@@ -23,7 +23,7 @@ namespace barcuda {
 namespace {
 
 std::uint64_t extent_of(const Region& region, const Channel& channel, unsigned i = 0) {
-    return region.header().extents_offset + (channel.index * stub_granules + i) * BARCUDA_GRANULE;
+    return region.shape().extents_offset + (channel.index * stub_granules + i) * BARCUDA_GRANULE;
 }
 void wait_for_grants(const Region& region, const Channel& channel) {
     vm::wait_until([&] { return observe(region.slots()[channel.index].served) == channel.opening; });
@@ -36,7 +36,7 @@ TEST(RegionInVm, IsFoundByTheNameOfTheModulesDevice) {
     ASSERT_FALSE(e) << e.text;
     EXPECT_STREQ(r.path(), vm::device());
     EXPECT_EQ(r.kind(), std::strcmp(vm::device(), door::usual_path) ? Region::Kind::uio : Region::Kind::door);
-    EXPECT_EQ(r.header().base, BARCUDA_DEFAULT_BASE);
+    EXPECT_EQ(r.shape().base, BARCUDA_DEFAULT_BASE);
 }
 TEST(RegionInVm, OpensAChannelAndMapsWhatWasGranted) {
     Region r;
@@ -51,7 +51,7 @@ TEST(RegionInVm, OpensAChannelAndMapsWhatWasGranted) {
     const std::uint64_t offset = extent_of(r, c);
     ASSERT_FALSE(e = r.map_extent(offset, 2 * BARCUDA_GRANULE)) << e.text;
     std::memset(r.at(offset), 7, 4096);
-    EXPECT_EQ(reinterpret_cast<std::uint64_t>(r.at(offset)), r.header().base + offset);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(r.at(offset)), r.shape().base + offset);
     r.unmap_extent(offset, 2 * BARCUDA_GRANULE);
     r.close_channel(c);
 }
@@ -144,7 +144,7 @@ TEST(RegionInVmWithoutModule, ADeadClientsSlotIsClosedByTheNextOne) {
     ASSERT_FALSE(r.open_channel(c));
     vm::wait_until([&] {  // the host has nobody left to wait for
         unsigned open = 0;
-        for (unsigned i = 0; i < r.header().channel_count; ++i)
+        for (unsigned i = 0; i < r.shape().channel_count; ++i)
             open += observe(r.slots()[i].opened) != observe(r.slots()[i].reclaimed);
         return open == 1;
     });

@@ -111,7 +111,7 @@ class Service : public testing::Test {
         ASSERT_FALSE(e) << e.text;
     }
     std::uint64_t granted_to(std::uint32_t channel, unsigned i = 0) const {
-        return region.header().extents_offset + (channel * stub_granules + i) * BARCUDA_GRANULE;
+        return region.shape().extents_offset + (channel * stub_granules + i) * BARCUDA_GRANULE;
     }
     const barcuda_slot& slot(std::uint32_t i) const { return region.slots()[i]; }
     const barcuda_grant& grant(std::uint32_t channel) const { return region.grants()[channel * stub_granules]; }
@@ -191,7 +191,7 @@ TEST_F(Service, RefusesWhatIsNoExtent) {
     Asker a;
     ASSERT_EQ(a.ask(door::What::channel), 0);
     await_grants(a.channel);
-    const std::uint64_t mine = granted_to(a.channel), size = region.header().size;
+    const std::uint64_t mine = granted_to(a.channel), size = region.shape().size;
     const std::uint64_t wrong[][2] = {{0, BARCUDA_GRANULE},
                                       {BARCUDA_CHANNELS_OFFSET, BARCUDA_GRANULE},
                                       {mine + 4096, BARCUDA_GRANULE},

@@ -45,7 +45,7 @@ class HostSide final : public Granter {
             region.create(path.c_str(), {.size = size, .base = base, .build = "test build", .rows = identities});
         if (e) ADD_FAILURE() << e.text;
         grants_ = std::make_unique<Grants>(
-            region.header(), region.host_grants(), [this](std::uint64_t offset, std::uint64_t bytes) {
+            region.shape(), region.host_grants(), [this](std::uint64_t offset, std::uint64_t bytes) {
                 EXPECT_EQ(0, fallocate(region.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                        static_cast<off_t>(offset), static_cast<off_t>(bytes)));
             });
@@ -55,8 +55,8 @@ class HostSide final : public Granter {
     void announce() {
         region.announce();
         heart_ = std::thread([this] {
-            for (std::uint64_t beat = 1;; ++beat) {
-                publish(region.host_header().heartbeat, beat);
+            for (;;) {
+                region.beat();
                 std::this_thread::sleep_for(std::chrono::milliseconds(50));
             }
         });
@@ -145,7 +145,7 @@ template <class Open, class Body> void as_client(bool soft, Open open, Body body
             EXPECT_EQ("", devices.error);
             publish_devices(host.region, devices);
         } else {
-            host.region.host_header().device_count = 1;
+            host.region.tell_devices(0, 1);
             for (auto& value : host.region.host_devices()[0].attributes) value = 1024;
         }
         host.announce();
