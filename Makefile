@@ -103,7 +103,7 @@ $(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-d
 	@nm -g --defined-only $(B)/inside.a | awk '$$3 ~ /^cu[A-Z]/ { print $$3 }' | LC_ALL=C sort -u > $(B)/entries
 	@echo "  GEN  $(B)/entries.o"
 	@sh guest-allocator/exports/admission.sh $(B)/entries > $(B)/entries.cc
-	@$(CXX) $(compile) -c -o $(B)/entries.o $(B)/entries.cc
+	@$(CXX) $(compile) $(if $(clang),-fconstexpr-steps=20000000) -c -o $(B)/entries.o $(B)/entries.cc
 	@sed 's/.*/& inside_&/' $(B)/entries > $(B)/inside_names
 	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null
 

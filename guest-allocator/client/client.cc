@@ -24,6 +24,9 @@
 std::atomic<unsigned> barcuda_watched{0};
 
 namespace barcuda::guest {
+
+std::atomic<int> open_captures{0};
+
 namespace {
 
 Mutex connecting;

@@ -6,6 +6,7 @@
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/log.h"
+#include "guest-allocator/client/watched.h"
 #include "shm-device/commands.h"
 #include "shm-device/trace.h"
 
@@ -26,6 +27,13 @@ constexpr bool any_points<std::tuple<Life...>> = ((Life::points != kind::Pointed
 template <Op op> constexpr bool names_device_memory = any_touches<typename RowOf<op>::Parameters> &&
                                                       (has(op, trait::work) || op == Op::copy_out || op == Op::box_out);
 
+// Work of a row that is posted is answered all the same while a stream captures: what spoils a capture must say so itself, as the
+// program may end the capture next.
+template <Op op> bool is_posted() noexcept {
+    if constexpr (RowOf<op>::how != How::post) return false;
+    else return !has(op, trait::work) || open_captures.load(std::memory_order_relaxed) == 0;
+}
+
 // A command that touches no managed memory, or whose caller has seen to it.
 template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
     using R = RowOf<op>;
@@ -41,8 +49,8 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
         CUresult result = CUDA_SUCCESS;
         if (!(((result = std::get<I>(parameters).valid(arguments, *client)) == CUDA_SUCCESS) && ...)) return result;
         const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters).room(arguments));
-        const std::size_t reply =
-            R::how == How::post ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
+        const bool posted = is_posted<op>();
+        const std::size_t reply = posted ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
         std::atomic<std::uint64_t>* given = nullptr;
         if constexpr (has(op, trait::work)) given = &given_work.of_command(arguments);
         const Queue::Ticket ticket = client->queue().submit(request, reply, given, [&](std::span<std::byte> to) {
@@ -52,8 +60,7 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
         });
         if (ticket.sequence == 0) return ticket.error;
         Reader r(ticket.reply);
-        if constexpr (R::how == How::post)
-            return (std::get<I>(parameters).receive(r, arguments, *client), ...), CUDA_SUCCESS;
+        if (posted) return (std::get<I>(parameters).receive(r, arguments, *client), ...), CUDA_SUCCESS;
         if ((result = client->queue().await(ticket)) == CUDA_SUCCESS) {
             ReplyHead head{CUDA_ERROR_UNKNOWN, 0};
             r.get(head);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// watched.h: whether calls of the program are looked at before they are let in (driver/admission.h).
+// watched.h: whether calls of the program are looked at before they are let in (driver/admission.h), and why.
 #pragma once
 #include <atomic>
 
@@ -8,6 +8,9 @@
 extern "C" [[gnu::visibility("hidden")]] std::atomic<unsigned> barcuda_watched;
 
 namespace barcuda::guest {
+
+// Captures of this process that have begun and have not ended (driver/capture.cc).
+extern std::atomic<int> open_captures;
 
 inline void watch_calls() noexcept { barcuda_watched.fetch_add(1, std::memory_order_relaxed); }
 inline void stop_watching_calls() noexcept { barcuda_watched.fetch_sub(1, std::memory_order_relaxed); }

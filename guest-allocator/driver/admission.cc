@@ -3,6 +3,7 @@
 
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/watched.h"
+#include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/host_function.h"
 
 CUresult barcuda_admit(unsigned function) noexcept {
@@ -10,5 +11,6 @@ CUresult barcuda_admit(unsigned function) noexcept {
     const admission::Rule& rule = admission::rules[function];
     if (forked_after_init()) return rule.in_child ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
     if (in_host_function()) return rule.in_host_function ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
+    if (rule.waits && open_captures.load(std::memory_order_relaxed) > 0) return forbidden_by_captures();
     return CUDA_SUCCESS;
 }

@@ -3,15 +3,17 @@
 // fences, staging and waits have no place in a graph.
 #include "guest-allocator/driver/capture.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/mutex.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest {
-
-std::atomic<int> open_captures{0};
 
 bool ask_capturing(CUstream stream) noexcept {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -20,12 +22,49 @@ bool ask_capturing(CUstream stream) noexcept {
 
 namespace {
 
+// A capture that has begun; each has an entry until the program ends it.
+struct Open {
+    CUstream stream;  // where it began
+    CUstreamCaptureMode mode;
+    std::uint64_t thread;
+};
+Mutex mutex;
+std::vector<Open>& opened() {
+    static auto* list = new std::vector<Open>;  // never destroyed: programs capture in static destructors
+    return *list;
+}
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+std::uint64_t this_thread() noexcept {  // not a thread's id, which another one may have later
+    static std::atomic<std::uint64_t> threads{0};
+    static thread_local const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+    return number;
+}
+
+void close(CUstream stream) noexcept {
+    std::lock_guard lock(mutex);
+    if (std::erase_if(opened(), [&](const Open& o) { return o.stream == stream; }) == 0) return;
+    open_captures.fetch_sub(1, std::memory_order_relaxed);
+    stop_watching_calls();
+}
+
+// CUDA's rule (cuThreadExchangeStreamCaptureMode): a thread's own captures, and those of others that began in the global
+// mode where the thread is in it too.
+bool forbids(const Open& o) noexcept {
+    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || o.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+    return o.thread == this_thread() ||
+           (thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && o.mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
 // Counted before the lock is taken: a thread that holds the lock and sees no open capture is ahead of this one.
-template <class Begin> CUresult open(CUstream stream, Begin begin) {
+template <class Begin> CUresult open(CUstream stream, CUstreamCaptureMode mode, Begin begin) {
     open_captures.fetch_add(1, std::memory_order_relaxed);
     const std::unique_lock nobody_else = before_capture(stream);
     const CUresult r = begin();
-    if (r != CUDA_SUCCESS) open_captures.fetch_sub(1, std::memory_order_relaxed);
+    if (r != CUDA_SUCCESS) return open_captures.fetch_sub(1, std::memory_order_relaxed), r;
+    std::lock_guard lock(mutex);
+    opened().push_back({real(stream), mode, this_thread()});
+    watch_calls();
     return r;
 }
 
@@ -33,29 +72,61 @@ template <class Begin> CUresult open(CUstream stream, Begin begin) {
 thread_local std::vector<CUgraphNode> asked_nodes;
 thread_local std::vector<CUgraphEdgeData> asked_edges;
 
-thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-
 }  // namespace
+
+// The driver's own answer to a wait for such a stream.
+CUresult spoil_capture(CUstream stream) noexcept {
+    const InContext in(context_of(stream));
+    return command<Op::cuStreamSynchronize>(stream);
+}
+
+CUresult forbidden_by_captures() noexcept {
+    std::vector<Open> forbidding;
+    {
+        std::lock_guard lock(mutex);
+        std::ranges::copy_if(opened(), std::back_inserter(forbidding), forbids);
+    }
+    bool forbidden = false;
+    for (const Open& o : forbidding) {
+        const InContext in(context_of(o.stream));
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        const CUresult r = command<Op::cuStreamIsCapturing>(o.stream, &status);
+        // Its stream was destroyed, or its context.
+        if (r == CUDA_ERROR_INVALID_HANDLE || (r == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE))
+            close(o.stream);
+        if (r != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE) continue;
+        forbidden = true;
+        if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) spoil_capture(o.stream);
+    }
+    return forbidden ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
 }  // namespace barcuda::guest
 
 using namespace barcuda::guest;
 
 CU cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-    return open(stream, [&] { return command<Op::cuStreamBeginCapture_v2>(stream, mode); });
+    return open(stream, mode, [&] { return command<Op::cuStreamBeginCapture_v2>(stream, mode); });
 }
 CU cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
                                size_t count, CUstreamCaptureMode mode) {
-    return open(stream,
+    return open(stream, mode,
                 [&] { return command<Op::cuStreamBeginCaptureToGraph>(stream, graph, after, edges, count, mode); });
 }
 
 CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+    {
+        std::lock_guard lock(mutex);
+        const auto o = std::ranges::find(opened(), real(stream), &Open::stream);
+        if (o != opened().end() && o->mode != CU_STREAM_CAPTURE_MODE_RELAXED && o->thread != this_thread())
+            return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    }
     CUgraph captured = nullptr;  // of a capture to a graph the program has it already, and may pass null
     const CUresult r = command<Op::cuStreamEndCapture>(stream, &captured);
     if (graph) *graph = captured;
     // A capture that had gone wrong is over too; a stream that was not capturing ends none.
     if (r == CUDA_SUCCESS || r == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED || r == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
-        open_captures.fetch_sub(1, std::memory_order_relaxed);
+        close(real(stream));
     return r;
 }
 
@@ -92,8 +163,8 @@ CU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuu
     return CUDA_SUCCESS;
 }
 
-// The worker never forbids a call because somebody captures, so that its own work is not hindered: what is left of the
-// mode is its value.
+// The worker's thread is in the relaxed mode, so that its own work is never hindered: which calls the modes forbid is
+// decided here (admission.h).
 CU cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
     if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
     std::swap(*mode, thread_mode);

@@ -4,16 +4,21 @@
 #pragma once
 #include <cuda.h>
 
-#include <atomic>
+#include "guest-allocator/client/watched.h"
 
 namespace barcuda::guest {
 
-extern std::atomic<int> open_captures;
 bool ask_capturing(CUstream stream) noexcept;
 
 inline bool capturing(CUstream stream) noexcept {
     return open_captures.load(std::memory_order_relaxed) > 0 && ask_capturing(stream);
 }
+
+// Work that no graph can have, given to a stream that captures: ends the capture, and returns the error that says so.
+CUresult spoil_capture(CUstream stream) noexcept;
+
+// Whether captures forbid this thread a call that may wait for the GPU behind the program's back. They end then.
+CUresult forbidden_by_captures() noexcept;
 
 void recorded_by_graph(CUevent event) noexcept;  // event.cc: from now on the worker knows when it is done
 

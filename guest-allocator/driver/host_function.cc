@@ -195,7 +195,7 @@ CU cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 
 CU cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
     if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
-    if (capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (capturing(stream)) return spoil_capture(stream);
     Function f{};
     f.kind = Function::callback;
     f.stream_callback = {callback, data, stream};

@@ -69,8 +69,8 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     const void* packed = nullptr;
     std::size_t bytes = 0;
     if (CUresult r = pack(*f, each, extra, room, packed, bytes); r != CUDA_SUCCESS) return r;
-    // Whether a stream of another context may have it is the driver's to say.
-    if (!may_be_refused(*f, shape) && context_of(stream) == current_context()) [[likely]]
+    // Whether a stream of another context may have it is the driver's to say, and what it does to captures.
+    if (!may_be_refused(*f, shape) && context_of(stream) == current_context() && is_posted<Op::launch>()) [[likely]]
         return command<Op::launch>(function, shape, stream, packed, bytes);
     const SharedLimit::Time before = SharedLimit::now();
     const CUresult r = command<Op::try_launch>(function, shape, stream, packed, bytes);

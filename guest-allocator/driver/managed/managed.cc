@@ -244,7 +244,7 @@ void attach(Home& home, const Attachment& wanted) {
 CUresult prefetch(CUdeviceptr p, std::size_t bytes, CUmemLocation place, CUstream stream) {
     if (!is_place(place)) return CUDA_ERROR_INVALID_DEVICE;
     stream = real(stream);
-    if (capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (capturing(stream)) return spoil_capture(stream);
     Posting posting;
     std::optional<Gate> gate;  // nobody may launch between the look at the streams and the copy
     if (place.type == CU_MEM_LOCATION_TYPE_DEVICE) posting.range(p, bytes, &stream);
