@@ -20,7 +20,7 @@ bool Deferred::check_idle() {
         for (CUstream s : ending->streams) ask(s);
     }
     worked_ = !all;
-    if (all) given_ = 0;
+    if (all) in_flight_.all_done();
     return all;
 }
 

@@ -32,13 +32,14 @@ namespace barcuda {
 class Deferred {
   public:
     Deferred(const Driver& driver, Extents& extents, Granter& granter, Handles& handles, Contexts& contexts,
-             const Streams& streams, Fences& fences, Addresses& addresses, Launches& launches)
+             const Streams& streams, InFlight& in_flight, Fences& fences, Addresses& addresses, Launches& launches)
         : driver_(driver),
           extents_(extents),
           granter_(granter),
           handles_(handles),
           contexts_(contexts),
           streams_(streams),
+          in_flight_(in_flight),
           fences_(fences),
           addresses_(addresses),
           launches_(launches) {}
@@ -58,8 +59,7 @@ class Deferred {
     // was anything.
     bool reap(bool wait = false);
 
-    void note_work() { worked_ = true, ++given_; }  // the GPU has been given something
-    std::uint64_t given() const { return given_; }  // how often since it was last seen to have done all
+    void note_work() { worked_ = true; }  // the GPU is given something
     // Whether the GPU has done all of it, and has written all fences. Asks the driver, in each context, unless nothing was given since
     // the last yes.
     bool check_idle();
@@ -85,13 +85,13 @@ class Deferred {
     Handles& handles_;
     Contexts& contexts_;
     const Streams& streams_;
+    InFlight& in_flight_;
     Fences& fences_;
     Addresses& addresses_;
     Launches& launches_;
     std::vector<Entry> entries_;  // in the order in which the client let go of them
     std::vector<CUcontext> pools_freed_in_;
     bool worked_ = false;  // since the GPU was last seen idle
-    std::uint64_t given_ = 0;
 };
 
 }  // namespace barcuda

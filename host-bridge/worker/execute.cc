@@ -38,6 +38,20 @@ CUresult missing(Op op, Session& host) {
                                                        : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+// Which of a row's parameters is its stream; none: their number.
+template <class... P> constexpr std::size_t stream_among(std::tuple<P...>*) {
+    constexpr bool is[] = {std::is_same_v<P, CUstream>..., true};
+    std::size_t i = 0;
+    while (!is[i]) ++i;
+    return i;
+}
+template <Op op> void count_work(Session& host, typename RowOf<op>::Parameters& parameters) {
+    constexpr std::size_t at = stream_among(static_cast<typename RowOf<op>::Arguments*>(nullptr));
+    if constexpr (!has(op, trait::work)) return;
+    else if constexpr (at < RowOf<op>::count) host.count_work(std::get<at>(parameters).value);
+    else host.count_work();
+}
+
 // Runs one row in the context with this id. What it returns travels back; a lie ends the session.
 template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& request, Writer& reply) {
     typename RowOf<op>::Parameters parameters{};
@@ -50,6 +64,7 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
         if (!((verdict = std::get<I>(parameters).check(parameters, host)).ok() && ...)) return verdict;
         const auto function = Target<op>::in(host);
         if (!function) return {missing(op, host)};
+        count_work<op>(host, parameters);
         const CUresult result = Status<typename RowOf<op>::Result>::code(function(std::get<I>(parameters).pass()...));
         if (result == CUDA_SUCCESS) {
             (std::get<I>(parameters).publish(reply, parameters, host), ...);

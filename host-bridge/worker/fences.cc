@@ -61,6 +61,7 @@ CUresult Fences::write(CUstream stream) {
     if (r != CUDA_SUCCESS) return r;
     if (fences_.size() >= 4096) watch();
     promised_.stream = stream, promised_.context = contexts_.current();
+    promised_.behind = in_flight_.mark(promised_.context, stream);
     fences_.push_back(std::exchange(promised_, {}));
     return r;
 }
@@ -82,7 +83,12 @@ bool Fences::collect() {
                 return earlier.word == f->word && !earlier.reached();
             }))
             release(*f);
-    if (std::erase_if(fences_, [](const Fence& f) { return f.reached(); })) bell_.wake();
+    if (std::erase_if(fences_, [&](const Fence& f) {
+            if (!f.reached()) return false;
+            if (!f.refused) in_flight_.reached(f.behind);
+            return true;
+        }))
+        bell_.wake();
     return !fences_.empty();
 }
 
@@ -143,6 +149,7 @@ void Fences::fault(CUresult error) {
     }
     for (const Fence& f : fences_) release(f);
     fences_.clear();
+    in_flight_.all_done();  // nothing more is done
     bell_.wake();
 }
 

@@ -12,6 +12,7 @@
 
 #include "host-bridge/bell.h"
 #include "host-bridge/worker/contexts.h"
+#include "host-bridge/worker/in_flight.h"
 #include "host-bridge/worker/output.h"
 #include "host-bridge/worker/streams.h"
 #include "shm-device/rows/stream.h"
@@ -21,14 +22,15 @@ namespace barcuda {
 class Fences {
   public:
     Fences(const Driver& driver, Extents& extents, barcuda_status& status, const Bell& bell, Contexts& contexts,
-           const Streams& streams, Output& output)
+           const Streams& streams, Output& output, InFlight& in_flight)
         : driver_(driver),
           extents_(extents),
           status_(status),
           bell_(bell),
           contexts_(contexts),
           streams_(streams),
-          output_(output) {}
+          output_(output),
+          in_flight_(in_flight) {}
 
     // ---- the fence of the running command
     void begin_command() { promised_ = {}; }
@@ -62,7 +64,8 @@ class Fences {
         std::uint64_t value = 0;
         CUstream stream = nullptr;
         CUcontext context = nullptr;
-        bool refused = false;  // the GPU will not write it
+        InFlight::Mark behind = {};  // the work that is done when it is reached
+        bool refused = false;        // the GPU will not write it
         bool reached() const;
     };
     void note(CUresult result);
@@ -76,6 +79,7 @@ class Fences {
     Contexts& contexts_;
     const Streams& streams_;
     Output& output_;
+    InFlight& in_flight_;
     std::vector<Fence> fences_;  // in the order in which they were asked for
     Fence promised_;             // by the running command
     std::uint64_t posted_failures_ = 0;

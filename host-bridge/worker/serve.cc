@@ -53,8 +53,8 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         const bool full = session.must_wait();
         const auto command = full ? std::nullopt : reader.next();
         if (command) add(sheet.counts.commands, 1);
-        if (command && ++taken % 64 == 0)
-            session.fences().collect();  // one thread may sleep for a fence while others post
+        if (command && ++taken % 64 == 0)  // one thread may sleep for a fence while others post
+            session.fences().collect(), session.note_given();
 
         if (!command) {
             session.launches().flush();
@@ -72,11 +72,13 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
                 waiter.reset();
                 continue;
             }
-            const bool gpu_works = session.fences().collect() || session.deferred().pending() || full;
+            const bool fenced = session.fences().collect();
+            session.note_given();
+            const bool gpu_works = fenced || session.deferred().pending() || full;
             if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
             gpu_worked = gpu_works;
             const bool asks = (gpu_works || session.turns()) && waiter->should_ask();
-            if (gpu_works && asks) session.fences().watch(), session.deferred().reap(), session.note_given();
+            if (gpu_works && asks) session.fences().watch(), session.deferred().reap();
             if (session.turns()) session.turns()->rest(asks);
             waiter->turn();
             continue;

@@ -27,10 +27,10 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       calls_(calls, bell),
       streams_(driver),
       contexts_(driver, extents, handles_),
-      fences_(driver, extents, status, bell_, contexts_, streams_, output_),
+      fences_(driver, extents, status, bell_, contexts_, streams_, output_, in_flight_),
       addresses_(driver, extents, streams_, status),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
-      deferred_(driver, extents, granter, handles_, contexts_, streams_, fences_, addresses_, launches_),
+      deferred_(driver, extents, granter, handles_, contexts_, streams_, in_flight_, fences_, addresses_, launches_),
       print_search_(status),
       libraries_(driver.library),
       user_objects_(driver),
@@ -55,10 +55,12 @@ bool Session::may_have_one_more(bool takes_device_memory) {
 }
 
 bool Session::must_wait() {
-    if (allowance_.allows(Limit::work, deferred_.given())) return false;
+    const auto may_go_on = [&] { return allowance_.allows(Limit::work, in_flight_.count()); };
+    if (may_go_on()) return false;
     launches_.flush();
-    allowance_.note(Limit::work, deferred_.given());
-    return !deferred_.check_idle();
+    fences_.collect();
+    note_given();
+    return !may_go_on() && !deferred_.check_idle();
 }
 
 void Session::rest() {
@@ -72,7 +74,8 @@ void Session::rest() {
 void Session::drop(std::uint64_t id) {
     CUstream stream = nullptr;
     if (handles_.find(id, stream))
-        launches_.forget(stream), fences_.stream_gone(stream), addresses_.stream_gone(stream);
+        launches_.forget(stream), fences_.stream_gone(stream), addresses_.stream_gone(stream),
+            in_flight_.stream_gone(stream);
     CUgraph graph = nullptr;
     if (handles_.find(id, graph)) addresses_.graph_gone(graph);
     CUlinkState link = nullptr;
@@ -104,6 +107,7 @@ CUresult Session::end(const Contexts::Living& l) {
     for (const std::uint64_t part : parts) drop(part);
     deferred_.context_gone(l.context);
     addresses_.context_gone(l.context);
+    in_flight_.context_gone(l.context);
     if (!now || l.made) handles_.drop(id);  // the driver's primary context keeps its handle
     if (!now) return CUDA_SUCCESS;
     const CUresult r = contexts_.end(l);

@@ -6,6 +6,7 @@
 //   Streams     whether one captures, whether its work is done
 //   Contexts    which is current, and in which the client's memory is registered
 //   Output      what kernels print, and what a failed assert says
+//   InFlight    how much work the GPU has not done yet
 //   Fences      words that the GPU writes, for which the client waits; the failures it finds then
 //   Addresses   which device memory is the client's
 //   Launches    kernels on their way to the driver
@@ -100,6 +101,8 @@ class Session {
         if (turns_) turns_->before_work(contexts_.current());
         deferred_.note_work();
     }
+    void count_work(CUstream stream) { in_flight_.add(contexts_.current(), stream); }
+    void count_work() { in_flight_.add(); }
     void take_turns(TurnTaking* turns) { turns_ = turns; }
     TurnTaking* turns() const { return turns_; }
     // Others may open this memory of a pool by the token, until it is freed.
@@ -107,11 +110,11 @@ class Session {
     void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
 
     // The GPU has been given as much as the client may give it at a time (Limit::work), and has not done it. Asks the driver only
-    // then.
+    // where fences do not tell.
     bool must_wait();
     // While there is nothing else to do.
     void rest();
-    void note_given() { allowance_.note(Limit::work, deferred_.given()); }
+    void note_given() { allowance_.note(Limit::work, in_flight_.count()); }
 
     // ---- the nouns
     Allowance& allowance() { return allowance_; }
@@ -123,6 +126,7 @@ class Session {
     Streams& streams() { return streams_; }
     Contexts& contexts() { return contexts_; }
     Output& output() { return output_; }
+    InFlight& in_flight() { return in_flight_; }
     Fences& fences() { return fences_; }
     Addresses& addresses() { return addresses_; }
     Launches& launches() { return launches_; }
@@ -149,6 +153,7 @@ class Session {
     Streams streams_;
     Contexts contexts_;
     Output output_;
+    InFlight in_flight_;
     Fences fences_;
     Addresses addresses_;
     Launches launches_;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// in_flight_test: how much work the GPU is said to have, and when that is known to be done.
+#include "host-bridge/worker/in_flight.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/fake_driver.h"
+
+namespace barcuda {
+namespace {
+
+const CUcontext context = reinterpret_cast<CUcontext>(0x1000), other_context = reinterpret_cast<CUcontext>(0x2000);
+const CUstream one = reinterpret_cast<CUstream>(0x100), two = reinterpret_cast<CUstream>(0x200);
+
+TEST(InFlight, IsDoneWhenAFenceBehindItIsReached) {
+    InFlight work;
+    work.add(context, one), work.add(context, one);
+    const InFlight::Mark first = work.mark(context, one);
+    work.add(context, one);
+    EXPECT_EQ(work.count(), 3u);
+    work.reached(first);
+    EXPECT_EQ(work.count(), 1u);
+    work.reached(first);
+    EXPECT_EQ(work.count(), 1u);
+    work.reached(work.mark(context, one));
+    EXPECT_EQ(work.count(), 0u);
+}
+
+TEST(InFlight, OfAStreamIsNotDoneByAnothersFence) {
+    InFlight work;
+    work.add(context, one), work.add(context, two), work.add(context, nullptr), work.add(other_context, nullptr);
+    work.reached(work.mark(context, one));
+    EXPECT_EQ(work.count(), 3u);
+    work.reached(work.mark(context, CU_STREAM_LEGACY));  // the context's default stream, by its other name
+    EXPECT_EQ(work.count(), 2u);
+}
+
+TEST(InFlight, GoesOnWhenItsStreamIsDestroyed) {
+    InFlight work;
+    work.add(context, one);
+    const InFlight::Mark last = work.mark(context, one);
+    work.stream_gone(one);
+    work.add(context, one);  // another one, of the same handle
+    work.reached(work.mark(context, one));
+    EXPECT_EQ(work.count(), 1u);
+    work.reached(last);
+    EXPECT_EQ(work.count(), 0u);
+}
+
+TEST(InFlight, OfNoStreamThatIsKnownIsDoneWhenAllIs) {
+    InFlight work;
+    work.add(), work.add(context, one);
+    const InFlight::Mark mark = work.mark(context, one);
+    work.all_done();
+    EXPECT_EQ(work.count(), 0u);
+    work.reached(mark);
+    work.add(context, one);
+    EXPECT_EQ(work.count(), 1u);
+}
+
+// What ps, top and the metrics show: a program that waits in each round has nothing in flight after it.
+TEST(InFlight, OfAProgramThatWaitsInEachRoundStaysWithinARound) {
+    fake::Ground ground;
+    Session& session = ground.session;
+    const auto work = [&] { session.note_work(), session.count_work(nullptr); };
+    for (std::uint64_t round = 1; round <= 1000; ++round) {
+        work(), work(), work();
+        EXPECT_TRUE(session.promise({64, round}).ok());
+        EXPECT_EQ(session.fences().write(nullptr), CUDA_SUCCESS);
+        EXPECT_EQ(session.in_flight().count(), 3u);
+        *reinterpret_cast<std::uint64_t*>(fake::ground_base + 64) = round;  // by the GPU
+        session.fences().collect();
+        EXPECT_EQ(session.in_flight().count(), 0u);
+    }
+}
+
+}  // namespace
+}  // namespace barcuda
