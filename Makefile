@@ -180,11 +180,15 @@ products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/
 all: headers $(products)
 $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)
 
+# What the library itself calls by the names of functions that it serves for programs goes to the functions behind them. And nothing is
+# looked up at a first call, which may be one under a lock: guest-allocator/heap/next.h.
+served := guest-allocator/driver/managed/system_calls.cc
+own_calls := $(if $(SANITIZE),,$(addprefix -Wl$(comma)--wrap=,$(shell sed -n 's/^SERVED.[a-z_]*, \([a-z0-9_]*\),.*/\1/p' $(served))))
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map $(defs) -Wl,-Bsymbolic \
-	    -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
+	    -Wl,-z,now $(own_calls) -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
 	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(old_glibc) $(link) $(hidden_gcc) -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
@@ -69,8 +71,16 @@ template <class Begin> CUresult open(CUstream stream, CUstreamCaptureMode mode, 
 }
 
 // What cuStreamGetCaptureInfo hands out lives until this thread's next question.
-thread_local std::vector<CUgraphNode> asked_nodes;
-thread_local std::vector<CUgraphEdgeData> asked_edges;
+struct Asked {
+    std::vector<CUgraphNode> nodes;
+    std::vector<CUgraphEdgeData> edges;
+};
+constinit thread_local Asked* asked = nullptr;
+constinit ThreadEnd thread_end{[]() noexcept { delete std::exchange(asked, nullptr); }};
+Asked& asked_by_thread() {
+    if (!asked) asked = new Asked, thread_end.await();
+    return *asked;
+}
 
 }  // namespace
 
@@ -144,21 +154,22 @@ CU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuu
     cuuint64_t its_id = 0;
     CUgraph its_graph = nullptr;
     std::size_t its_count = 64;
+    auto& [its_nodes, its_edges] = asked_by_thread();
     if (open_captures.load(std::memory_order_relaxed) > 0)
         for (std::size_t room = its_count;; room = its_count) {
-            asked_nodes.resize(room);
+            its_nodes.resize(room);
             if (CUresult r =
-                    command<Op::capture_info>(stream, status, &its_id, &its_graph, asked_nodes.data(), &its_count);
+                    command<Op::capture_info>(stream, status, &its_id, &its_graph, its_nodes.data(), &its_count);
                 r != CUDA_SUCCESS)
                 return r;
             if (its_count <= room) break;
         }
     if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) its_count = 0;
-    asked_edges.assign(its_count, CUgraphEdgeData{});
+    its_edges.assign(its_count, CUgraphEdgeData{});
     if (id) *id = its_id;
     if (graph) *graph = its_graph;
-    if (nodes) *nodes = asked_nodes.data();
-    if (edges) *edges = asked_edges.data();
+    if (nodes) *nodes = its_nodes.data();
+    if (edges) *edges = its_edges.data();
     if (count) *count = its_count;
     return CUDA_SUCCESS;
 }

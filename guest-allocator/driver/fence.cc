@@ -13,6 +13,7 @@
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
+#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/sync.h"
@@ -30,30 +31,23 @@ IdTable<std::atomic<std::uint64_t>> idle;
 // default stream has the context's id, which no stream has.
 IdTable<std::atomic<std::uint64_t>> waited;
 
-// This thread's own, until it ends: its later waits (in destructors of the program) take one each.
+// This thread's own.
 constinit thread_local Fence* own = nullptr;
-constinit thread_local bool ended = false;
-struct OwnFence {
-    ~OwnFence() {
-        ended = true;
-        if (!forked_after_init()) recycle_fence(std::exchange(own, nullptr));
-    }
-};
+constinit ThreadEnd thread_end{[]() noexcept {
+    if (!forked_after_init()) recycle_fence(std::exchange(own, nullptr));
+}};
 constexpr unsigned whole_line = 8;  // words: who looks at it is not disturbed by what the GPU writes for others
 Fence* own_fence() noexcept {
     if (own) return own;
-    static thread_local const OwnFence until_the_end;
+    thread_end.await();
     return own = take_fence(0, whole_line);
 }
 
 // A fence for one wait.
 class OneWait {
   public:
-    OneWait() noexcept : fence_(forked_after_init() ? nullptr : ended ? take_fence(0) : own_fence()), borrowed_(ended) {
+    OneWait() noexcept : fence_(forked_after_init() ? nullptr : own_fence()) {
         if (fence_) value_ = fence_->asked.fetch_add(1, std::memory_order_relaxed) + 1;
-    }
-    ~OneWait() {
-        if (borrowed_) recycle_fence(fence_);
     }
     OneWait(const OneWait&) = delete;
     explicit operator bool() const noexcept { return fence_; }
@@ -67,7 +61,6 @@ class OneWait {
 
   private:
     Fence* fence_;  // null: the region is full, and so is the channel; or a forked child asks
-    bool borrowed_;
     std::uint64_t value_ = 0;
 };
 

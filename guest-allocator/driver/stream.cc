@@ -3,11 +3,13 @@
 // that cuCtxSynchronize can wait for all of them, and gives each thread a default stream of its own where a program
 // asks for that.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
+#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
@@ -100,12 +102,13 @@ struct PerThread {
             if (o.context == context) return o.stream;
         return nullptr;
     }
-    ~PerThread() {
-        if (!Client::current() || forked_after_init()) return;
-        for (const Own& o : all) destroy(o.stream);
-    }
 };
-thread_local PerThread per_thread;
+constinit thread_local PerThread* per_thread = nullptr;
+constinit ThreadEnd thread_end{[]() noexcept {
+    if (!Client::current() || forked_after_init()) return;
+    for (const PerThread::Own& o : per_thread->all) destroy(o.stream);
+    delete std::exchange(per_thread, nullptr);
+}};
 
 CUresult create(CUstream* stream, unsigned flags, int priority) {
     if (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) return CUDA_ERROR_INVALID_VALUE;
@@ -126,8 +129,10 @@ CUstream real(CUstream stream) noexcept {
     if (!stream && no_stream_is_mine) stream = CU_STREAM_PER_THREAD;
     if (stream != CU_STREAM_PER_THREAD) return stream == CU_STREAM_LEGACY ? nullptr : stream;
     const CUcontext context = current_context();
-    CUstream own = per_thread.in(context);
-    if (!own && create(&own, CU_STREAM_DEFAULT, 0) == CUDA_SUCCESS) per_thread.all.push_back({context, own});
+    CUstream own = per_thread ? per_thread->in(context) : nullptr;
+    if (own || create(&own, CU_STREAM_DEFAULT, 0) != CUDA_SUCCESS) return own;
+    if (!per_thread) per_thread = new PerThread, thread_end.await();
+    per_thread->all.push_back({context, own});
     return own;
 }
 

@@ -16,7 +16,6 @@
 // not show. What the forking thread holds locked in its own fork handlers is safe: those run after ours have waited.
 // Where the kernel module snapshots by itself nothing is copied, and nobody waits. vfork, posix_spawn, system and popen
 // run no fork handlers and need nothing. A raw clone() system call passes all of this by, as it does glibc's malloc.
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,6 +29,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/maps.h"
+#include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/small.h"
@@ -284,7 +284,7 @@ bool in_kept_blocks(const void* p, std::size_t bytes) noexcept {
 
 // Without fork handlers by its definition; the heap's must run all the same.
 extern "C" __attribute__((visibility("default"))) pid_t _Fork() noexcept {
-    static const auto next = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "_Fork"));
+    static NEXT_FUNCTION(pid_t(), next, "_Fork");
     if (!next) return errno = ENOSYS, -1;
     barcuda::heap::prepare();
     const pid_t pid = next();

@@ -210,7 +210,7 @@ void expect() noexcept {
     read_settings();
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
     if (!is_everybodys()) return void(settings.mode = Mode::never);
-    small::open();
+    if (!small::open()) return;  // the thread that loads the library goes on here
     limit.store(settings.threshold, std::memory_order_relaxed);
 }
 

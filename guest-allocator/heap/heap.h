@@ -33,7 +33,8 @@ struct Inside {
 };
 
 // CUDA is in use: connects to the region now, and from here on malloc at and above the threshold uses it (unless
-// BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory.
+// BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory. Like expect(), it
+// calls the loader, so the caller holds no lock.
 bool activate() noexcept;
 
 // CUDA will most likely be used: the program has registered a fat binary, which nvcc's programs do before main(). From

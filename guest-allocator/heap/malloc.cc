@@ -149,7 +149,9 @@ PUBLIC void* realloc(void* p, std::size_t bytes) noexcept {
 
 // An allocator in front of us that lacks this one (jemalloc) relies on libc's to call its realloc.
 PUBLIC void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept {
-    static const auto to = reinterpret_cast<void* (*)(void*, std::size_t)>(everybodys("realloc"));
+    static std::atomic<void* (*)(void*, std::size_t)> known{nullptr};  // no guarded static: its guard would be a lock
+    auto* to = known.load(std::memory_order_relaxed);
+    if (!to) known = to = reinterpret_cast<void* (*)(void*, std::size_t)>(everybodys("realloc"));
     std::size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
     return to(p, bytes);

@@ -139,20 +139,24 @@ bool add_arena(std::size_t known) noexcept {
 
 }  // namespace
 
-void open() noexcept {
-    if (opened || settings.threshold >= run_bytes) return;
-    if (pthread_key_create(&key, end_thread)) return;
-    void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!handle) return say("blocks below 64K stay ordinary memory: ", dlerror());
-    const auto find = [&](auto& to, const char* name) {
+bool open() noexcept {
+    static std::atomic<bool> begun{false}, done{false};
+    if (settings.threshold >= run_bytes || done.load(std::memory_order_acquire)) return true;
+    if (begun.exchange(true)) return false;  // waiting would be a lock, and the loader has one of its own
+    const auto find = [](void* handle, auto& to, const char* name) {
         to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(dlsym(handle, name));
         if (!to) say("blocks below 64K stay ordinary memory, this mimalloc lacks ", name);
         return to != nullptr;
     };
-    opened = find(mi.manage, "mi_manage_os_memory_ex") && find(mi.new_heap, "mi_heap_new_in_arena") &&
-             find(mi.alloc, "mi_heap_malloc") && find(mi.zalloc, "mi_heap_zalloc") &&
-             find(mi.aligned, "mi_heap_malloc_aligned_at") && find(mi.zaligned, "mi_heap_zalloc_aligned_at") &&
-             find(mi.free, "mi_free") && find(mi.usable, "mi_usable_size") && find(mi.own, "mi_zalloc");
+    const bool has_key = pthread_key_create(&key, end_thread) == 0;  // before mimalloc makes its own: see end_thread
+    void* const m = has_key ? dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : nullptr;
+    if (has_key && !m) say("blocks below 64K stay ordinary memory: ", dlerror());
+    opened = m && find(m, mi.manage, "mi_manage_os_memory_ex") && find(m, mi.new_heap, "mi_heap_new_in_arena") &&
+             find(m, mi.alloc, "mi_heap_malloc") && find(m, mi.zalloc, "mi_heap_zalloc") &&
+             find(m, mi.aligned, "mi_heap_malloc_aligned_at") && find(m, mi.zaligned, "mi_heap_zalloc_aligned_at") &&
+             find(m, mi.free, "mi_free") && find(m, mi.usable, "mi_usable_size") && find(m, mi.own, "mi_zalloc");
+    done.store(true, std::memory_order_release);
+    return true;
 }
 
 void* alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept {

@@ -22,12 +22,13 @@ constinit std::atomic<int> devices{0};
 constinit std::atomic<CUcontext> primaries[kMaxDevices] = {};
 
 CUresult first_init() {
-    std::lock_guard hold(state_lock);
-    if (initialized.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
+    // Before the lock: a driver that begins calls the loader.
     if (CUresult result = cuInit(0)) return result;  // not remembered: the next call may find a device
     int count = 0;
     if (CUresult result = cuDeviceGetCount(&count)) return result;
     if (count == 0) return CUDA_ERROR_NO_DEVICE;
+    std::lock_guard hold(state_lock);
+    if (initialized.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
     devices.store(count < kMaxDevices ? count : kMaxDevices, std::memory_order_relaxed);
     // Programs register their fat binaries' atexit handlers before their first CUDA call, so this one runs before
     // those.

@@ -7,7 +7,7 @@
 namespace barcuda::runtime {
 
 // Guards what is built once: the driver's initialization, primary contexts, the loading of fat binaries. No hot path
-// takes it.
+// takes it, and nothing that the loader calls waits for it (registry.cc).
 extern guest::Mutex state_lock;
 
 CUresult bind(int device);             // cudaSetDevice: the device's primary context becomes current

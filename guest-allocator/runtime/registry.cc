@@ -29,6 +29,9 @@ namespace {
 
 constinit PointerMap<Kernel> kernels;
 constinit PointerMap<Variable> variables;
+// Guards the two, for moments. A thread that loads a library takes it under the loader's lock, so it is not state_lock, which a thread
+// holds while code is on its way to the GPU.
+constinit guest::Mutex names_lock;
 
 cudaError_t load(FatBinary& binary, CUlibrary* library) {
     *library = binary.library.load(std::memory_order_acquire);
@@ -125,7 +128,7 @@ const void* symbol_of(CUfunction function, CUkernel handle) {
 }
 
 cudaError_t adopt(CUkernel handle) {
-    std::lock_guard hold(state_lock);
+    std::lock_guard hold(names_lock);
     if (Kernel* known = kernels.find(handle)) {
         // Perhaps the name of a new kernel that got the handle of an unloaded one: what was cached may be the old
         // one's.
@@ -174,7 +177,7 @@ __cudaRegisterFunction(void** handle, const char* host, char*, const char* name,
                        int*) {
     auto* binary = reinterpret_cast<FatBinary*>(handle);
     if (!binary) return;
-    std::lock_guard hold(state_lock);
+    std::lock_guard hold(names_lock);
     auto* kernel = new (std::nothrow) Kernel{host, name, binary, binary->kernels, nullptr, nullptr};
     if (kernel && kernels.insert(kernel)) binary->kernels = kernel;
     else delete kernel;
@@ -185,7 +188,7 @@ namespace {
 void register_variable(void** handle, const void* host, const char* name, std::size_t size, void** managed) {
     auto* binary = reinterpret_cast<FatBinary*>(handle);
     if (!binary) return;
-    std::lock_guard hold(state_lock);
+    std::lock_guard hold(names_lock);
     auto* variable = new (std::nothrow) Variable{host, name, size, binary, binary->variables, managed, nullptr};
     if (variable && variables.insert(variable)) binary->variables = variable;
     else delete variable;
@@ -226,16 +229,18 @@ ABI(char) __cudaInitModule(void** handle) {
 ABI(void) __cudaUnregisterFatBinary(void** handle) {
     auto* binary = reinterpret_cast<FatBinary*>(handle);
     if (!binary || exiting()) return;  // at exit kernels may still be running, and everything goes at once anyway
-    std::lock_guard hold(state_lock);
-    for (Kernel* kernel = binary->kernels; kernel;) {
-        kernels.remove(kernel);
-        delete[] kernel->functions.load();
-        delete std::exchange(kernel, kernel->next);
-    }
-    for (Variable* variable = binary->variables; variable;) {
-        variables.remove(variable);
-        delete[] variable->addresses.load();
-        delete std::exchange(variable, variable->next);
+    {
+        std::lock_guard hold(names_lock);
+        for (Kernel* kernel = binary->kernels; kernel;) {
+            kernels.remove(kernel);
+            delete[] kernel->functions.load();
+            delete std::exchange(kernel, kernel->next);
+        }
+        for (Variable* variable = binary->variables; variable;) {
+            variables.remove(variable);
+            delete[] variable->addresses.load();
+            delete std::exchange(variable, variable->next);
+        }
     }
     if (CUlibrary library = binary->library.load()) cuLibraryUnload(library);
     delete binary;

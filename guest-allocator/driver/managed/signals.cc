@@ -5,7 +5,6 @@
 // memory on the device.
 #include "guest-allocator/driver/managed/signals.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,21 +18,16 @@
 #include <mutex>
 
 #include "guest-allocator/client/client.h"
+#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
 namespace barcuda::guest::managed {
 namespace {
 
-template <class F> F* next(const char* name) { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
-int real_sigaction(int signal, const struct sigaction* action, struct sigaction* before) {
-    static const auto to = next<int(int, const struct sigaction*, struct sigaction*)>("sigaction");
-    return to(signal, action, before);
-}
-int real_sigmask(int how, const sigset_t* set, sigset_t* before) {
-    static const auto to = next<int(int, const sigset_t*, sigset_t*)>("pthread_sigmask");
-    return to(how, set, before);
-}
+NEXT_FUNCTION(int(int, const struct sigaction*, struct sigaction*), real_sigaction, "sigaction");
+NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), real_sigmask, "pthread_sigmask");
 
 // ---- the program's handler: written under a lock, read by the handler without one
 std::mutex setting;
@@ -66,12 +60,10 @@ struct Faults {
         foreign_rip;  // what turned out not to be ours: the instruction is repeated for the program
 };
 constinit thread_local Faults faults __attribute__((tls_model("initial-exec"))) = {};
-struct Release {
-    ~Release() {
-        for (std::byte*& stack : faults.stacks)
-            if (stack) munmap(stack, Faults::stack_bytes), stack = nullptr;
-    }
-};
+constinit ThreadEnd thread_end{[]() noexcept {
+    for (std::byte*& stack : faults.stacks)
+        if (stack) munmap(stack, Faults::stack_bytes), stack = nullptr;
+}};
 
 std::uint64_t place_for_frame(std::uint64_t rsp) noexcept {
     constexpr std::uint64_t red_zone = 128;
@@ -137,8 +129,7 @@ void on_signal(int signal, siginfo_t* info, void* context) noexcept {
 }  // namespace
 
 extern "C" void barcuda_fault_resolve(FaultFrame* frame) noexcept {
-    static thread_local const Release until_the_end;
-    (void)&until_the_end;
+    thread_end.await();
     const bool ours = bring(frame->address, 1, frame->write != 0);
     faults.foreign_address = ours ? 0 : frame->address;
     faults.foreign_rip = ours ? 0 : frame->rip;
@@ -153,7 +144,6 @@ void take_faults() noexcept {
     std::lock_guard lock(setting);
     struct sigaction now {};
     real_sigaction(SIGSEGV, nullptr, &now);
-    real_sigmask(SIG_BLOCK, nullptr, nullptr);  // looked up now, not in a handler
     if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) return;
     set_programs(now);
     take_place(now);
@@ -203,8 +193,8 @@ PUBLIC int sigaction(int signal, const struct sigaction* action, struct sigactio
     return set_action(signal, action, before);
 }
 // What is not SIGSEGV is libc's, with what it knows of it (siginterrupt).
-#define NEXT(name, type, ...)                 \
-    static const auto to = next<type>(#name); \
+#define NEXT(name, type, ...)              \
+    static NEXT_FUNCTION(type, to, #name); \
     if (signal != SIGSEGV) return to(__VA_ARGS__);
 PUBLIC sighandler_t signal(int signal, sighandler_t handler) noexcept {
     NEXT(signal, sighandler_t(int, sighandler_t), signal, handler)
@@ -247,18 +237,18 @@ PUBLIC int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) noexc
     return real_sigmask(how, without_faults(how, set, room), before);
 }
 PUBLIC int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
-    static const auto to = next<int(int, const sigset_t*, sigset_t*)>("sigprocmask");
+    static NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), to, "sigprocmask");
     sigset_t room;
     return to(how, without_faults(how, set, room), before);
 }
 // The masks of BSD: a bit for each signal.
 constexpr int fault_bit = 1 << (SIGSEGV - 1);
 PUBLIC int sigblock(int mask) noexcept {
-    static const auto to = next<int(int)>("sigblock");
+    static NEXT_FUNCTION(int(int), to, "sigblock");
     return to(mask & ~fault_bit);
 }
 PUBLIC int sigsetmask(int mask) noexcept {
-    static const auto to = next<int(int)>("sigsetmask");
+    static NEXT_FUNCTION(int(int), to, "sigsetmask");
     return to(mask & ~fault_bit);
 }
 

@@ -5,7 +5,6 @@
 //
 // Named here are those that programs hand buffers to. Others (ioctl, io_uring, a struct that a call fills) get what the CPU has
 // touched last: docs/managed.md.
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -20,6 +19,7 @@
 #include "guest-allocator/client/observer.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
 #if !BARCUDA_SANITIZED  // whose own these functions are then
@@ -27,18 +27,6 @@
 namespace {
 
 using namespace barcuda::guest;
-
-// The next one behind us in the loader's order.
-template <class F> struct Next;
-template <class R, class... A> struct Next<R(A...)> {
-    const char* const name;
-    std::atomic<R (*)(A...)> to{nullptr};
-    R operator()(A... a) {
-        auto* f = to.load(std::memory_order_relaxed);
-        if (!f) to.store(f = reinterpret_cast<R (*)(A...)>(dlsym(RTLD_NEXT, name)), std::memory_order_relaxed);
-        return f(a...);
-    }
-};
 
 // What is done with memory that the kernel is to be given: do(address, bytes, whether it is written). True: with some of it.
 template <class Do> bool each(const void* p, std::size_t bytes, bool write, Do act) {
@@ -134,13 +122,15 @@ template <class File, class Each, class Call> auto served(File file, Each each_p
 }  // namespace
 
 #define PUBLIC extern "C" __attribute__((visibility("default")))
-// A function, whose file it works on, its parameters and arguments, and what of them the kernel reads or writes.
+// A function, whose file it works on, its parameters and arguments, and what of them the kernel reads or writes. What this library
+// itself calls by that name is __wrap_NAME (Makefile): its own memory needs no bringing, and it may hold locks.
 #define SERVED(result, name, fd, parameters, arguments, ...)                                \
+    static NEXT_FUNCTION(result parameters, next_##name, #name);                            \
     PUBLIC result name parameters {                                                         \
-        static constinit Next<result parameters> next{#name};                               \
         return served([&] { return fd; }, [&](auto act) { return each(__VA_ARGS__, act); }, \
-                      [&] { return next arguments; });                                      \
-    }
+                      [&] { return next_##name arguments; });                               \
+    }                                                                                       \
+    extern "C" __attribute__((visibility("hidden"))) result __wrap_##name parameters { return next_##name arguments; }
 
 SERVED(ssize_t, read, fd, (int fd, void* to, size_t n), (fd, to, n), to, n, true)
 SERVED(ssize_t, pread, fd, (int fd, void* to, size_t n, off_t at), (fd, to, n, at), to, n, true)
