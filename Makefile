@@ -302,10 +302,11 @@ $(B)/programs/blas $(B)/programs/random: $(names) $(links)
 $(B)/programs/fft: libraries := -Xlinker -rpath,$(CUDA_HOME)/lib64 -ldl
 # So tightly that no name in it can be read: the worker has to unpack what it looks through.
 $(B)/programs/prints: packing := --compress-mode=size
+$(B)/programs/thread_ends: streams := --default-stream per-thread
 $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets $(packing) -gencode arch=compute_75,code=compute_75 \
+	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets $(packing) $(streams) -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(libraries)
 
 # Programs that were built on an old system, for tests/e2e/any_guest_test.sh.
