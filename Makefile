@@ -110,7 +110,7 @@ $(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-d
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
-$(B)/guest-allocator/runtime/static_runtime.o $(B)/guest-allocator/glibc/%.o: cxxflags += -fno-plt
+$(B)/guest-allocator/runtime/static_runtime.o $(B)/guest-allocator/heap/mappings.o $(B)/guest-allocator/glibc/%.o: cxxflags += -fno-plt
 $(B)/host-bridge/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
 $(B)/host-bridge/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
 $(B)/host-bridge/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)

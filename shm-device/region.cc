@@ -369,6 +369,17 @@ Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** addres
     return e;
 }
 
+Error Region::map_pages(std::uint64_t offset, std::uint64_t bytes) {
+    if (kind_ == Kind::door)  // the service gives each granule's file once
+        return error(Error::system, ENOTSUP, "%s: pages cannot be mapped again", path_);
+    if (Error e = check_fd()) return e;
+    const off_t file_offset = kind_ == Kind::uio ? kUioExtents : static_cast<off_t>(offset);
+    void* const own = at(offset);
+    if (::mmap(own, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, file_offset) == own) return {};
+    return error(Error::system, errno, "%s: 0x%llx bytes at %p cannot be mapped again", path_,
+                 (unsigned long long)bytes, own);
+}
+
 void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) {
     ::munmap(at(offset), bytes);
     tell_door();

@@ -89,6 +89,8 @@ class Region {
     // Whole pages of an extent that this process has mapped and nobody uses yet, at a second address, which the kernel
     // chooses.
     Error map_again(std::uint64_t offset, std::uint64_t bytes, void** address);
+    // Whole pages of such an extent, at their own address, in the place of whatever is mapped there.
+    Error map_pages(std::uint64_t offset, std::uint64_t bytes);
 
     // Arithmetic only: whether anything is mapped there is the caller's knowledge.
     void* at(std::uint64_t offset) const { return reinterpret_cast<void*>(shape_.base + offset); }

@@ -298,6 +298,10 @@ std::byte* Client::alias(heap::Extent part) noexcept {
     return static_cast<std::byte*>(at);
 }
 
+bool Client::renew(heap::Extent pages) noexcept {
+    return !region_.map_pages(region_.offset_of(pages.address), pages.bytes);
+}
+
 }  // namespace barcuda::guest
 
 barcuda::heap::ExtentSource* barcuda::heap::connect() noexcept { return guest::Client::get(); }

@@ -68,6 +68,7 @@ class Client final : public heap::ExtentSource {
     bool grant(std::size_t bytes, heap::Extent& out) noexcept override;
     void release(heap::Extent extent) noexcept override;
     std::byte* alias(heap::Extent part) noexcept override;
+    bool renew(heap::Extent pages) noexcept override;
     bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
     void forked() noexcept override;  // the one handler for all layers above the heap
     int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }

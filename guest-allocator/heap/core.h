@@ -35,9 +35,10 @@ enum class Use : std::uint8_t {
 };
 struct Granule {
     std::atomic<Use> use{Use::none};
-    std::uint32_t first = 0;       // granule with which its extent begins
-    std::uint32_t count = 0;       // granules of its extent (on the first one)
-    std::uint32_t idle_since = 0;  // seconds; on the first one: when the extent became empty
+    std::atomic<bool> marked{false};  // some page of it was, once (mappings.h)
+    std::uint32_t first = 0;          // granule with which its extent begins
+    std::uint32_t count = 0;          // granules of its extent (on the first one)
+    std::uint32_t idle_since = 0;     // seconds; on the first one: when the extent became empty
 };
 constexpr std::size_t max_granules = BARCUDA_MAX_SIZE / granule;
 extern Granule granules[max_granules];

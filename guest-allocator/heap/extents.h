@@ -51,6 +51,10 @@ class ExtentSource {
     // be moved like any other; null: there can be none. (Of several granules it would not always be one mapping.)
     virtual std::byte* alias(Extent) noexcept { return nullptr; }
 
+    // Whole pages of one extent, over which the program has mapped something else, become the region's again, with what
+    // they held. False: they cannot.
+    virtual bool renew(Extent) noexcept { return false; }
+
     // True where a forked child gets a snapshot of the extents by itself (the kernel module's copy-on-write); false
     // where parent and child would share them, so that the heap copies in the child (fork.cc).
     virtual bool forks_by_itself() const noexcept = 0;

@@ -28,6 +28,7 @@
 #include <cstring>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/pages.h"
@@ -79,8 +80,12 @@ off_t offset_in(int file, const void* address) noexcept {
 // which faults on both sides.
 class Copier {
   public:
-    Copier(const std::byte* from, int file) : from_(from), file_(file) {
-        if (file_ >= 0 && (start_ = offset_in(file_, from_)) < 0) file_ = -1;
+    // `there`, at `from` or behind it, is where the region is mapped for certain.
+    Copier(const std::byte* from, int file, const std::byte* there) : from_(from), file_(file) {
+        if (file_ < 0) return;
+        const off_t found = offset_in(file_, there);
+        if (found < 0) file_ = -1;
+        else start_ = found - (there - from_);
     }
     // [at, at + bytes) of them, to `to`.
     void copy(std::byte* to, std::size_t at, std::size_t bytes) noexcept {
@@ -130,24 +135,67 @@ void move_in_parts(std::byte* from, std::size_t bytes, std::byte* to) noexcept {
     }
 }
 
+const std::byte* first_of_region(Extent extent) noexcept {
+    const std::byte* at = extent.address;
+    if (is_marked(at, extent.bytes, replaced))
+        while (at < extent.address + extent.bytes - page && marks_of(at) & replaced) at += page;
+    return at;
+}
+
+// A part of an extent, to its place in `to`: what the program keeps from the child is not copied, and what the
+// program has protected is protected in the child.
+void copy_part(Copier& copier, Extent extent, std::byte* to, std::byte* part, std::size_t bytes) noexcept {
+    const auto copy = [&](std::byte* begin, std::size_t n) {
+        const auto at = static_cast<std::size_t>(begin - extent.address);
+        copier.copy(to + at, at, n);
+    };
+    if (!is_marked(part, bytes, any_mark)) return copy(part, bytes);
+    each_marked(part, bytes, [&](std::byte* begin, std::size_t n, unsigned marks) {
+        const bool wanted = !(marks & (replaced | wiped_on_fork | not_forked));
+        if (marks & replaced || !(marks & guarded)) return wanted ? copy(begin, n) : void();
+        for (std::byte* const end = begin + n; begin < end; begin += n) {
+            Mapping m;
+            if (!Maps().find(begin, m)) die("a forked child cannot read its list of mappings (/proc/self/maps)");
+            n = std::min<std::size_t>(m.end - reinterpret_cast<std::uintptr_t>(begin),
+                                      static_cast<std::size_t>(end - begin));
+            if (!m.readable) mprotect(begin, n, PROT_READ);
+            if (wanted) copy(begin, n);
+            mprotect(to + (begin - extent.address), n, m.protection());
+        }
+    });
+}
+
+// What the program has mapped in the region's place stays.
+void take_place(Extent extent, std::byte* to) noexcept {
+    if (!is_marked(extent.address, extent.bytes, replaced)) {
+        if (!move(to, extent.bytes, extent.address)) move_in_parts(to, extent.bytes, extent.address);
+        return;
+    }
+    each_marked(extent.address, extent.bytes, [&](std::byte* begin, std::size_t n, unsigned marks) {
+        std::byte* const copied = to + (begin - extent.address);
+        if (marks & replaced) munmap(copied, n);
+        else move_in_parts(copied, n, begin);
+    });
+}
+
 void snapshot(Use use, Extent extent, int file) noexcept {
-    Copier copier(extent.address, file);
+    Copier copier(extent.address, file, first_of_region(extent));
     constexpr std::size_t huge = std::size_t{2} << 20;  // aligned to it, the move below moves page tables, not entries
     auto* raw = static_cast<std::byte*>(
         mmap(nullptr, extent.bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (raw == MAP_FAILED) die("no memory for a forked child's copy of the heap");
     auto* to = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(raw), huge));
     if (use == Use::small) {
-        copier.copy(to, 0, extent.bytes);
+        copy_part(copier, extent, to, extent.address, extent.bytes);
     } else {
         (use == Use::pinned ? pinned : pageable).each_block(extent, [&](std::byte* block, std::size_t bytes) {
             // Huge pages where a block fills them: a fault for 512 pages. Not for the rest: they would be mostly empty.
             const auto at = static_cast<std::size_t>(block - extent.address);
             if (bytes >= 2 * huge) madvise(to + at, bytes, MADV_HUGEPAGE);
-            copier.copy(to + at, at, bytes);
+            copy_part(copier, extent, to, block, bytes);
         });
     }
-    if (!move(to, extent.bytes, extent.address)) move_in_parts(to, extent.bytes, extent.address);
+    take_place(extent, to);
     if (to > raw) munmap(raw, static_cast<std::size_t>(to - raw));
     if (const std::size_t behind = huge - static_cast<std::size_t>(to - raw)) munmap(to + extent.bytes, behind);
 }
@@ -158,7 +206,7 @@ void part_lent(int file) noexcept {
     part_loans(file, [](int file, std::byte* where, const std::byte* from, std::size_t bytes) {
         void* to = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (to == MAP_FAILED) die("no memory for a forked child's copy of registered memory");
-        Copier(from, file).copy(static_cast<std::byte*>(to), 0, bytes);
+        Copier(from, file, from).copy(static_cast<std::byte*>(to), 0, bytes);
         if (mremap(to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, where) != where)
             die("a forked child cannot take its copy of registered memory into place", where);
     });
@@ -231,6 +279,7 @@ void child() noexcept {
         each_extent([&](std::size_t first, Use use, Extent extent) {
             keeps_parents_blocks = true;
             if (kept_by_copy) snapshot(use, extent, file);
+            carry_out_marks(extent.address, extent.bytes);
             for (std::size_t g = first, n = extent.bytes / granule; n; ++g, --n)
                 granules[g].use.store(use == Use::small ? Use::kept_small : Use::kept_pages, std::memory_order_relaxed);
         });

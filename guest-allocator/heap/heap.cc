@@ -7,6 +7,7 @@
 
 #include "guest-allocator/heap/clock.h"
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/settings.h"
@@ -75,6 +76,14 @@ Pages::Block take(Use use, std::size_t bytes, std::size_t alignment, unsigned fl
     }
     growth.unlock();
     return block;
+}
+
+// The pages of a block from `from` on become the region's again, whatever the program has done to them.
+bool renew(void* p, std::size_t from) noexcept {
+    if (!ever_marked.load(std::memory_order_relaxed)) return true;
+    const Pages::Info info = pageable.info(p);
+    return info.base != p || from >= info.capacity || !is_marked(info.base + from, info.capacity - from, any_mark) ||
+           unmark(info.base + from, info.capacity - from);
 }
 
 // Empty extents are released without a thread for it: every 1024th free of a thread looks, at most once a second.
@@ -187,6 +196,7 @@ void region_free(void* p) noexcept {
         case Use::kept_small: return forget(p);
         case Use::small: return small::free(p);
         case Use::pageable:
+            if (!renew(p, 0)) return;  // nobody can be given what lies there now
             if (pageable.give(p)) return count_free();
             [[fallthrough]];
         default: die("free() of an address that malloc did not return, or twice", p);
@@ -200,7 +210,7 @@ std::size_t region_usable(const void* p) noexcept {
 
 bool region_resize(void* p, std::size_t bytes) noexcept {
     const Use use = use_of(p);
-    if (use == Use::pageable) return bytes >= run_bytes && pageable.resize(p, bytes);
+    if (use == Use::pageable) return bytes >= run_bytes && renew(p, round_up(bytes, page)) && pageable.resize(p, bytes);
     if (use != Use::small) return false;  // a child's copy of its parent's block: it moves to memory of the child
     const std::size_t room = small::usable(p);
     return bytes <= room && bytes >= room / 2;  // a smaller one moves, so that the room is used again
@@ -266,7 +276,9 @@ Kind kind_of(const void* p, std::size_t bytes) noexcept {
 
 std::byte* reach(const void* p, std::size_t bytes) noexcept {
     auto* const at = static_cast<std::byte*>(const_cast<void*>(p));
-    if (in_region(p, bytes) && !inherited(p, bytes)) return at;
+    // What the program has mapped or protected since is the CPU's to touch; but what is registered stays the pages
+    // that it was.
+    if (in_region(p, bytes) && !inherited(p, bytes) && !is_marked(p, bytes, replaced | guarded)) return at;
     Found found;
     return find_registered(p, bytes, found) && found.device ? found.device + (at - found.base) : nullptr;
 }

@@ -4,6 +4,7 @@
 #include "guest-allocator/heap/maps.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -11,6 +12,10 @@
 #include <cstring>
 
 namespace barcuda::heap {
+
+int Mapping::protection() const {
+    return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
+}
 
 Maps::Maps() noexcept : fd_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
 Maps::~Maps() {

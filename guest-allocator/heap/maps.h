@@ -18,6 +18,7 @@ struct Mapping {
     bool is_stack = false;
 
     bool holds(std::uintptr_t at) const { return begin <= at && at < end; }
+    int protection() const;  // for mprotect()
 };
 
 class Maps {

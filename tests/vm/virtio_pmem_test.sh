@@ -6,7 +6,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 command -v qemu-system-x86_64 > /dev/null || { echo "skipped: qemu-system-x86_64 is not installed (make deps)"; exit 77; }
 export TRANSPORT=virtio-pmem
-PROGRAMS=${PROGRAMS:-vector_add fork_copy fork_calls host_memory registered_memory managed_variables system_calls}
+PROGRAMS=${PROGRAMS:-vector_add fork_copy fork_calls host_memory registered_memory private_memory managed_variables system_calls}
 [ "$PROGRAMS" = all ] && PROGRAMS=
 export PROGRAMS
 tests/vm/programs_test.sh && tests/vm/clients_test.sh

@@ -58,10 +58,6 @@ bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
     return seen >= end;
 }
 
-int protection_of(const Mapping& m) noexcept {
-    return (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0) | (m.executable ? PROT_EXEC : 0);
-}
-
 // Where else pages of a run are mapped: visit(where, bytes, at, protection), `at` of the run. Until it answers false.
 // False: that cannot be found out.
 template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F visit) noexcept {
@@ -78,7 +74,7 @@ template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F vis
             const std::uint64_t first = m.offset > from ? m.offset : from, behind = m.offset + (m.end - m.begin);
             const std::uint64_t last = behind < to ? behind : to;
             if (first < last &&
-                !visit(at(m.begin + (first - m.offset)), last - first, at_run + (first - from), protection_of(m)))
+                !visit(at(m.begin + (first - m.offset)), last - first, at_run + (first - from), m.protection()))
                 return false;
         }
         return true;

@@ -5,6 +5,7 @@
 #include "guest-allocator/heap/registered/registered.h"
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/ranges.h"
 #include "guest-allocator/heap/registered/loans.h"
 
@@ -35,7 +36,7 @@ Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept 
     }
     auto* const host = static_cast<std::byte*>(p);
     const bool outside = !in_region(p, bytes) || inherited(p, bytes);
-    std::byte* const device = outside ? lend(host, bytes) : host;
+    std::byte* const device = outside ? lend(host, bytes) : is_marked(host, bytes, replaced | guarded) ? nullptr : host;
     Registration result = Registration::done;
     {
         Locked locked(lock);  // again: somebody may have been quicker

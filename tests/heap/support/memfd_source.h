@@ -39,12 +39,13 @@ class MemfdSource final : public ExtentSource {
     bool grant(std::size_t bytes, Extent& out) noexcept override;
     void release(Extent extent) noexcept override;
     std::byte* alias(Extent part) noexcept override;
+    bool renew(Extent pages) noexcept override;
     bool forks_by_itself() const noexcept override { return false; }
     int file() const noexcept override;
 
     void forked() noexcept override { ++told_of_forks; }
 
-    bool refuse_aliases = false;
+    bool refuse_aliases = false, refuse_renewals = false;
     std::atomic<unsigned> told_of_forks{0};
 
     std::size_t granted() const noexcept { return granted_.load(); }  // bytes out now
@@ -88,6 +89,19 @@ inline int MemfdSource::file() const noexcept {
 inline std::byte* MemfdSource::alias(Extent part) noexcept {
     void* p = refuse_aliases ? MAP_FAILED : mremap(part.address, 0, part.bytes, MREMAP_MAYMOVE);
     return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+}
+
+// The first granule is never granted: from there all of the file can be mapped again.
+inline bool MemfdSource::renew(Extent pages) noexcept {
+    const auto at = static_cast<std::size_t>(pages.address - window_.address);
+    if (refuse_renewals) return false;
+    void* const all = mremap(window_.address, 0, at + pages.bytes, MREMAP_MAYMOVE);
+    if (all == MAP_FAILED) return false;
+    void* const part = static_cast<std::byte*>(all) + at;
+    const bool moved =
+        mremap(part, pages.bytes, pages.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pages.address) == pages.address;
+    munmap(all, moved ? at : at + pages.bytes);
+    return moved;
 }
 
 inline bool MemfdSource::grant(std::size_t bytes, Extent& out) noexcept {
