@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,9 +21,11 @@
 #include <tuple>
 #include <vector>
 
-#include "guest-allocator/pmem/stack.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/machine.h"
+#include "host-bridge/driver.h"
+#include "host-bridge/limits_link.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 #include "shm-device/door.h"
@@ -62,20 +66,14 @@ void good(const std::string& what) { report.find("ok", what); }
 void note(const std::string& what) { report.find("note", what); }
 void bad(const std::string& what, const std::string& remedy) { report.find("missing", what, remedy), ++report.missing; }
 
-std::string first_line(const std::filesystem::path& path) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line;
-}
-
-void look_at_installation() {
+void look_at_installation(const Machine& machine) {
     const Installation here = installation();
     for (const auto& [what, path, package] : {std::tuple{"guest library", here.library, ""},
                                               {"links", here.links + "/libcuda.so.1", ""},
                                               {"bridge", here.bridge, "barcuda-host"},
                                               {"software GPU", here.software, "barcuda-soft"}}) {
         if (access(path.c_str(), R_OK) == 0) good(fmt::format("{}: {}", what, path));
+        else if (*package && machine.bridge) note(fmt::format("no {} here (Debian's package {})", what, package));
         else if (*package) note(fmt::format("no {} here: hosts have it (Debian's package {})", what, package));
         else bad(fmt::format("{}: {}", what, path), "run make, or make install");
     }
@@ -129,32 +127,29 @@ void look_at_devices(const Region& region) {
         seen.numbers.empty() ? "no GPU" : fmt::format("GPU {}, in this order", fmt::join(seen.numbers, ", ")), wrong));
 }
 
-// A guest has an ivshmem device, whose BAR2 becomes a region through our module; or memory of virtio-pmem, of which its
-// service gives out parts. (Whether a region is in that memory only root can see.)
-struct Machine {
-    std::vector<std::string> devices;  // their addresses
-    bool module = std::filesystem::exists("/sys/module/uio_barcuda");
-    bool service = std::filesystem::exists(door::usual_path);
-    std::string pmem = pmem::find_device();
-    bool is_guest() const { return module || !devices.empty() || service || !pmem.empty(); }
-    Machine() {
-        std::error_code ec;
-        for (const auto& pci : std::filesystem::directory_iterator("/sys/bus/pci/devices", ec))
-            if (first_line(pci.path() / "vendor") == "0x1af4" && first_line(pci.path() / "device") == "0x1110")
-                devices.push_back(pci.path().filename().string());
-    }
-};
-
 void look_at_guest(const Machine& machine) {
     for (const std::string& device : machine.devices) good(fmt::format("ivshmem device {}", device));
     if (!machine.pmem.empty()) good(fmt::format("virtio-pmem device {}", machine.pmem));
-    if (machine.service) good(fmt::format("the guest's service has made {}", door::usual_path));
-    else if (!machine.pmem.empty() && machine.devices.empty())
-        bad("the guest's service", "systemctl enable --now barcuda-guest (docs/install.md)");
+    constexpr const char* start = "systemctl enable --now barcuda-guest (docs/install.md)";
+    if (machine.service) good(fmt::format("the guest's service listens at {}", door::usual_path));
+    else if (machine.socket) bad(fmt::format("the guest's service: it has ended, {} is left", door::usual_path), start);
+    else if (!machine.pmem.empty() && machine.devices.empty()) bad("the guest's service", start);
     else if (machine.module) good("kernel module uio_barcuda is loaded");
     else
         bad("kernel module uio_barcuda",
             "modprobe uio_barcuda (DKMS builds it, for Linux 5.10 and newer: docs/install.md)");
+}
+
+// Neither a device nor a bridge: packages of a guest, in a VM that was not given the device.
+void look_for_device(const Machine& machine) {
+    if (!machine.unread_pmem.empty())
+        bad("the guest's service, or a device of Barcuda's",
+            fmt::format("systemctl enable --now barcuda-guest; `barcuda doctor` as root looks into {}",
+                        machine.unread_pmem));
+    else
+        bad("a device of Barcuda's: this machine has neither an ivshmem device nor virtio-pmem with a region in it",
+            "in a VM: give the VM one (`barcuda vm-config` on the host prints how), with a bridge running; on a host: "
+            "install the bridge (Debian's package barcuda-host)");
 }
 
 // A bridge that has ended says so, or its lock does; the heart of one that a guest cannot see stands still.
@@ -171,11 +166,12 @@ bool is_served(const Region& region) {
            false;
 }
 
-// `needed`: there is to be one.
+// `needed`: there is to be one, as there is where one is named.
 void look_at_region(bool needed) {
     Region region;
+    const char* const named = getenv("BARCUDA_REGION");
     if (Error e = region.open(nullptr))
-        return needed || e.kind != Error::not_found ? bad("a region", e.text) : note(e.text);
+        return needed || (named && *named) || e.kind != Error::not_found ? bad("a region", e.text) : note(e.text);
     char build[sizeof barcuda_header::build + 1];
     good(fmt::format("region {}: {} MiB at {:#x}, made by build {}", region.path(), region.shape().size >> 20,
                      region.shape().base, region.build(build)));
@@ -189,16 +185,46 @@ void look_at_region(bool needed) {
         bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
 }
 
-void look_at_bridges() {
-    const watch::View view = watch::look(false);
-    for (const watch::Bridge& b : view.bridges)
-        good(fmt::format("bridge {} (pid {}) serves {}: {} clients; `barcuda ps` shows them", b.name, b.pid, b.region,
-                         b.clients));
-    for (const std::string& complaint : view.complaints) note(complaint);
-    if (view.bridges.empty()) note(watch::nobody_serves(view));
+// Is the file that this bridge serves still where programs and VMs look for it? The numbers of the file are in its door's name.
+bool has_its_file(const watch::Bridge& bridge) {
+    if (!bridge.region.starts_with('/') || bridge.region.starts_with("/proc/")) return true;
+    struct stat st {};
+    if (stat(bridge.region.c_str(), &st) != 0) return errno != ENOENT;
+    return std::filesystem::path(bridge.door).filename().string().starts_with(limits_name_of(st));
 }
 
-void look_at_host() {
+// True: there are some.
+bool look_at_bridges() {
+    const watch::View view = watch::look(false);
+    for (const watch::Bridge& b : view.bridges)
+        if (has_its_file(b))
+            good(fmt::format("bridge {} (pid {}) serves {}: {} clients; `barcuda ps` shows them", b.name, b.pid,
+                             b.region, b.clients));
+        else
+            bad(fmt::format("the region of bridge {} (pid {}): {} was removed or replaced", b.name, b.pid, b.region),
+                "end the bridge and start it again, and its VM, too: nobody else finds that region any more");
+    for (const std::string& complaint : view.complaints)
+        if (complaint.ends_with("does not answer"))
+            bad(complaint, "if it was stopped, kill -CONT its pid; else end it (kill -KILL), and start it again");
+        else note(complaint);
+    if (view.bridges.empty()) note(watch::nobody_serves(view));
+    return !view.bridges.empty();
+}
+
+// A bridge takes NVIDIA's GPU where there is one that works, and else the software GPU.
+void look_at_gpus(bool driver) {
+    const DeviceChoice nvidia = choose_device("cuda"), software = choose_device("soft");
+    if (nvidia.error.empty()) good("NVIDIA's driver finds a GPU");
+    else if (!software.error.empty())
+        bad(fmt::format("a GPU of any kind: {}", nvidia.error),
+            "install NVIDIA's driver (CUDA 12.4 or newer), or the software GPU (Debian's package barcuda-soft)");
+    else if (driver && nvidia.error.find("NO_DEVICE") == std::string::npos)
+        bad(fmt::format("a GPU that works: {}", nvidia.error),
+            "see what nvidia-smi says, and the kernel's log (dmesg)");
+    else note("bridges here use the software GPU, on the CPU");
+}
+
+void look_at_host(bool serves) {
     void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (driver && dlsym(driver, "barcuda_guest_library"))
         note("libcuda.so.1 here is Barcuda's own: programs of this environment use it");
@@ -209,8 +235,9 @@ void look_at_host() {
         if (version && version < 12040)
             bad("a recent CUDA driver", "Barcuda's bridge needs CUDA 12.4 or newer on the host");
     } else {
-        note("no CUDA driver (libcuda.so.1): the bridge will use the software GPU");
+        note("no CUDA driver (libcuda.so.1)");
     }
+    look_at_gpus(driver && !dlsym(driver, "barcuda_guest_library"));
     for (const char* library : {"libcublas.so.13", "libcurand.so.10"}) {
         void* found = nullptr;
         for (const std::string folder : {"", "/usr/local/cuda/lib64/"})  // as host-bridge/worker/libraries.cc does it
@@ -223,6 +250,7 @@ void look_at_host() {
     if (statvfs("/dev/shm", &space) == 0) {
         const auto free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
         if (free >> 30) good(fmt::format("/dev/shm has {} MiB free for regions", free >> 20));
+        else if (serves) note(fmt::format("/dev/shm has only {} MiB free for further regions", free >> 20));
         else
             bad("room in /dev/shm",
                 fmt::format("only {} MiB are free: mount -o remount,size=8G /dev/shm, or use --region on hugetlbfs",
@@ -281,8 +309,16 @@ int doctor(bool json) {
     report.line(fmt::format("Barcuda {}, layout {}, packets {}, {} commands", BARCUDA_VERSION, BARCUDA_LAYOUT,
                             BARCUDA_PACKETS, identities.size()));
     report.begin("This installation");
-    look_at_installation();
-    if (machine.is_guest()) {
+    look_at_installation(machine);
+    const char* const named = getenv("BARCUDA_REGION");
+    const bool is_guest = machine.is_guest() || !machine.bridge;
+    if (!machine.is_guest() && !machine.bridge && named && *named) {
+        report.begin("The region");  // of a container, which has no device
+        look_at_region(true);
+    } else if (!machine.is_guest() && !machine.bridge) {
+        report.begin("As a guest");
+        look_for_device(machine);
+    } else if (machine.is_guest()) {
         report.begin("As a guest");
         look_at_guest(machine);
         look_at_region(true);
@@ -290,8 +326,9 @@ int doctor(bool json) {
         report.begin("The region");
         look_at_region(false);
         report.begin("As a host");
-        look_at_bridges();
-        look_at_host();
+        if (machine.guest_package)
+            note("the guest's package is installed, too, and there is no device of Barcuda's: in a VM, give it one");
+        look_at_host(look_at_bridges());
         report.begin(
             "The workers' cage with each driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them on)");
         look_at_cage();
@@ -302,7 +339,7 @@ int doctor(bool json) {
                                 {"layout", BARCUDA_LAYOUT},
                                 {"packets", BARCUDA_PACKETS},
                                 {"commands", identities.size()},
-                                {"as", machine.is_guest() ? "guest" : "host"},
+                                {"as", is_guest ? "guest" : "host"},
                                 {"missing", report.missing},
                                 {"findings", report.findings},
                                 {"cage", report.cage}}
