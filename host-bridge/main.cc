@@ -112,6 +112,13 @@ int main(int argc, char** argv) {
     app.add_option("--cage", options.cage.with,
                    "the same: to take on though they are off by default, or left out by --no-cage")
         ->check(barcuda::cage::check_names);
+    app.add_option("--allow-call", options.cage.calls,
+                   "system calls that workers may make though their driver's list lacks them, with commas between: the "
+                   "log names those that were refused")
+        ->check([](const std::string& names) {
+            barcuda::cage::Order order;
+            return barcuda::cage::allow_calls(names, order);
+        });
     app.add_flag("--record-calls", options.cage.record,
                  "tell in the log which system calls the driver makes once it is open, those that the software GPU "
                  "makes left out");

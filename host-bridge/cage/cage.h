@@ -6,6 +6,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -53,6 +54,11 @@ struct Order {
     uid_t user = 0;         // and its groups, of which the first is the main one
     unsigned group_count = 0;
     std::array<gid_t, 64> groups{};
+    unsigned allowed_count = 0;  // system calls beyond its driver's list (--allow-call)
+    std::array<std::int32_t, 64> allowed{};
+    bool allows(int call) const {
+        return std::find(&allowed[0], &allowed[allowed_count], call) != &allowed[allowed_count];
+    }
     bool has(Measure m) const { return on >> static_cast<unsigned>(m) & 1; }
     void drop(Measure m) { on &= ~(1u << static_cast<unsigned>(m)); }
 };
@@ -67,6 +73,7 @@ struct Wish {             // the operator's
     std::string without;  // names of measures, with commas between, or "all"
     std::string with;     // the same: they are on all the same, or the bridge does not start
     std::string user;     // of workers; empty: the bridge's own
+    std::string calls;    // names of system calls, with commas between, that are allowed all the same
     bool record = false;
     bool wrapped = false, software = false;  // a tool is around the worker; its driver is the software GPU
 };
@@ -105,6 +112,8 @@ struct Plan {
 
 // What is wrong with such a list; empty: nothing.
 std::string check_names(const std::string& names);
+// Such a list of calls, into `order`; or what is wrong with it.
+std::string allow_calls(const std::string& names, Order& order);
 // What the wish comes to, by itself.
 Plan decide(const Wish& wish);
 // The same, less what cannot be had here: tries each measure in a child, where nothing is lost by it. `library`: the

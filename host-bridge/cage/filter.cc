@@ -2,24 +2,24 @@
 // filter.cc: which system calls a worker may make once its driver is open, for all of its threads (seccomp). The
 // software GPU is our own: its list is what it was seen to call, and each argument that matters is looked at; there
 // is no way to open a file, to make a socket, to start a program, to signal anybody else or to make memory
-// executable. NVIDIA's driver is not ours: it opens devices and libraries later too, so its list names what no driver
-// can have a use for.
+// executable. NVIDIA's driver is not ours: it opens devices and libraries later too. Its list is what its versions were
+// seen to call and what is of that kind. (The lists: calls.cc.)
 //
 // A call that is not allowed ends the worker: the kernel sends SIGSYS instead of doing it, the worker notes the call's
-// number where the bridge finds it, and leaves.
+// number where the bridge finds it, and leaves. A call of NVIDIA's driver that nobody has thought of fails instead.
 #include <fmt/format.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -42,6 +42,38 @@ bool asks_in_passing(const char* path) {
            !std::strcmp(path, "/sys/devices/system/cpu/online") || !std::strcmp(path, "/proc/stat");
 }
 
+// The list of NVIDIA's driver is made of what its versions were seen to call, and of what a next one may. A call that is
+// in no list does not end the worker: the driver is told that it failed, and the operator how to let it through.
+class Unknown {
+  public:
+    void prepare() {
+        for (int call = 0; call < most; ++call)
+            names_[call] = ends_a_worker(call) ? nullptr : seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call);
+    }
+    // In a signal's handler. False: this call ends the worker.
+    bool refuse(int call, greg_t* r) {
+        if (call < 0 || call >= most || !names_[call]) return false;
+        if (static_cast<int>(r[REG_RDI]) == region_fd)
+            return false;                       // of the two other filters (map_the_region_only, mapper.h)
+        constexpr int newest_generation = 424;  // C libraries know what to do without these
+        r[REG_RAX] = call < newest_generation ? -EPERM : -ENOSYS;
+        if (told_[call].exchange(true)) return true;
+        char text[256];
+        const auto end = fmt::format_to_n(text, sizeof text,
+                                          "the driver called {} ({:#x}, {:#x}), which its cage does not know, and was "
+                                          "refused: if a program fails by that, start its bridge with --allow-call {}, "
+                                          "and report it\n",
+                                          names_[call], r[REG_RDI], r[REG_RSI], names_[call]);
+        if (write(log_fd, text, std::min(end.size, sizeof text)) < 0) return true;
+        return true;
+    }
+
+  private:
+    static constexpr int most = 512;
+    const char* names_[most]{};
+    std::atomic<bool> told_[most]{};
+} unknown;
+
 void on_denied(int, siginfo_t* info, void* context) {
     greg_t* const r = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
     const char* const path = reinterpret_cast<const char*>(r[REG_RSI]);
@@ -61,17 +93,11 @@ void on_denied(int, siginfo_t* info, void* context) {
         r[REG_RAX] = file < 0 ? -EBADF : file;
         return;
     }
+    if (unknown.refuse(info->si_syscall, r)) return;
     if (getpid() == worker && noted)
         __atomic_store_n(noted, static_cast<std::uint32_t>(info->si_syscall), __ATOMIC_RELEASE);
     _exit(1);
 }
-
-constexpr std::uint64_t namespace_flags[] = {CLONE_NEWNS,  CLONE_NEWUSER, CLONE_NEWPID,   CLONE_NEWNET,
-                                             CLONE_NEWIPC, CLONE_NEWUTS,  CLONE_NEWCGROUP};
-
-// A thread is made by clone: what clone3 is to do lies in memory, where no filter sees it. The C library is content
-// with that.
-void no_clone3(Filter& filter) { filter.add(SCMP_ACT_ERRNO(ENOSYS), {"clone3"}); }
 
 // The region is there to be mapped. Nobody empties it, cuts it short or copies out of it.
 void map_the_region_only(Filter& filter) {
@@ -93,11 +119,14 @@ void keep_to_extents(Filter& filter) {
 int guard_the_region(bool extents) {
     Filter f(SCMP_ACT_ALLOW);  // of two filters the stricter one counts
     extents ? keep_to_extents(f) : map_the_region_only(f);
+    f.deny({"rt_sigaction"}, {bits(0, ~0u, SIGSYS)});
     return f.load();
 }
-int allow_what_the_software_gpu_needs(bool extents, CodePlace code) {
+int allow_what_the_software_gpu_needs(const Order& order, CodePlace code) {
     Filter f(SCMP_ACT_TRAP);
     allow_known(f, worker);
+    allow_named(f, order);
+    const bool extents = order.has(Measure::extents);
     // Pages of compiled kernels: executable, and no longer writable. One at a time: no filter adds an address and a length.
     if (code.size != 0)
         f.allow({"mprotect"},
@@ -107,54 +136,11 @@ int allow_what_the_software_gpu_needs(bool extents, CodePlace code) {
     if (extents) f.allow({"seccomp"}, {is(0, SECCOMP_SET_MODE_FILTER), is(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)});
     return f.load();
 }
-// What neither a bridge nor a driver has a use for: other processes' memory, mounts, the kernel's own affairs.
-void deny_what_nobody_needs(Filter& f, std::uint32_t action) {
-    f.add(action, {"ptrace", "process_vm_readv", "process_vm_writev"});
-    f.add(action, {"mount", "umount2", "pivot_root", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount",
-                   "open_tree", "mount_setattr", "open_by_handle_at", "quotactl", "swapon", "swapoff", "acct"});
-    f.add(action, {"bpf",
-                   "perf_event_open",
-                   "userfaultfd",
-                   "keyctl",
-                   "add_key",
-                   "request_key",
-                   "io_uring_setup",
-                   "io_uring_enter",
-                   "io_uring_register",
-                   "init_module",
-                   "finit_module",
-                   "delete_module",
-                   "kexec_load",
-                   "kexec_file_load",
-                   "reboot",
-                   "syslog",
-                   "iopl",
-                   "ioperm",
-                   "modify_ldt",
-                   "settimeofday",
-                   "clock_settime",
-                   "clock_adjtime",
-                   "adjtimex",
-                   "sethostname",
-                   "setdomainname",
-                   "vhangup",
-                   "lookup_dcookie",
-                   "nfsservctl",
-                   "uselib"});
-    // The network. UNIX sockets lead to NVIDIA's daemons and to systemd, netlink to the kernel.
-    f.add(action, {"socket"}, {{0, SCMP_CMP_GT, AF_NETLINK, 0}});
-    for (std::uint64_t family = AF_UNIX + 1; family < AF_NETLINK; ++family) f.add(action, {"socket"}, {is(0, family)});
-}
-int deny_what_no_driver_needs() {
-    Filter f(SCMP_ACT_ALLOW);
-    deny_what_nobody_needs(f, SCMP_ACT_TRAP);
-    f.deny({"execve", "execveat", "personality"});  // other programs
-    f.deny({"chroot", "unshare", "setns"});         // the view
-    f.deny({"setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid", "setgroups",
-            "capset"});  // who it is
-    for (const std::uint64_t own : namespace_flags) f.deny({"clone"}, {bits(0, own, own)});
-    no_clone3(f);
-    f.deny({"rt_sigaction"}, {bits(0, ~0u, SIGSYS)});
+// NVIDIA's driver reads its libraries, devices and the system's files whenever it likes: which ones is for the
+// measures 'mounts' and 'files'.
+int allow_what_nvidias_driver_needs(const Order& order) {
+    Filter f(SCMP_ACT_TRAP);
+    allow_driver(f, order, worker);
     return f.load();
 }
 
@@ -173,60 +159,6 @@ std::vector<sock_filter> Filter::program() const {
     return steps;
 }
 
-void allow_known(Filter& f, pid_t process) {
-    f.allow({"futex",
-             "sched_yield",
-             "clock_nanosleep",
-             "nanosleep",
-             "clock_gettime",
-             "gettimeofday",
-             "clock_getres",
-             "restart_syscall",
-             "getpid",
-             "gettid",
-             "sched_getaffinity",
-             "mbind",
-             "get_mempolicy",
-             "set_mempolicy",  // on a host of several nodes
-
-             "membarrier",
-             "rseq",
-             "set_robust_list",
-             "rt_sigprocmask",
-             "rt_sigreturn",
-             "sigaltstack",
-             "brk",
-             "munmap",
-             "mremap",
-             "madvise",
-             "getrandom",
-             "exit",
-             "exit_group",
-             "poll",
-             "ppoll",
-             "getrusage",
-             "sysinfo"});
-    f.allow({"mmap", "mprotect"}, {bits(2, PROT_EXEC, 0)});
-    std::uint64_t namespaces = 0;
-    for (const std::uint64_t own : namespace_flags) namespaces |= own;
-    f.allow({"clone"}, {bits(0, namespaces | CLONE_THREAD, CLONE_THREAD)});
-    no_clone3(f);
-    // Files that are open, or are memory. (fstat is asked as newfstatat, of a path: see on_denied.)
-    f.allow({"read", "readv", "pread64", "write", "writev", "pwrite64", "lseek", "close", "fstat", "ftruncate",
-             "fallocate", "memfd_create"});
-    for (const std::uint64_t command : {F_GETFD, F_GETFL, F_GET_SEALS, F_ADD_SEALS, F_DUPFD_CLOEXEC})
-        f.allow({"fcntl"}, {is(1, command)});
-    f.allow({"ioctl"}, {is(1, TCGETS)});  // the log may be a terminal
-    // The bridge is the only one to speak to.
-    f.allow({"sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"}, {is(0, link_fd)});
-    // To itself, to end (abort). Of others only whether they are there: who waits for another's event asks.
-    f.allow({"tgkill"}, {is(0, static_cast<std::uint64_t>(process))});
-    f.allow({"kill"}, {is(1, 0)});
-    constexpr std::uint64_t cancel = 32, set_ids = 33;  // the C library's own, with the first thread
-    for (const std::uint64_t signal : {std::uint64_t{SIGABRT}, cancel, set_ids})
-        f.allow({"rt_sigaction"}, {is(0, signal)});
-}
-
 std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
     if (!order.has(Measure::syscalls)) {
         const int failed = order.record ? record() : 0;
@@ -238,10 +170,11 @@ std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
     action.sa_sigaction = on_denied;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSYS, &action, nullptr);
-    const bool extents = order.has(Measure::extents);
-    int result = guard_the_region(extents);
+    if (!order.software) unknown.prepare();
+    int result = guard_the_region(order.has(Measure::extents));
     if (result == 0)
-        result = order.software ? allow_what_the_software_gpu_needs(extents, code) : deny_what_no_driver_needs();
+        result =
+            order.software ? allow_what_the_software_gpu_needs(order, code) : allow_what_nvidias_driver_needs(order);
     if (result == 0) return {};
     return fmt::format("the cage's measure '{}' failed: {}", about(Measure::syscalls).name, strerror(-result));
 }
@@ -250,7 +183,7 @@ std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
 std::string close_bridge(const Plan& plan) {
     if (!plan.order.has(Measure::bridge)) return {};
     Filter f(SCMP_ACT_ALLOW);
-    deny_what_nobody_needs(f, SCMP_ACT_ERRNO(EPERM));
+    deny_what_nobody_needs(f, SCMP_ACT_ERRNO(EPERM), plan.order);
     const int result = f.load();
     if (result == 0) return {};
     return fmt::format("the cage's measure '{}' failed: {}", about(Measure::bridge).name, strerror(-result));

@@ -10,6 +10,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "host-bridge/cage/cage.h"
+
 namespace barcuda::cage {
 
 // Of all threads of the process, once it is loaded. The first thing that libseccomp refuses stays.
@@ -31,6 +33,9 @@ class Filter {
             note(seccomp_rule_add_array(list_, action, call, static_cast<unsigned>(arguments.size()),
                                         arguments.begin()));
         }
+    }
+    void add(std::uint32_t action, int call) {
+        if (error_ == 0) note(seccomp_rule_add_array(list_, action, call, 0, nullptr));
     }
     void allow(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
         add(SCMP_ACT_ALLOW, names, arguments);
@@ -59,7 +64,18 @@ inline scmp_arg_cmp bits(unsigned argument, std::uint64_t of, std::uint64_t thos
     return {argument, SCMP_CMP_MASKED_EQ, of, those};
 }
 
-// filter.cc: what the software GPU's worker was seen to call. Of signals for a thread, those of `process` alone.
+// ---- calls.cc: the lists
+
+// What the software GPU's worker was seen to call. Of signals for a thread, those of `process` alone.
 void allow_known(Filter& filter, pid_t process);
+// What NVIDIA's driver needs once it is open, of which that is a part.
+void allow_driver(Filter& filter, const Order& order, pid_t process);
+// What the operator has named (--allow-call).
+void allow_named(Filter& filter, const Order& order);
+// What neither a bridge nor a driver has a use for: other processes, mounts, the kernel's own affairs. But for what the operator
+// has named.
+void deny_what_nobody_needs(Filter& filter, std::uint32_t action, const Order& order);
+// Whether no driver can have a use for it: a worker that makes this call has been taken over.
+bool ends_a_worker(int call);
 
 }  // namespace barcuda::cage

@@ -194,6 +194,7 @@ Plan decide(const Wish& wish) {
     p.order.on = (1u << measures) - 1;
     for (const std::string& list : {wish.without, wish.with})
         if ((p.error = check_names(list)); !p.error.empty()) return p;
+    if (p.error = allow_calls(wish.calls, p.order); !p.error.empty()) return p.error = "--allow-call: " + p.error, p;
     const auto without = words(wish.without), with = words(wish.with);
     for (unsigned i = 0; i < measures; ++i) {
         const auto m = static_cast<Measure>(i);

@@ -148,15 +148,17 @@ fi
 
 # NVIDIA's driver opens files and sockets; it starts no programs, and does nothing to other processes or to the machine.
 caged cuda --doorbell "$scratch/files/bell"
-for attempt in open unix executable; do done_ $attempt; done
-for attempt in environment input; do refused $attempt; done
+for attempt in open executable; do done_ $attempt; done
+for attempt in environment input unix inet fork; do refused $attempt; done
+grep -q 'the driver called socket (0x1, 0x[0-9a-f]*), which its cage does not know, and was refused: .* start its bridge with --allow-call socket, and report it' "$scratch/log" || fail "no line with the remedy"
 if grep -q "cage lacks 'extents'" "$scratch/log"; then echo "no Landlock here, so all of the region"; else
     region_is_shut
-    for attempt in copy_region fork reopen reopen_mapping; do refused $attempt; done
-    ends fetch pidfd_getfd
+    for attempt in copy_region reopen reopen_mapping; do refused $attempt; done
+    ends fetch pidfd_open
 fi
 refused ask_doorbell
-ends inet socket
+ends signal kill
+ends thread_of_another tgkill
 ends trace ptrace
 ends read_another process_vm_readv
 ends exec execve
@@ -167,7 +169,8 @@ status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 
 client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client"
 if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else refused create; fi
 caged cuda --no-cage=extents
-region_is_open fork turn_over fetch
+region_is_open
+ends turn_over remap_file_pages
 ends cut_region ftruncate
 ends copy_region dup
 caged cuda --no-cage=extents,files,capabilities
@@ -185,6 +188,12 @@ echo "NVIDIA's driver: what no driver needs ends the worker"
 "$build/bin/barcuda" doctor > "$scratch/doctor"
 for what in core oom syscalls extents bridge; do grep -qE "^  on +on +$what " "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"; done
 grep -qE '^  off +off +user ' "$scratch/doctor" && grep -q '^  off: user: no --worker-user' "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"
+
+# What the operator allows is done.
+caged cuda --allow-call=socket,fork
+done_ unix
+"$scratch/bin/barcuda-bridge" --region "$scratch/other" --allow-call=sockett 2> "$scratch/err" && fail "a call that there is not"
+grep -q "'sockett' is no system call" "$scratch/err" || fail "not said: $(cat "$scratch/err")"
 
 # What a driver calls that the software GPU does not is told, once, and done.
 caged cuda --record-calls --no-cage=bridge
