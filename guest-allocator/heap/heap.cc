@@ -196,7 +196,7 @@ void region_free(void* p) noexcept {
         case Use::kept_small: return forget(p);
         case Use::small: return small::free(p);
         case Use::pageable:
-            if (!renew(p, 0)) return;  // nobody can be given what lies there now
+            if (!renew(p, 0)) return;  // what lies there now is no memory for others
             if (pageable.give(p)) return count_free();
             [[fallthrough]];
         default: die("free() of an address that malloc did not return, or twice", p);

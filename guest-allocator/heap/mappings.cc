@@ -12,7 +12,7 @@
 // all of these functions wherever it interrupts a thread.
 //
 // No page of a granted extent is ever given back to the system: the host's GPU has it pinned, and would go on with a
-// page that nobody else sees. So memory that a program gives back (MADV_DONTNEED) is overwritten with zeros, and
+// page that no process sees. So memory that a program gives back (MADV_DONTNEED) is overwritten with zeros, and
 // MADV_REMOVE is refused as it is for private memory.
 #include "guest-allocator/heap/mappings.h"
 

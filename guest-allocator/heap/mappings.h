@@ -29,7 +29,7 @@ inline bool is_marked(const void* p, std::size_t bytes, unsigned marks) noexcept
 }
 
 // The end of a block: its pages become pages of the region again, without marks. False: the region cannot be mapped
-// there, so nobody may be given these pages.
+// there, so these pages may be in no other block.
 bool unmark(std::byte* p, std::size_t bytes) noexcept;
 
 // visit(begin, bytes, marks) for each run of pages with the same marks, which may be none.

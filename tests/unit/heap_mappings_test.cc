@@ -261,7 +261,7 @@ TEST_F(Mappings, AShorterBlockLeavesPagesOfTheRegion) {
     EXPECT_TRUE(reached(0, pages));
 }
 
-TEST_F(Mappings, WhatCannotBeTheRegionsAgainIsGivenToNobody) {
+TEST_F(Mappings, WhatCannotBeTheRegionsAgainIsInNoOtherBlock) {
     ASSERT_EQ(munmap(at(1), page), 0);
     the_source->refuse_renewals = true;
     region_free(block);
