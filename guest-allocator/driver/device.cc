@@ -43,6 +43,7 @@ CUresult copy_name(char* to, int room, const char* from) {
 CU cuInit(unsigned flags) {
     if (flags) return CUDA_ERROR_INVALID_VALUE;
     if (!Client::initialize()) return no_client();
+    managed::expect_faults();
     heap::activate();
     return CUDA_SUCCESS;
 }

@@ -15,6 +15,9 @@
 namespace barcuda::heap {
 [[gnu::weak]] void expect() noexcept;  // heap.h; absent where the runtime layer stands alone (its tests)
 }
+namespace barcuda::guest::managed {
+[[gnu::weak]] void expect_faults() noexcept;  // managed.h; the same
+}
 
 namespace barcuda::runtime {
 
@@ -167,6 +170,8 @@ ABI(void**) __cudaRegisterFatBinary(void* wrapper) {
     binary->wrapper = its;
     if (barcuda::heap::expect)
         barcuda::heap::expect();  // this program will copy: its large buffers are worth having in the region
+    if (barcuda::guest::managed::expect_faults)
+        barcuda::guest::managed::expect_faults();  // and may have managed memory
     return reinterpret_cast<void**>(binary);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// faults.cc: the CPU touches a block that is on the device's side, or writes one that it may only read. The processor's fault
-// becomes a signal (signals.h); what the thread wants is fetched when it has left the handler, on a stack of ours, as if it had
-// called us where it stood (fault_entry.cc): so it may wait, be interrupted and take locks, however small its own stack is.
+// faults.cc: the CPU touches a block that is on the device's side, or writes one that it may only read. The
+// processor's fault becomes a signal, whose handler (signals.cc) asks here for what the thread wants, on a stack of
+// ours, as if the thread had called us where it stood: so it may wait and take locks, however small its own stack is.
 #include <errno.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/signals.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/statistics.h"
@@ -121,6 +122,7 @@ bool is_here(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
 bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     if (forked_after_init() || !near_homes(address, bytes)) return false;
     const heap::Uncancelled uncancelled;
+    const HandlersWait wait;  // for system_calls.cc; in a touch they do already
     struct Errno {
         const int before = errno;
         ~Errno() { errno = before; }
@@ -143,8 +145,8 @@ bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
         "waits for the CPU waits for ever: BARCUDA_MANAGED=host lets both use such memory at the same time "
         "(docs/managed.md)");
     wait_for_inbound(coming);
-    // A host function's stream is held until it returns, and so may be others: nothing can be waited for, and need not be
-    // (alone.cc).
+    // A host function's stream is held until it returns, and so may be others: nothing can be waited for, and need
+    // not be (alone.cc).
     std::optional<Gate> gate;
     if (!in_host_function()) {
         gate.emplace();

@@ -29,6 +29,9 @@ constexpr unsigned mark =
 // Memory that stays in the region is pinned memory by another name: all of it, if BARCUDA_MANAGED=host says so.
 bool stays_at_home() noexcept;
 
+// The program has code for a GPU, or initializes CUDA: from here on no thread comes to block SIGSEGV (signals.h).
+void expect_faults() noexcept;
+
 // What is known of an allocation, or a variable, with two homes that holds the address.
 struct Known {
     std::byte* base;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// signals.cc: the handler of SIGSEGV. A fault in managed memory makes the thread go on at fault_entry.cc; every other one is the
-// program's, whose handler, flags and mask are kept here and given what the kernel would have given them. So the functions by which
-// programs set that handler are ours, and SIGSEGV is blocked nowhere: a thread that blocks it would be ended by its first touch of
-// memory on the device.
+// signals.cc: the handler of SIGSEGV. A fault in managed memory is resolved in it, as the kernel resolves a page
+// fault: on a stack of ours, and while the thread's other handlers wait. Every other fault is the program's, whose
+// handler, flags and mask are kept here and given what the kernel would have given them. So the functions by which
+// programs set handlers are ours.
+//
+// SIGSEGV is blocked nowhere: a thread that blocks it would be ended by its first touch of memory on the device. In
+// masks another signal stands for it, which Linux never sends (SIGSTKFLT): so the kernel puts it back wherever it
+// puts back a mask, and a fault that is not ours finds out whether the thread has SIGSEGV blocked.
 #include "guest-allocator/driver/managed/signals.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -15,10 +19,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 
-#include "guest-allocator/client/client.h"
 #include "guest-allocator/client/thread_end.h"
+#include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
@@ -29,126 +32,250 @@ namespace {
 NEXT_FUNCTION(int(int, const struct sigaction*, struct sigaction*), real_sigaction, "sigaction");
 NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), real_sigmask, "pthread_sigmask");
 
-// ---- the program's handler: written under a lock, read by the handler without one
-std::mutex setting;
+// ---- masks
+constexpr int stand_in = SIGSTKFLT;
+std::atomic<bool> serving{false};  // masks are ours to change
+
+// The kernel's sets have a word; libc's are longer, and what follows a set of the kernel's in memory is none of it.
+using Word = unsigned long;
+Word word_of(const sigset_t& set) noexcept {
+    Word word;
+    memcpy(&word, &set, sizeof word);
+    return word;
+}
+sigset_t set_of(Word word) noexcept {
+    sigset_t set;
+    sigemptyset(&set);
+    memcpy(&set, &word, sizeof word);
+    return set;
+}
+constexpr Word bit(int signal) noexcept { return Word{1} << (signal - 1); }
+
+// As a thread's mask is to be, and as the program is told that it is.
+Word without_faults(Word mask) noexcept { return mask & bit(SIGSEGV) ? (mask & ~bit(SIGSEGV)) | bit(stand_in) : mask; }
+[[maybe_unused]] Word with_faults(Word mask) noexcept { return mask & bit(stand_in) ? mask | bit(SIGSEGV) : mask; }
+
+// ---- the program's handlers: written under a lock, read by the handler without one
 struct sigaction programs[2];
 std::atomic<unsigned> current{0};
 std::atomic<bool> installed{false};
+std::atomic<Word> handled{0};  // signals that have a handler, as far as is known
 
-void on_signal(int signal, siginfo_t* info, void* context) noexcept;
+// A handler may call sigaction(), and so may a child whose parent had another thread in it. So the thread that has
+// the lock runs no handler, and what a thread of the parent's has locked is open to a child.
+std::atomic<pid_t> holder{0};
+class Setting {
+  public:
+    Setting() noexcept {
+        sigset_t all;
+        sigfillset(&all);
+        real_sigmask(SIG_SETMASK, &all, &before_);
+        const pid_t own = getpid();
+        for (pid_t is = 0; !holder.compare_exchange_weak(is, own, std::memory_order_acquire);)
+            if (is == own) is = 0, sched_yield();  // else the lock is free, or a thread of the parent's has it
+    }
+    ~Setting() {
+        holder.store(0, std::memory_order_release);
+        real_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    Setting(const Setting&) = delete;
+
+  private:
+    sigset_t before_;
+};
+
+// What waits while a fault is resolved: signals with handlers, and the cancellation of threads, which is one of
+// libc's own signals. Not those of what a thread itself has done, which would end the process if they were blocked.
+Word waiting() noexcept {
+    constexpr Word faults = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGSYS);
+    constexpr int cancellation = 32;
+    return (handled.load(std::memory_order_relaxed) & ~faults) | bit(cancellation);
+}
+
+void on_signal(int signal, siginfo_t* info, void* context);
 
 // Ours in its place: on the alternative stack where the program's would be, which then may be a small one.
-void take_place(const struct sigaction& programs_own) {
+void take_place(const struct sigaction& programs_own) noexcept {
     struct sigaction own {};
     own.sa_sigaction = on_signal;
     own.sa_flags = SA_SIGINFO | SA_NODEFER | (programs_own.sa_flags & (SA_ONSTACK | SA_RESTART));
-    sigemptyset(&own.sa_mask);
+    own.sa_mask = set_of(waiting());
     real_sigaction(SIGSEGV, &own, nullptr);
 }
-void set_programs(const struct sigaction& action) {
+bool is_handler(const struct sigaction& action) noexcept {  // as the kernel has it, whatever the flags say
+    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+void set_programs(const struct sigaction& action) noexcept {
     const unsigned other = current.load(std::memory_order_relaxed) ^ 1;
     programs[other] = action;
     current.store(other, std::memory_order_release);
 }
-
-// ---- this thread's stacks for faults; a handler of the program's may touch managed memory while one is in use
-struct Faults {
-    static constexpr std::size_t stack_bytes = 256 << 10, depths = 2;
-    std::byte* stacks[depths];
-    unsigned depth;
-    std::uint64_t foreign_address,
-        foreign_rip;  // what turned out not to be ours: the instruction is repeated for the program
-};
-constinit thread_local Faults faults __attribute__((tls_model("initial-exec"))) = {};
-constinit ThreadEnd thread_end{[]() noexcept {
-    for (std::byte*& stack : faults.stacks)
-        if (stack) munmap(stack, Faults::stack_bytes), stack = nullptr;
-}};
-
-std::uint64_t place_for_frame(std::uint64_t rsp) noexcept {
-    constexpr std::uint64_t red_zone = 128;
-    if (faults.depth < Faults::depths) {
-        std::byte*& stack = faults.stacks[faults.depth];
-        if (!stack) {
-            void* const fresh = mmap(nullptr, Faults::stack_bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-            if (fresh != MAP_FAILED) stack = static_cast<std::byte*>(fresh);
-        }
-        if (stack) rsp = reinterpret_cast<std::uint64_t>(stack) + Faults::stack_bytes + red_zone;
-    }
-    ++faults.depth;
-    return (rsp - red_zone - sizeof(FaultFrame)) & ~std::uint64_t{63};
+// Under the lock. True: whether the signal has a handler has changed.
+bool note_handler(int signal) noexcept {
+    struct sigaction now {};
+    if (real_sigaction(signal, nullptr, &now)) return false;
+    const bool is = is_handler(now);
+    const Word before = is ? handled.fetch_or(bit(signal)) : handled.fetch_and(~bit(signal));
+    return is != static_cast<bool>(before & bit(signal));
 }
 
-// As the kernel would have done it. A fault that nobody handles is repeated, and ends the process where it happened.
-void forward(int signal, siginfo_t* info, void* context) noexcept {
+// ---- this thread's stack for faults
+struct Stack {
+    static constexpr std::size_t bytes = 256 << 10;
+    std::byte* memory;
+    bool in_use;
+};
+constinit thread_local Stack own_stack __attribute__((tls_model("initial-exec"))) = {};
+constinit ThreadEnd thread_end{[]() noexcept {
+    if (own_stack.memory) munmap(own_stack.memory, Stack::bytes), own_stack.memory = nullptr;
+}};
+
+struct Touch {
+    std::uintptr_t address;
+    bool write, ours;
+};
+
+}  // namespace
+
+extern "C" [[gnu::visibility("hidden")]] void barcuda_resolve_touch(Touch* touch) noexcept {
+    thread_end.await();
+    touch->ours = bring(touch->address, 1, touch->write);
+}
+
+// barcuda_on_stack(touch, top): resolves it on a stack that ends at `top`.
+extern "C" [[gnu::visibility("hidden")]] void barcuda_on_stack(Touch* touch, std::byte* top) noexcept;
+asm(R"(
+    .text
+    .globl barcuda_on_stack
+    .hidden barcuda_on_stack
+    .type barcuda_on_stack, @function
+    .p2align 4
+barcuda_on_stack:
+    .cfi_startproc
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register rbp
+    movq %rsi, %rsp
+    call barcuda_resolve_touch
+    movq %rbp, %rsp
+    popq %rbp
+    .cfi_def_cfa rsp, 8
+    ret
+    .cfi_endproc
+    .size barcuda_on_stack, . - barcuda_on_stack
+)");
+
+namespace {
+
+// True: the thread may go on. However small the stack is on which the handler was called, and whatever the library
+// needs.
+bool resolve(std::uintptr_t address, bool write) noexcept {
+    if (own_stack.in_use) return false;
+    if (!own_stack.memory) {
+        void* const fresh = mmap(nullptr, Stack::bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+        if (fresh != MAP_FAILED) own_stack.memory = static_cast<std::byte*>(fresh);
+    }
+    Touch touch{address, write, false};
+    own_stack.in_use = true;
+    if (own_stack.memory) barcuda_on_stack(&touch, own_stack.memory + Stack::bytes);
+    else barcuda_resolve_touch(&touch);
+    own_stack.in_use = false;
+    return touch.ours;
+}
+
+// As the kernel would have done it. A fault that has no handler, or that the thread has blocked, is repeated, and
+// ends the process where it happened.
+void forward(int signal, siginfo_t* info, void* context) {
     struct sigaction a = programs[current.load(std::memory_order_acquire)];
     const bool fault = info->si_code > 0;
-    if (!(a.sa_flags & SA_SIGINFO) && (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN)) {
+    const Word interrupted = word_of(static_cast<ucontext_t*>(context)->uc_sigmask);
+    if (!is_handler(a) || (fault && interrupted & bit(stand_in))) {
         if (a.sa_handler == SIG_IGN && !fault) return;
-        struct sigaction none {};
-        none.sa_handler = SIG_DFL;
-        real_sigaction(SIGSEGV, &none, nullptr);
+        struct sigaction end {};
+        end.sa_handler = SIG_DFL;
+        real_sigaction(SIGSEGV, &end, nullptr);
         if (!fault) syscall(SYS_tgkill, getpid(), gettid(), signal);
         return;
     }
     if (a.sa_flags & static_cast<int>(SA_RESETHAND)) {
-        struct sigaction none {};
-        none.sa_handler = SIG_DFL;
-        set_programs(none);
+        struct sigaction end {};
+        end.sa_handler = SIG_DFL;
+        set_programs(end);
     }
-    sigdelset(&a.sa_mask, SIGSEGV);
-    real_sigmask(SIG_BLOCK, &a.sa_mask, nullptr);  // until the handler returns, which puts the thread's mask back
+    // Until the handler returns, or leaves by siglongjmp(), which put the thread's mask back.
+    const Word own = a.sa_flags & SA_NODEFER ? 0 : bit(SIGSEGV);
+    const sigset_t mask = set_of(interrupted | without_faults(word_of(a.sa_mask) | own));
+    real_sigmask(SIG_SETMASK, &mask, nullptr);
     if (a.sa_flags & SA_SIGINFO) a.sa_sigaction(signal, info, context);
     else a.sa_handler(signal);
 }
 
-void on_signal(int signal, siginfo_t* info, void* context) noexcept {
+// May be left by the program's handler, or by cancellation: no frame of ours has anything to put back.
+void on_signal(int signal, siginfo_t* info, void* context) {
     const int error_before = errno;
-    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    auto* const interrupted = static_cast<ucontext_t*>(context);
+    const auto& registers = interrupted->uc_mcontext.gregs;
     constexpr greg_t page_fault = 14, written = 2, by_code = 16, by_key = 32;  // the processor's own numbers
-    const auto address = reinterpret_cast<std::uint64_t>(info->si_addr);
-    const auto rip = static_cast<std::uint64_t>(registers[REG_RIP]);
+    const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     const greg_t error = registers[REG_ERR];
-    const bool known = faults.foreign_address == address && faults.foreign_rip == rip;
-    if (info->si_code <= 0 || registers[REG_TRAPNO] != page_fault || error & (by_code | by_key) || known ||
-        !near_homes(address, 1)) {
-        faults.foreign_address = faults.foreign_rip = 0;
-        forward(signal, info, context);
+    if (info->si_code > 0 && registers[REG_TRAPNO] == page_fault && !(error & (by_code | by_key)) &&
+        near_homes(address, 1)) {
+        // A thread that may be cancelled anywhere is cancelled at its own instruction, and not in the midst of ours.
+        int cancelled = PTHREAD_CANCEL_DEFERRED;
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancelled);
+        const bool ours = resolve(address, error & written);
         errno = error_before;
-        return;
+        if (cancelled != PTHREAD_CANCEL_DEFERRED) {
+            const sigset_t mask = set_of(word_of(interrupted->uc_sigmask));
+            real_sigmask(SIG_SETMASK, &mask, nullptr);
+            pthread_setcanceltype(cancelled, nullptr);
+        }
+        if (ours) return;
     }
-    const auto rsp = static_cast<std::uint64_t>(registers[REG_RSP]);
-    const std::uint64_t at = place_for_frame(rsp);
-    *reinterpret_cast<FaultFrame*>(at) = {rip, rsp, address, static_cast<std::uint64_t>(error & written)};
-    registers[REG_RSP] = static_cast<greg_t>(at);
-    registers[REG_RIP] = reinterpret_cast<greg_t>(&barcuda_fault_entry);
+    forward(signal, info, context);
     errno = error_before;
+}
+
+// This thread's mask, if it was set before masks were ours to change.
+void unblock_faults() noexcept {
+    sigset_t is;
+    if (real_sigmask(SIG_BLOCK, nullptr, &is) || !sigismember(&is, SIGSEGV)) return;
+    is = set_of(without_faults(word_of(is)));
+    real_sigmask(SIG_SETMASK, &is, nullptr);
 }
 
 }  // namespace
 
-extern "C" void barcuda_fault_resolve(FaultFrame* frame) noexcept {
-    thread_end.await();
-    const bool ours = bring(frame->address, 1, frame->write != 0);
-    faults.foreign_address = ours ? 0 : frame->address;
-    faults.foreign_rip = ours ? 0 : frame->rip;
-    // Behind the red zone, for fault_entry.cc's last instruction.
-    frame->rsp -= 128 + 8;
-    *reinterpret_cast<std::uint64_t*>(frame->rsp) = frame->rip;
-    --faults.depth;
+void expect_faults() noexcept {
+    if (BARCUDA_SANITIZED) return;  // no mask is ours
+    serving.store(true, std::memory_order_relaxed);
+    unblock_faults();
 }
 
 // Again whenever a home is made: a program (Go's runtime) may have set a handler past libc.
 void take_faults() noexcept {
-    std::lock_guard lock(setting);
+    expect_faults();
+    const Setting setting;
+    bool changed = false;
+    for (int signal = 1; signal <= 64; ++signal)
+        if (signal != 32 && signal != 33) changed |= note_handler(signal);  // these are libc's own
     struct sigaction now {};
     real_sigaction(SIGSEGV, nullptr, &now);
-    if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) return;
-    set_programs(now);
-    take_place(now);
+    const bool is_ours = now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
+    if (is_ours && !changed) return;
+    if (!is_ours) set_programs(now);
+    take_place(programs[current.load(std::memory_order_relaxed)]);
     installed.store(true, std::memory_order_release);
 }
+
+HandlersWait::HandlersWait() noexcept {
+    const sigset_t mask = set_of(waiting() & ~bit(32));
+    real_sigmask(SIG_BLOCK, &mask, &before_);
+}
+HandlersWait::~HandlersWait() { real_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace barcuda::guest::managed
 
@@ -156,24 +283,48 @@ void take_faults() noexcept {
 namespace barcuda::guest::managed {
 namespace {
 
-int set_action(int signal, const struct sigaction* action, struct sigaction* before) {
-    if (signal != SIGSEGV || !installed.load(std::memory_order_acquire)) return real_sigaction(signal, action, before);
-    std::lock_guard lock(setting);
-    const struct sigaction had = programs[current.load(std::memory_order_relaxed)];
-    if (action) set_programs(*action), take_place(*action);
+NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), real_procmask, "sigprocmask");
+NEXT_FUNCTION(int(int), real_sigblock, "sigblock");
+NEXT_FUNCTION(int(int), real_sigsetmask, "sigsetmask");
+NEXT_FUNCTION(int(pthread_attr_t*, const sigset_t*), real_attr_setsigmask, "pthread_attr_setsigmask_np");
+NEXT_FUNCTION(int(const pthread_attr_t*, sigset_t*), real_attr_getsigmask, "pthread_attr_getsigmask_np");
+NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_signal, "signal");
+NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_bsd_signal, "bsd_signal");
+NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_ssignal, "ssignal");
+NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal, "sysv_signal");
+NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal_, "__sysv_signal");
+NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sigset, "sigset");
+NEXT_FUNCTION(int(int), real_sigignore, "sigignore");
+NEXT_FUNCTION(int(int), real_sighold, "sighold");
+NEXT_FUNCTION(int(int), real_sigrelse, "sigrelse");
+
+// The signal may have a handler now, or none.
+void handler_set(int signal) noexcept {
+    if (!installed.load(std::memory_order_acquire)) return;
+    const int error = errno;
+    const Setting setting;
+    if (note_handler(signal)) take_place(programs[current.load(std::memory_order_relaxed)]);
+    errno = error;
+}
+
+int set_action(int signal, const struct sigaction* action, struct sigaction* before) noexcept {
+    if (signal != SIGSEGV || !installed.load(std::memory_order_acquire)) {
+        const int failed = real_sigaction(signal, action, before);
+        if (action && !failed) handler_set(signal);
+        return failed;
+    }
+    const struct sigaction wanted = action ? *action : (struct sigaction){};  // the program's memory may be managed
+    struct sigaction had;
+    {
+        const Setting setting;
+        had = programs[current.load(std::memory_order_relaxed)];
+        if (action) set_programs(wanted), take_place(wanted);
+    }
     if (before) *before = had;
     return 0;
 }
 
-// A mask without SIGSEGV, if the set is one that is blocked.
-const sigset_t* without_faults(int how, const sigset_t* set, sigset_t& room) {
-    if (!set || how == SIG_UNBLOCK || !sigismember(set, SIGSEGV)) return set;
-    room = *set;
-    sigdelset(&room, SIGSEGV);
-    return &room;
-}
-
-sighandler_t set_handler(int signal, sighandler_t handler, int flags) {
+sighandler_t set_handler(int signal, sighandler_t handler, int flags) noexcept {
     struct sigaction action {
     }, before{};
     action.sa_handler = handler;
@@ -181,6 +332,34 @@ sighandler_t set_handler(int signal, sighandler_t handler, int flags) {
     sigemptyset(&action.sa_mask);
     if (!(static_cast<unsigned>(flags) & SA_NODEFER)) sigaddset(&action.sa_mask, signal);
     return set_action(signal, &action, &before) ? SIG_ERR : before.sa_handler;
+}
+// What is not SIGSEGV is libc's, with what it knows of it (siginterrupt).
+template <class Next> sighandler_t set_handler(Next& next, int signal, sighandler_t handler, int flags) noexcept {
+    if (signal == SIGSEGV) return set_handler(signal, handler, flags);
+    const sighandler_t before = next(signal, handler);
+    if (before != SIG_ERR) handler_set(signal);
+    return before;
+}
+
+// Whether it blocks or unblocks, the other one stands for SIGSEGV.
+template <class Next> int set_mask(Next& next, int how, const sigset_t* set, sigset_t* before) noexcept {
+    if (!serving.load(std::memory_order_relaxed)) return next(how, set, before);
+    sigset_t room;
+    if (set) {
+        const Word wanted = word_of(*set);
+        room = set_of(how == SIG_UNBLOCK ? with_faults(wanted) | (wanted & bit(SIGSEGV) ? bit(stand_in) : 0)
+                                         : without_faults(wanted));
+        set = &room;
+    }
+    const int failed = next(how, set, before);
+    if (!failed && before) *before = set_of(with_faults(word_of(*before)));
+    return failed;
+}
+// The masks of BSD: a bit for each signal.
+template <class Next> int set_mask(Next& next, int mask) noexcept {
+    if (!serving.load(std::memory_order_relaxed)) return next(mask);
+    return static_cast<int>(with_faults(
+        static_cast<Word>(static_cast<unsigned>(next(static_cast<int>(without_faults(static_cast<unsigned>(mask))))))));
 }
 
 }  // namespace
@@ -192,64 +371,72 @@ using namespace barcuda::guest::managed;
 PUBLIC int sigaction(int signal, const struct sigaction* action, struct sigaction* before) noexcept {
     return set_action(signal, action, before);
 }
-// What is not SIGSEGV is libc's, with what it knows of it (siginterrupt).
-#define NEXT(name, type, ...)              \
-    static NEXT_FUNCTION(type, to, #name); \
-    if (signal != SIGSEGV) return to(__VA_ARGS__);
 PUBLIC sighandler_t signal(int signal, sighandler_t handler) noexcept {
-    NEXT(signal, sighandler_t(int, sighandler_t), signal, handler)
-    return set_handler(signal, handler, SA_RESTART);
+    return set_handler(real_signal, signal, handler, SA_RESTART);
 }
 PUBLIC sighandler_t bsd_signal(int signal, sighandler_t handler) noexcept {
-    NEXT(bsd_signal, sighandler_t(int, sighandler_t), signal, handler)
-    return set_handler(signal, handler, SA_RESTART);
+    return set_handler(real_bsd_signal, signal, handler, SA_RESTART);
 }
 PUBLIC sighandler_t ssignal(int signal, sighandler_t handler) noexcept {
-    NEXT(ssignal, sighandler_t(int, sighandler_t), signal, handler)
-    return set_handler(signal, handler, SA_RESTART);
+    return set_handler(real_ssignal, signal, handler, SA_RESTART);
 }
+constexpr int once = static_cast<int>(SA_RESETHAND | SA_NODEFER);
 PUBLIC sighandler_t sysv_signal(int signal, sighandler_t handler) noexcept {
-    NEXT(sysv_signal, sighandler_t(int, sighandler_t), signal, handler)
-    return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER));
+    return set_handler(real_sysv_signal, signal, handler, once);
 }
 PUBLIC sighandler_t __sysv_signal(int signal, sighandler_t handler) noexcept {
-    NEXT(__sysv_signal, sighandler_t(int, sighandler_t), signal, handler)
-    return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER));
-}
-PUBLIC sighandler_t sigset(int signal, sighandler_t handler) noexcept {
-    NEXT(sigset, sighandler_t(int, sighandler_t), signal, handler)
-    if (handler != SIG_HOLD) return set_handler(signal, handler, 0);
-    struct sigaction before {};
-    return set_action(signal, nullptr, &before) ? SIG_ERR : before.sa_handler;
+    return set_handler(real_sysv_signal_, signal, handler, once);
 }
 PUBLIC int sigignore(int signal) noexcept {
-    NEXT(sigignore, int(int), signal)
-    return set_handler(signal, SIG_IGN, 0) == SIG_ERR ? -1 : 0;
+    if (signal == SIGSEGV) return set_handler(signal, SIG_IGN, 0) == SIG_ERR ? -1 : 0;
+    const int failed = real_sigignore(signal);
+    if (!failed) handler_set(signal);
+    return failed;
 }
-PUBLIC int sighold(int signal) noexcept {
-    NEXT(sighold, int(int), signal)
-    return 0;
-}
-#undef NEXT
 
 PUBLIC int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) noexcept {
-    sigset_t room;
-    return real_sigmask(how, without_faults(how, set, room), before);
+    return set_mask(real_sigmask, how, set, before);
 }
 PUBLIC int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
-    static NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), to, "sigprocmask");
-    sigset_t room;
-    return to(how, without_faults(how, set, room), before);
+    return set_mask(real_procmask, how, set, before);
 }
-// The masks of BSD: a bit for each signal.
-constexpr int fault_bit = 1 << (SIGSEGV - 1);
-PUBLIC int sigblock(int mask) noexcept {
-    static NEXT_FUNCTION(int(int), to, "sigblock");
-    return to(mask & ~fault_bit);
+PUBLIC int sigblock(int mask) noexcept { return set_mask(real_sigblock, mask); }
+PUBLIC int sigsetmask(int mask) noexcept { return set_mask(real_sigsetmask, mask); }
+
+// System V's: each of them is about one signal.
+PUBLIC int sighold(int signal) noexcept {
+    return real_sighold(signal == SIGSEGV && serving.load(std::memory_order_relaxed) ? stand_in : signal);
 }
-PUBLIC int sigsetmask(int mask) noexcept {
-    static NEXT_FUNCTION(int(int), to, "sigsetmask");
-    return to(mask & ~fault_bit);
+PUBLIC int sigrelse(int signal) noexcept {
+    return real_sigrelse(signal == SIGSEGV && serving.load(std::memory_order_relaxed) ? stand_in : signal);
+}
+// It says SIG_HOLD where the signal was blocked, and unblocks it where it sets a handler.
+PUBLIC sighandler_t sigset(int signal, sighandler_t handler) noexcept {
+    if (signal != SIGSEGV) return set_handler(real_sigset, signal, handler, 0);
+    sigset_t fault, before;
+    sigemptyset(&fault);
+    sigaddset(&fault, SIGSEGV);
+    if (sigprocmask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, &fault, &before)) return SIG_ERR;
+    struct sigaction had {};
+    const bool held = sigismember(&before, SIGSEGV);
+    const sighandler_t was = handler != SIG_HOLD                 ? set_handler(signal, handler, 0)
+                             : set_action(signal, nullptr, &had) ? SIG_ERR
+                                                                 : had.sa_handler;
+    return held && was != SIG_ERR ? SIG_HOLD : was;
+}
+
+// Of a thread that is to be.
+PUBLIC int pthread_attr_setsigmask_np(pthread_attr_t* attributes, const sigset_t* set) {
+    if (!real_attr_setsigmask) return ENOSYS;  // before glibc 2.32
+    if (!set || !serving.load(std::memory_order_relaxed)) return real_attr_setsigmask(attributes, set);
+    const sigset_t room = set_of(without_faults(word_of(*set)));
+    return real_attr_setsigmask(attributes, &room);
+}
+PUBLIC int pthread_attr_getsigmask_np(const pthread_attr_t* attributes, sigset_t* set) {
+    if (!real_attr_getsigmask) return ENOSYS;
+    const int answer = real_attr_getsigmask(attributes, set);
+    if (answer == 0 && serving.load(std::memory_order_relaxed)) *set = set_of(with_faults(word_of(*set)));
+    return answer;
 }
 
 #endif

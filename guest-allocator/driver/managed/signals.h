@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// signals.h: the fault of a CPU that touches managed memory on the device's side, and the program's own handler for such faults:
-// ours is the process's, the program's is the one that the program sees and that all other faults go to.
+// signals.h: the fault of a CPU that touches managed memory on the device's side, and the program's own handler for
+// such faults: ours is the process's, the program's is the one that the program sees and that all other faults go to.
 #pragma once
-#include <cstdint>
+#include <signal.h>
 
 namespace barcuda::guest::managed {
 
-// What fault_entry.cc is given on its stack, and where the thread goes on.
-struct FaultFrame {
-    std::uint64_t rip, rsp, address, write;
-};
-extern "C" void barcuda_fault_entry();  // a place to go to, no function
-extern "C" void barcuda_fault_resolve(FaultFrame*) noexcept;
+// While one lives, handlers of this thread's signals wait: they could leave by siglongjmp what others wait for.
+// Signals without a handler do what they always do.
+class HandlersWait {
+  public:
+    HandlersWait() noexcept;
+    ~HandlersWait();
+    HandlersWait(const HandlersWait&) = delete;
 
-// Bytes that the processor's registers beyond the general ones take; 0: it knows FXSAVE alone.
-extern "C" std::uint64_t barcuda_fault_room;
+  private:
+    sigset_t before_;
+};
 
 }  // namespace barcuda::guest::managed

@@ -18,6 +18,7 @@
 
 #include "guest-allocator/client/observer.h"
 #include "guest-allocator/driver/host_function.h"
+#include "guest-allocator/driver/managed/signals.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
@@ -107,6 +108,7 @@ template <class File, class Each, class Call> auto served(File file, Each each_p
     constexpr int most = 1000;  // then the address is bad for another reason
     if (!in_host_function() && is_file(file())) {
         const Locked locked(file());
+        const managed::HandlersWait wait;
         const managed::Gate gate;
         for (int tries = 0; tries < most; ++tries) {
             bring();
