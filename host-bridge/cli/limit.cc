@@ -7,7 +7,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -20,6 +19,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/message.h"
+#include "host-bridge/size.h"
 
 namespace barcuda {
 namespace {
@@ -28,12 +28,12 @@ using Json = nlohmann::ordered_json;
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda limit: {}\n", what), 1; }
 
-// A number with a unit, or none, which is 0; an error, or nothing.
-std::string read(std::string value, std::uint64_t& number) {
+// A number with a unit, or none, which the bridge hears as 0; an error, or nothing. A typed 0 means something else to the operator than
+// to the bridge.
+std::string read(const std::string& value, std::uint64_t& number) {
     if (value == "none") return number = 0, "";
-    if (value.starts_with('-')) return "it cannot be negative";
-    if (std::string e = CLI::AsSizeValue(false)(value); !e.empty()) return e;
-    return number = std::strtoull(value.c_str(), nullptr, 10), "";
+    if (std::string e = read_size(value, number); !e.empty()) return e;
+    return number == 0 ? "0 is not taken: 1 is the least, and none takes the limit away" : "";
 }
 
 // The guest's weight or priority.

@@ -99,7 +99,11 @@ int main(int argc, char** argv) {
     top->add_flag("--once", once, "one look, as text; so it is where the output is no terminal");
     top->add_flag("--json", json, "the same, as JSON");
     top->add_option("--interval", interval, "seconds between two looks")
-        ->check(CLI::Range(0.1, 3600.0))
+        ->check([](const std::string& text) {  // CLI11's Range lets in what is no number
+            double seconds = 0;
+            const bool within = CLI::detail::lexical_cast(text, seconds) && seconds >= 0.1 && seconds <= 3600;
+            return std::string(within ? "" : text + ": a number of seconds from 0.1 to 3600 is expected");
+        })
         ->capture_default_str();
     CLI::App* metrics = app.add_subcommand(
         "metrics",

@@ -116,6 +116,11 @@ refused "there is no such limit" client-memory=1G
 refused "NAME=VALUE" client-device-memory
 refused "negative" client-device-memory=-1
 refused "there is no such client" --client 1 device-memory=1G
+for value in abc 5G=3 1e30 nan; do refused "client-device-memory=$value: a number is expected" client-device-memory=$value; done
+for name in client-objects guest-channels weight; do refused "$name=abc: a number is expected" $name=abc; done
+for value in 16E 99999999999999999999; do refused "client-device-memory=$value: it is too large" client-device-memory=$value; done
+for name in guest-channels client-device-memory weight; do refused "$name=0: 0 is not taken" $name=0; done
+limit client-worker-memory=1.5G && is 'all["each_client"]["worker-memory"] == 3 << 29' && limit client-worker-memory=none || fail "a limit of 1.5G: $(cat "$scratch/json")"
 if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
     chmod 711 "$scratch"
     for words in "" client-device-memory=1G; do

@@ -29,7 +29,7 @@ wrong 2 'barcuda: frobnicate: there is no such command' $barcuda frobnicate
 ! grep -q 'did you mean' "$scratch/err" || fail "nothing is like that: $(cat "$scratch/err")"
 wrong 2 'barcuda guest: enabel: there is no such command; did you mean enable?' $barcuda guest enabel
 wrong 2 'barcuda smi: --jsn: there is no such option; did you mean --json?' $barcuda smi --jsn
-wrong 2 '--interval' $barcuda top --interval never
+for seconds in never nan -nan inf 0 0.09 3601; do wrong 2 'a number of seconds from 0.1 to 3600' $barcuda top "--interval=$seconds"; done
 wrong 2 'barcuda-bridge: --regoin: there is no such option; did you mean --region?' "$build/bin/barcuda-bridge" --regoin "$scratch/region"
 wrong 2 'barcuda-exporter: --listne: there is no such option; did you mean --listen?' "$build/bin/barcuda-exporter" --listne x
 $barcuda > "$scratch/out" && grep -q '^Subcommands:' "$scratch/out" || fail "no help without a word"

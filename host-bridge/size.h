@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// size.h: a number with a unit, as a person types it while a bridge runs: 2G, 1.5G, 4096. (Options of programs are read by CLI11.)
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace barcuda {
+
+// B, K, M, G, T, P and E are understood, in either case, as powers of 1024, with or without "iB" or "B". A sentence on what is wrong; empty: nothing.
+std::string read_size(std::string_view text, std::uint64_t& size);
+
+}  // namespace barcuda
