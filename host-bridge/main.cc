@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
         "                                     -device ivshmem-plain,memdev=r",
         "barcuda-bridge"};
     barcuda::BridgeOptions options;
-    std::string worker, monitor, priority, level = "warn";
+    std::string worker, monitor, priority, more_files, level = "warn";
     unsigned warm_idle = static_cast<unsigned>(options.warm.idle.count());
     app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
     app.add_option("--name", options.name,
@@ -119,6 +119,9 @@ int main(int argc, char** argv) {
             barcuda::cage::Order order;
             return barcuda::cage::allow_calls(names, order);
         });
+    app.add_option("--allow-path", more_files,
+                   "files and folders that workers may read besides what drivers usually need, with colons between")
+        ->envname(barcuda::cage::more_files);
     app.add_flag("--record-calls", options.cage.record,
                  "tell in the log which system calls the driver makes once it is open, those that the software GPU "
                  "makes left out");
@@ -175,6 +178,7 @@ int main(int argc, char** argv) {
         options.share.priority = *barcuda::turns::priority_named(priority);
         if (options.share.weight == 0) options.share.weight = barcuda::turns::usual_weight;
     }
+    if (!more_files.empty()) setenv(barcuda::cage::more_files, more_files.c_str(), 1);  // workers look there, too
     if (options.name.empty()) options.name = name_of(app.get_config_ptr()->as<std::string>(), options.region);
     setenv("BARCUDA_NAME", options.name.c_str(), 1);  // workers and monitor are called so, too
     if (!worker.empty()) {                            // its standard error is the driver's (link.h)

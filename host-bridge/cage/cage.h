@@ -81,7 +81,8 @@ struct Wish {             // the operator's
 // What the workers of a bridge see in place of the host's network, System V objects and mounts (namespaces.cc).
 class Namespaces {
   public:
-    explicit Namespaces(const Order& order) { make(order); }  // those among its measures
+    // Those among its measures. The driver lies in `library`.
+    explicit Namespaces(const Order& order, const std::string& library = {}) { make(order, library); }
     static bool any_in(const Order& order);
     int error(Measure measure) const;  // 0, or why there is none
     // Those among the measures of `order`, all of which are there. For a process without threads. False: one cannot be joined, with errno;
@@ -90,12 +91,15 @@ class Namespaces {
     static constexpr std::size_t kinds = 3;
 
   private:
-    void make(const Order& order);
+    void make(const Order& order, const std::string& library);
     bool enter(std::size_t kind) const;
     std::array<File, kinds> files_;
     File users_, root_;
     std::array<int, kinds> errors_{};
 };
+
+// What the operator shows workers of the host's files besides, with colons between (--allow-path).
+constexpr auto more_files = "BARCUDA_ALLOW_PATH";
 
 class Groups;  // cgroup.h
 

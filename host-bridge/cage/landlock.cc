@@ -12,13 +12,11 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
+#include <string>
 
+#include "host-bridge/cage/files.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/message.h"
-#include "shm-device/libraries.h"
 
 namespace barcuda::cage {
 namespace {
@@ -46,9 +44,6 @@ Ruleset known_to(long abi) {
 }  // namespace
 
 namespace {
-
-// Beginnings of names in /dev.
-constexpr const char* devices[] = {"nvidia", "dri", "infiniband", "null", "zero", "full", "random", "urandom"};
 
 class Rules {
   public:
@@ -86,24 +81,19 @@ bool restrict_files(const Order& order, const std::string& library) {
     const long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 1) return false;
     Rules rules(abi);
-    for (const std::string& path : {std::string("/usr"), std::string("/lib"), std::string("/lib64"),
-                                    std::string("/etc/ld.so.cache"), std::string("/sys/devices/system/cpu"),
-                                    std::string(toolkit_libraries), library.substr(0, library.rfind('/') + 1), library})
-        rules.allow(path, to_read);
-    const auto all_but_programs = ~std::uint64_t{LANDLOCK_ACCESS_FS_EXECUTE};
-    const char* const path = getenv("LD_LIBRARY_PATH");
-    std::istringstream more(path ? path : "");
-    for (std::string folder; std::getline(more, folder, ':');) rules.allow(folder, to_read);
+    constexpr auto all_but_programs = ~std::uint64_t{LANDLOCK_ACCESS_FS_EXECUTE};
+    for (const auto& [path, access] : shown_files(order, library))
+        if (access == Access::read) rules.allow(path, to_read);
+        else if (access == Access::use) rules.allow(path, to_read | to_use);
+        else if (!order.software) rules.allow(path, all_but_programs);
     if (!order.software) {
-        for (const char* folder : {"/etc", "/sys", "/proc", "/opt"}) rules.allow(folder, to_read);
-        rules.allow("/proc/self", to_read | to_use);  // it names its threads, and empties the file that holds the name
-        rules.allow("/dev", LANDLOCK_ACCESS_FS_READ_DIR);
-        std::error_code failed;  // not all of /dev: there are regions in /dev/shm
-        for (const auto& entry : std::filesystem::directory_iterator("/dev", failed))
-            for (const char* name : devices)
-                if (entry.path().filename().native().starts_with(name)) rules.allow(entry.path(), to_read | to_use);
-        const char *const cache = getenv("CUDA_CACHE_PATH"), *const home = getenv("HOME");
-        rules.allow(cache ? cache : home ? std::string(home) + "/.nv" : "", all_but_programs);
+        for (const char* path : {"cpuinfo", "devices", "driver", "filesystems", "meminfo", "modules", "stat",
+                                 "sys/kernel", "sys/vm", "version"})
+            rules.allow(std::string("/proc/") + path, to_read);
+        // It names its threads, and empties the file that holds the name. (Its own entry is forgotten, with the rule, where
+        // nobody has it open.)
+        static const File self(open("/proc/self", O_PATH | O_CLOEXEC));
+        rules.allow("/proc/self", to_read | to_use);
         if (order.has(Measure::mounts))
             rules.allow(shared_files, all_but_programs);  // not the host's, with its regions
     }

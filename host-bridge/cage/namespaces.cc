@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // namespaces.cc: the workers' namespaces of the network, of System V's objects and of mounts: one of each for all workers of a bridge. (One for
 // each worker would be more for the kernel to make and, above all, to take down: while it does that, the end of a GPU's driver takes a
-// third longer.) There is no network and no object but the workers'. Mounts are as the host's, but for /dev/shm: there NVIDIA's driver keeps what
-// processes share (events between them), and there the regions of other VMs may lie. In the namespace it is an empty file system of the
-// workers' own, which goes with the last of them.
+// third longer.) There is no network and no object but the workers', and of the host's files those that a driver needs (root.cc).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "host-bridge/cage/files.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/message.h"
 
@@ -47,26 +45,19 @@ bool leave_users() {
            write_file("/proc/self/gid_map", fmt::format("{} {} 1", group, group));
 }
 
-int prepare_mounts() {
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-        return errno;  // what is unmounted outside goes here, too
-    return mount("barcuda", shared_files, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777,size=64m") == 0 ? 0
-                                                                                                                : errno;
-}
-
 struct Made {
     bool users = false;  // a namespace of users as well
     int errors[count]{};
 };
 // In a child. A plain user may make namespaces in one of users alone, where no other user can be become.
-Made make_here(const Order& order) {
+Made make_here(const Order& order, const std::string& library) {
     Made made;
     for (std::size_t i = 0; i < count; ++i) {
         if (!order.has(kinds[i].measure)) continue;
         bool there = unshare(kinds[i].flag) == 0;
         if (!there && errno == EPERM && !made.users && !order.has(Measure::user) && leave_users())
             made.users = true, there = unshare(kinds[i].flag) == 0;
-        made.errors[i] = !there ? errno : kinds[i].measure == Measure::mounts ? prepare_mounts() : 0;
+        made.errors[i] = !there ? errno : kinds[i].measure == Measure::mounts ? enter_new_root(order, library) : 0;
     }
     return made;
 }
@@ -74,7 +65,7 @@ Made make_here(const Order& order) {
 }  // namespace
 
 // A child makes them, and stays until the bridge holds them by descriptors.
-void Namespaces::make(const Order& order) {
+void Namespaces::make(const Order& order, const std::string& library) {
     int up[2], down[2];
     const auto fail = [&](int why) { errors_.fill(why); };
     if (pipe2(up, O_CLOEXEC) != 0) return fail(errno);
@@ -87,7 +78,7 @@ void Namespaces::make(const Order& order) {
     if (child < 0) return fail(errno);
     if (child == 0) {
         release = File();
-        const Made made = make_here(order);
+        const Made made = make_here(order, library);
         char nothing;
         if (write(tell.fd(), &made, sizeof made) < 0 || read(awaited.fd(), &nothing, 1) < 0) _exit(1);
         _exit(0);
@@ -137,11 +128,8 @@ bool Namespaces::join(const Order& order, const std::function<void(Measure)>& fa
 }
 
 bool Namespaces::enter(std::size_t kind) const {
-    // Who joins mounts is at the root of all, where a bridge under chroot never was.
-    const File folder(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     return setns(files_[kind].fd(), cage::kinds[kind].flag) == 0 &&
-           (cage::kinds[kind].measure != Measure::mounts ||
-            (fchdir(root_.fd()) == 0 && chroot(".") == 0 && (!folder || fchdir(folder.fd()) == 0)));
+           (cage::kinds[kind].measure != Measure::mounts || (fchdir(root_.fd()) == 0 && chroot(".") == 0));
 }
 
 }  // namespace barcuda::cage

@@ -212,9 +212,10 @@ Plan decide(const Wish& wish) {
                                 Measure::network, Measure::ipc, Measure::mounts, Measure::files, Measure::user,
                                 Measure::capabilities, Measure::dumpable, Measure::syscalls, Measure::bridge})
             leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
+    constexpr auto writes_a_trace = "BARCUDA_TRACE: the worker writes that file";
+    if (getenv("BARCUDA_TRACE")) leave_out(p, Measure::mounts, writes_a_trace);
     for (const Measure m : {Measure::files, Measure::syscalls}) {
-        if (getenv("BARCUDA_TRACE") && (wish.software || m == Measure::files))
-            leave_out(p, m, "BARCUDA_TRACE: the worker writes that file");
+        if (getenv("BARCUDA_TRACE") && (wish.software || m == Measure::files)) leave_out(p, m, writes_a_trace);
         if (sanitized) leave_out(p, m, "this build's sanitizers open files");
     }
     if (sanitized)
@@ -227,16 +228,8 @@ Plan decide(const Wish& wish) {
 
 Plan plan(const Wish& wish, const std::string& library, int region, const std::function<void(const Plan&)>& meanwhile) {
     Plan p = decide(wish);
-    const char* const path = getenv("LD_LIBRARY_PATH");
-    const char* const trace = getenv("BARCUDA_TRACE");
-    const auto lies_there = [](const std::string& list) {
-        return fmt::format(":{}", list).find(fmt::format(":{}/", shared_files)) != std::string::npos;
-    };
-    if (lies_there(fmt::format("{}:{}", library, path ? path : "")))
-        leave_out(p, Measure::mounts, fmt::format("the driver may lie in {}", shared_files));
-    if (trace && lies_there(trace)) leave_out(p, Measure::mounts, "BARCUDA_TRACE: the worker writes that file");
     if (p.error.empty() && Namespaces::any_in(p.order)) {
-        p.namespaces = std::make_shared<Namespaces>(p.order);
+        p.namespaces = std::make_shared<Namespaces>(p.order, library);
         for (unsigned i = 0; i < measures; ++i)
             if (const int error = p.namespaces->error(static_cast<Measure>(i)))
                 leave_out(p, static_cast<Measure>(i), cannot(error));

@@ -48,7 +48,7 @@ ends() { # ends ATTEMPT CALL: the worker ends for this call, which is said
     grep -q "the worker process called $2, which its cage denies (syscalls) in cuDeviceGetExecAffinitySupport" "$scratch/log" || fail "$1: no line for $2"
     grep -q "called $2, which its cage denies" "$scratch/err" || fail "$1: the client was not told: $(cat "$scratch/err")"
 }
-refused() { got=$(try "$1"); case $got in 1 | 3 | 9 | 11 | 12 | 13 | 22) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, ESRCH, EBADF, EAGAIN, ENOMEM, EACCES, EINVAL
+refused() { got=$(try "$1"); case $got in 1 | 2 | 3 | 9 | 11 | 12 | 13 | 22) ;; *) fail "$1 was not refused but answered '$got'" ;; esac; } # EPERM, ENOENT, ESRCH, EBADF, EAGAIN, ENOMEM, EACCES, EINVAL
 done_() { got=$(try "$1"); [ "$got" = 0 ] || fail "$1 was answered '$got' without the measure, so this shows nothing"; }
 
 caged soft
@@ -148,8 +148,8 @@ fi
 
 # NVIDIA's driver opens files and sockets; it starts no programs, and does nothing to other processes or to the machine.
 caged cuda --doorbell "$scratch/files/bell"
-for attempt in open executable; do done_ $attempt; done
-for attempt in environment input unix inet fork; do refused $attempt; done
+done_ executable
+for attempt in open create look environment input unix inet fork; do refused $attempt; done
 grep -q 'the driver called socket (0x1, 0x[0-9a-f]*), which its cage does not know, and was refused: .* start its bridge with --allow-call socket, and report it' "$scratch/log" || fail "no line with the remedy"
 if grep -q "cage lacks 'extents'" "$scratch/log"; then echo "no Landlock here, so all of the region"; else
     region_is_shut
@@ -167,13 +167,15 @@ ends setuid setuid
 ends handler rt_sigaction
 status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|hidden)'
 client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client"
-if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else refused create; fi
+caged cuda --no-cage=mounts
+if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else for attempt in open create; do refused $attempt; done; fi
+if ! grep -q "cage lacks 'mounts'" "$scratch/log"; then caged cuda --no-cage=files; for attempt in open create look; do refused $attempt; done; fi
 caged cuda --no-cage=extents
 region_is_open
 ends turn_over remap_file_pages
 ends cut_region ftruncate
 ends copy_region dup
-caged cuda --no-cage=extents,files,capabilities
+caged cuda --no-cage=extents,files,mounts,capabilities
 done_ reopen
 [ "$(id -u)" = 0 ] && done_ reopen_mapping
 caged cuda --no-cage=all
@@ -196,7 +198,7 @@ done_ unix
 grep -q "'sockett' is no system call" "$scratch/err" || fail "not said: $(cat "$scratch/err")"
 
 # What a driver calls that the software GPU does not is told, once, and done.
-caged cuda --record-calls --no-cage=bridge
+caged cuda --record-calls --no-cage=bridge,mounts,files
 for attempt in open open inet; do done_ $attempt; done
 [ "$(grep -c '^recorded openat /etc/passwd$' "$scratch/log")" = 2 ] || fail "two workers that each open it once"
 grep -q '^recorded socket 0x2$' "$scratch/log" || fail "the socket is not recorded"
