@@ -338,8 +338,20 @@ template <class Call> int protect(void* p, std::size_t bytes, int protection, Ca
     return failed;
 }
 
-bool all_of(void* p, std::size_t bytes, Whose wanted) noexcept {
-    return each_part(p, bytes, [&](std::byte*, std::size_t, Whose one) { return one == wanted; });
+// Memory of a block, or private and anonymous memory in its place, with one protection: the kernel would have one
+// mapping of it.
+bool can_move(std::byte* p, std::size_t bytes, int& protection) noexcept {
+    protection = PROT_READ | PROT_WRITE;
+    if (!is_marked(p, bytes, any_mark))
+        return each_part(p, bytes, [](std::byte*, std::size_t, Whose one) { return one == Whose::heap; });
+    Mapping m;
+    for (std::byte *at = p, *end = p + bytes; at < end; at = reinterpret_cast<std::byte*>(m.end)) {
+        if (!in_region(at, 1) || !Maps().find(at, m)) return false;
+        if (m.shared ? whose(at) != Whose::heap : m.inode != 0) return false;
+        if (at == p) protection = m.protection();
+        if (protection != m.protection()) return false;
+    }
+    return true;
 }
 
 // A part of a block that moves, or changes its length.
@@ -352,11 +364,11 @@ void* move_block(std::byte* p, std::size_t had, std::size_t bytes, int flags, vo
         !had || !bytes || ((fixed || stays) && !(flags & MREMAP_MAYMOVE)) || (stays && had != bytes) ||
         (fixed && (reinterpret_cast<std::uintptr_t>(target) % page || (target < p + had && p < target + bytes))))
         return fail(EINVAL);
-    if (!all_of(p, had, Whose::heap)) return fail(EFAULT);
+    int protection;
+    if (!can_move(p, had, protection)) return fail(EFAULT);
     if (!fixed && !stays && bytes <= had) return bytes < had && unmap(p + bytes, had - bytes) ? MAP_FAILED : p;
     if (!(flags & MREMAP_MAYMOVE)) return fail(ENOMEM);  // what follows in the region is another's
     const unsigned marks = marks_of(p);
-    const int protection = marks & guarded ? protection_at(p) : PROT_READ | PROT_WRITE;
     void* const to = map(fixed ? target : nullptr, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | (fixed ? MAP_FIXED : 0), -1, 0);
     if (to == MAP_FAILED) return to;

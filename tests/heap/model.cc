@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // model.cc: random operations on the heap's own entries and on the malloc family, by several threads, against a model
 // that knows which bytes are whose. stress.cc sees a program's malloc alone; this one also sees pinned blocks, staging
-// buffers, what find() says, a region that is full again and again, extents that come and go, and the whole heap of a
-// forked child.
+// buffers, what find() says, a region that is full again and again, extents that come and go, what a program does to the
+// mapping of a block, and the whole heap of a forked child.
 //
 //   model [--seconds N=10] [--threads N=4] [--seed N=1] [--forks 0|1]
 //
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/sanitized.h"
 #include "guest-allocator/heap/settings.h"
 #include "tests/heap/support/memfd_source.h"
 
@@ -114,7 +116,7 @@ struct Slot {
     Block block;
 };
 std::array<Slot, 300> slots;
-std::atomic<std::uint64_t> operations{0}, refusals{0}, forks{0}, moves{0}, in_place{0};
+std::atomic<std::uint64_t> operations{0}, refusals{0}, forks{0}, moves{0}, in_place{0}, mapped{0};
 
 struct Random {
     std::mt19937_64 next;
@@ -225,6 +227,46 @@ void resize(Block& b, Random& random) {
     fill(b);
 }
 
+// What a program does to pages in the midst of a block, and that it is done to them alone. The block is whole afterwards,
+// or is freed as it is.
+void map_part(Block& b, Random& random) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(b.p), end = begin + b.bytes;
+    const std::size_t first = round_up(begin, page) / page, last = end / page;
+    if (BARCUDA_SANITIZED || b.room > Room::pageable || !in_region(b.p, b.bytes) || last < first + 2) return;
+    ++mapped;
+    const std::size_t at = first + random.below(last - first - 1), most = last - at < 100 ? last - at : 100;
+    auto* const p = reinterpret_cast<unsigned char*>(at * page);
+    const std::size_t bytes = (1 + random.below(most)) * page;
+    constexpr int read_write = PROT_READ | PROT_WRITE, ours = MAP_PRIVATE | MAP_ANONYMOUS;
+    std::vector<unsigned char> was(p, p + bytes);
+    const auto must = [&](bool right, const char* what) {
+        if (!right) wrong(what, b);
+    };
+    const auto is_zero = [&] { return !*p && !memcmp(p, p + 1, bytes - 1); };
+    switch (random.below(6)) {
+        case 0: must(!madvise(p, bytes, MADV_DONTNEED) && is_zero(), "MADV_DONTNEED"); break;
+        case 1:
+            must(mmap(p, bytes, read_write, ours | MAP_FIXED, -1, 0) == p && is_zero(), "mmap over it");
+            must(!reach(p, bytes), "the device still reaches what is mapped over");
+            break;
+        case 2: {
+            auto* const to = static_cast<unsigned char*>(mremap(p, bytes, bytes + page, MREMAP_MAYMOVE));
+            must(to != MAP_FAILED && !memcmp(to, was.data(), bytes), "mremap");
+            must(mremap(to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, p) == p, "mremap, back");
+            munmap(to + bytes, page);
+            break;
+        }
+        case 3:
+            must(!mprotect(p, bytes, random.one_in(2) ? PROT_NONE : PROT_READ) && !reach(p, bytes), "mprotect");
+            if (random.one_in(2)) return drop(b);
+            must(!mprotect(p, bytes, read_write), "mprotect, back");
+            break;
+        case 4: must(!madvise(p, bytes, random.one_in(2) ? MADV_FREE : MADV_KEEPONFORK), "madvise"); break;
+        default: must(!munmap(p, bytes), "munmap"); return drop(b);
+    }
+    memcpy(p, was.data(), bytes);
+}
+
 // The child sees every block that no thread had in hand, and may do with them what it likes.
 void fork_once(Random& random) {
     ++forks;
@@ -259,8 +301,9 @@ void step(Random& random) {
     ++operations;
     if (!b.p) return take(b, random);
     look(b, random);
-    switch (random.below(6)) {
+    switch (random.below(7)) {
         case 0: break;
+        case 6: return map_part(b, random);
         case 1:
         case 2:
             if (b.room == Room::malloc || b.room == Room::pageable) return resize(b, random);
@@ -323,9 +366,10 @@ int main(int argc, char** argv) {
     printf(
         "model: %llu operations in %llu rounds, %llu resized in place, %llu moved, %llu forks, %llu extents, refused "
         "%llu "
-        "times, %llu fell back to ordinary memory: all as it should be\n",
+        "times, %llu fell back to ordinary memory, %llu parts were mapped: all as it should be\n",
         static_cast<unsigned long long>(operations.load()), static_cast<unsigned long long>(rounds),
         static_cast<unsigned long long>(in_place.load()), static_cast<unsigned long long>(moves.load()),
         static_cast<unsigned long long>(forks.load()), static_cast<unsigned long long>(s.grants.get()),
-        static_cast<unsigned long long>(refusals.load()), static_cast<unsigned long long>(s.fallbacks.get()));
+        static_cast<unsigned long long>(refusals.load()), static_cast<unsigned long long>(s.fallbacks.get()),
+        static_cast<unsigned long long>(mapped.load()));
 }

@@ -243,6 +243,21 @@ TEST_F(Mappings, APartMovesAsItIsProtectedAndMayLeaveZeros) {
     munmap(to, page);
 }
 
+// Where the kernel would have one mapping, there may be several here.
+TEST_F(Mappings, APartMovesTogetherWithWhatIsInItsPlaceButNotWithAnotherProtection) {
+    ASSERT_EQ(mmap(at(2), page, read_write, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), at(2));
+    memset(at(2), 8, page);
+    auto* const to = static_cast<unsigned char*>(mremap(at(1), 3 * page, 4 * page, MREMAP_MAYMOVE));
+    ASSERT_NE(static_cast<void*>(to), MAP_FAILED);
+    EXPECT_TRUE(holds(to, 7, page) && holds(to + page, 8, page) && holds(to + 2 * page, 7, page));
+    munmap(to, 4 * page);
+    ASSERT_EQ(mprotect(at(11), page, PROT_NONE), 0);
+    errno = 0;
+    EXPECT_EQ(mremap(at(10), 3 * page, 4 * page, MREMAP_MAYMOVE), MAP_FAILED);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(mremap(at(3), 2 * page, 4 * page, MREMAP_MAYMOVE), MAP_FAILED);  // the first of them has moved
+}
+
 TEST_F(Mappings, APartIsShortenedInPlaceAndNotMadeLonger) {
     EXPECT_EQ(mremap(block, 4 * page, 2 * page, 0), block);
     EXPECT_FALSE(may_read(at(2)));

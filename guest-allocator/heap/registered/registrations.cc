@@ -36,7 +36,9 @@ Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept 
     }
     auto* const host = static_cast<std::byte*>(p);
     const bool outside = !in_region(p, bytes) || inherited(p, bytes);
-    std::byte* const device = outside ? lend(host, bytes) : is_marked(host, bytes, replaced | guarded) ? nullptr : host;
+    const bool changed = !outside && is_marked(host, bytes, replaced | guarded);
+    if (changed) statistics.not_lent[static_cast<std::size_t>(Refusal::foreign)].add();
+    std::byte* const device = outside ? lend(host, bytes) : changed ? nullptr : host;
     Registration result = Registration::done;
     {
         Locked locked(lock);  // again: somebody may have been quicker
