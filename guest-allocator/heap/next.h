@@ -21,8 +21,6 @@ template <class F> struct Next;
 template <class R, class... A> struct Next<R(A...)> : NextName {
     explicit operator bool() noexcept { return address() != nullptr; }
     R operator()(A... a) { return reinterpret_cast<R (*)(A...)>(address())(a...); }
-
-  private:
     void* address() noexcept {
         void* const f = to.load(std::memory_order_relaxed);
         return f ? f : look_up(*this);  // another library's constructor calls, before ours has run

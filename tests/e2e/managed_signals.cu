@@ -131,6 +131,32 @@ static void full_masks() {
     say("touched\n");
 }
 
+// ---- a context whose mask names all signals
+static ucontext_t here, there;
+static void touch_there() {
+    REQUIRE(data[8] == 4);
+    give(5);
+    REQUIRE(data[8] == 5);
+    swapcontext(&there, &here);
+    give(6);
+    REQUIRE(data[8] == 6);
+    setcontext(&here);
+}
+static void contexts() {
+    static char stack[256 << 10];
+    REQUIRE(getcontext(&there) == 0);
+    there.uc_stack = {stack, 0, sizeof stack};
+    sigfillset(&there.uc_sigmask);
+    makecontext(&there, touch_there, 0);
+    give(4);
+    REQUIRE(swapcontext(&here, &there) == 0);
+    sigset_t is;
+    REQUIRE(sigprocmask(SIG_BLOCK, nullptr, &is) == 0 && !sigismember(&is, SIGTERM) && !sigismember(&is, SIGSEGV));
+    REQUIRE(swapcontext(&here, &there) == 0);
+    REQUIRE(data[8] == 6);
+    say("touched\n");
+}
+
 // ---- a touch that a handler would leave, while another thread launches: the handler waits until the touch is done
 static std::atomic<int> calls, leave_now, arrived;
 static void leave_touch(int) {
@@ -241,6 +267,7 @@ int main(int, char** arguments) {
                {"blocked", blocked},
                {"unblocked", unblocked},
                {"full_masks", full_masks},
+               {"contexts", contexts},
                {"left_in_touch", left_in_touch},
                {"cancelled", cancelled},
                {"ended", ended},

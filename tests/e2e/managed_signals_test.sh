@@ -18,6 +18,7 @@ check left 'left three times' 0
 check blocked touched 139
 check unblocked handled 0
 check full_masks touched 0
+check contexts touched 0
 check left_in_touch left 0
 check cancelled cancelled 0
 check set_actions set 0

@@ -294,6 +294,8 @@ NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_ssignal, "ssignal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal, "sysv_signal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal_, "__sysv_signal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sigset, "sigset");
+NEXT_FUNCTION(int(ucontext_t*, const ucontext_t*), real_swapcontext, "swapcontext");
+NEXT_FUNCTION(int(const ucontext_t*), real_setcontext, "setcontext");
 NEXT_FUNCTION(int(int), real_sigignore, "sigignore");
 NEXT_FUNCTION(int(int), real_sighold, "sighold");
 NEXT_FUNCTION(int(int), real_sigrelse, "sigrelse");
@@ -438,5 +440,54 @@ PUBLIC int pthread_attr_getsigmask_np(const pthread_attr_t* attributes, sigset_t
     if (answer == 0 && serving.load(std::memory_order_relaxed)) *set = set_of(with_faults(word_of(*set)));
     return answer;
 }
+
+// A context that the thread goes on in brings its own mask. libc's functions save the registers and the stack of their
+// caller, which is to be the program and not a function of ours: so they are jumped to. What is asked here says where.
+extern "C" [[gnu::visibility("hidden")]] const void* barcuda_context(ucontext_t* to, bool swap) noexcept {
+    const Word mask = word_of(to->uc_sigmask), without = without_faults(mask);
+    if (mask != without && serving.load(std::memory_order_relaxed)) memcpy(&to->uc_sigmask, &without, sizeof without);
+    return swap ? real_swapcontext.address() : real_setcontext.address();
+}
+asm(R"(
+    .text
+    .globl swapcontext
+    .type swapcontext, @function
+    .p2align 4
+swapcontext:
+    .cfi_startproc
+    pushq %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq %rsi
+    .cfi_adjust_cfa_offset 8
+    subq $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    movq %rsi, %rdi
+    movl $1, %esi
+    call barcuda_context
+    addq $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    popq %rsi
+    .cfi_adjust_cfa_offset -8
+    popq %rdi
+    .cfi_adjust_cfa_offset -8
+    jmp *%rax
+    .cfi_endproc
+    .size swapcontext, . - swapcontext
+
+    .globl setcontext
+    .type setcontext, @function
+    .p2align 4
+setcontext:
+    .cfi_startproc
+    pushq %rdi
+    .cfi_adjust_cfa_offset 8
+    xorl %esi, %esi
+    call barcuda_context
+    popq %rdi
+    .cfi_adjust_cfa_offset -8
+    jmp *%rax
+    .cfi_endproc
+    .size setcontext, . - setcontext
+)");
 
 #endif
