@@ -77,6 +77,9 @@ template <class With = Os> class Waiter {
         if (nap_ == longest && pace_.sleep != 0) return with_.sleep(pace_.sleep * kMicrosecond);
         with_.nap(nap_ = nap_ == 0 ? pace_.nap_min * kMicrosecond : std::min(nap_ * 2, longest));
     }
+    bool is_spinning() const { return spinning_; }
+    // From now on as a wait that begins.
+    void begin_again() { turns_ = 0, nap_ = 0, spinning_ = true, napping_ = false; }
     // Has it been long enough since the last time to ask whether the peer still lives? Never while spinning.
     bool should_ask() {
         if (spinning_ || now_ - asked_ < pace_.ask * kMicrosecond) return false;

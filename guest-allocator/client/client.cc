@@ -171,14 +171,37 @@ void Patience::Woken::sleep(std::uint64_t nanoseconds) noexcept {
 }
 
 Patience::~Patience() {
+    if (place_) [[unlikely]]
+        Client::current()->queue().crowd().leave(*place_);
     if (waiter_.with().announced) Client::current()->queue().retract();
+}
+
+// Past the spin of a wait, which most never are.
+void Patience::turn_in_crowd(Client& client) noexcept {
+    constexpr std::uint64_t second = 1'000'000'000;
+    Crowd& crowd = client.queue().crowd();
+    if (!place_) {
+        place_ = crowd.join(until_);
+        awake_ = place_ && place_->is_awake();
+        if (!place_) waiter_.turn();
+    } else if (place_->is_called()) {
+        crowd.join_again(*place_);
+        awake_ = place_->is_awake();
+    } else if (place_->is_awake()) {
+        if (!std::exchange(awake_, true)) waiter_.begin_again();
+        waiter_.turn();
+        client.queue().look();
+        crowd.look(*place_);
+    } else if (!crowd.sleep(*place_, second)) {
+        LongWait::look(10);
+    }
 }
 
 thread_local constinit LongWait* LongWait::current_ = nullptr;
 
-void LongWait::look() noexcept {
+void LongWait::look(unsigned looks) noexcept {
     static std::atomic_flag told;
-    if (current_ && ++current_->looks_ == 100 && !told.test_and_set()) log_line("%s", current_->text_);
+    if (current_ && (current_->looks_ += looks) >= 100 && !told.test_and_set()) log_line("%s", current_->text_);
 }
 
 void Patience::look_for_host(Client& client) noexcept {

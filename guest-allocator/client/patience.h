@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // patience.h: how the guest waits for its host: shm-device/wait.h's way, at this machine's pace, and with a look now
 // and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
-// (bell.h).
+// (bell.h). Where many threads wait, few of them do all that (crowd.h).
 #pragma once
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 
+#include "guest-allocator/client/crowd.h"
 #include "guest-allocator/heap/uncancelled.h"
 #include "shm-device/wait.h"
 
@@ -46,7 +47,7 @@ class LongWait {
     explicit LongWait(const char* text) noexcept : text_(text), before_(current_) { current_ = this; }
     ~LongWait() { current_ = before_; }
     LongWait(const LongWait&) = delete;
-    static void look() noexcept;  // ten times a second, while the thread waits (client.cc)
+    static void look(unsigned looks = 1) noexcept;  // ten times a second, while the thread waits (client.cc)
 
   private:
     static thread_local constinit LongWait* current_;
@@ -58,13 +59,16 @@ class LongWait {
 class Patience {
   public:
     explicit Patience(Waits waits = usual_) noexcept;  // client.cc
-    ~Patience();                                       // client.cc
+    explicit Patience(const Crowd::Until& until, Waits waits = usual_) noexcept : Patience(waits) { until_ = until; }
+    ~Patience();  // client.cc
     Patience(const Patience&) = delete;
     Patience& operator=(const Patience&) = delete;
     static void set_usual(Waits waits) noexcept { usual_ = waits; }  // of all threads, from their next wait on
 
     void wait(Client& client) noexcept {
-        waiter_.turn();
+        if (until_.word && (place_ || !waiter_.is_spinning())) [[unlikely]]
+            turn_in_crowd(client);
+        else waiter_.turn();
         if (waiter_.should_ask()) look_for_host(client);
     }
 
@@ -74,6 +78,7 @@ class Patience {
         std::uint32_t seen = 0;
         void sleep(std::uint64_t nanoseconds) noexcept;  // client.cc
     };
+    void turn_in_crowd(Client& client) noexcept;  // client.cc
     void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
 
     static inline std::atomic<Waits> usual_{Waits::as_usual};
@@ -81,6 +86,9 @@ class Patience {
     heap::Uncancelled uncancelled_;
     Waiter<Woken> waiter_;
     std::uint64_t heartbeat_ = 0;
+    Crowd::Until until_;
+    Crowd::Place* place_ = nullptr;
+    bool awake_ = false;
     unsigned silent_ = 0;  // looks in a row that found the same heartbeat
 };
 

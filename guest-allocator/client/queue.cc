@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/client/queue.h"
 
+#include <sched.h>
+
+#include <algorithm>
+
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/patience.h"
+#include "shm-device/sync.h"
 #include "shm-device/trace.h"
 
 namespace barcuda::guest {
+namespace {
+
+// Half of the processors: the worker needs some, and so does the program.
+unsigned most_awake() noexcept {
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? std::max(1, CPU_COUNT(&cores) / 2) : 1;
+}
+
+}  // namespace
 
 Queue::Queue(Client& client, const Channel& channel)
     : client_(client),
       channel_(channel),
       fenced_(client.bell().fenced()),
-      queue_(virtqueue::in_channel(channel.memory)) {
+      queue_(virtqueue::in_channel(channel.memory)),
+      crowd_(most_awake()) {
     queue_.disable_wake();  // nobody sleeps
 }
 
@@ -29,10 +44,11 @@ void Queue::retract() noexcept {
 }
 
 void Queue::reap() noexcept {
-    const std::uint64_t completed = queue_.reap();
-    completed_.store(completed, std::memory_order_release);
-    while (freed_ < queue_.completed() && !held_[(freed_ + 1) % BARCUDA_QUEUE_SIZE].load(std::memory_order_acquire))
-        tail_ = ends_[++freed_ % BARCUDA_QUEUE_SIZE];
+    publish(completed_, static_cast<unsigned long long>(queue_.reap()));
+    unsigned long long freed = freed_;
+    while (freed < queue_.completed() && !held_[(freed + 1) % BARCUDA_QUEUE_SIZE].load(std::memory_order_acquire))
+        tail_ = ends_[++freed % BARCUDA_QUEUE_SIZE];
+    publish(freed_, freed);
 }
 
 char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept {
@@ -60,12 +76,19 @@ char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned 
 // Called without the lock: at its end a Patience that has slept takes the lock to retract its announcement.
 void Queue::wait_for_room(std::uint64_t freed) noexcept {
     const trace::Slice slice("wait for room");
-    for (Patience patience;;) {
+    waiting_for_room_.fetch_add(1, std::memory_order_relaxed);
+    for (Patience patience({&freed_, freed + 1, true});;) {
         patience.wait(client_);
         std::lock_guard lock(mutex_);
         reap();
-        if (freed_ != freed || client_.ended() != CUDA_SUCCESS) return;
+        if (freed_ != freed || client_.ended() != CUDA_SUCCESS) break;
     }
+    waiting_for_room_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Queue::make_room() noexcept {
+    if (std::lock_guard lock(mutex_); true) reap();
+    crowd_.call_next();
 }
 
 Queue::Ticket Queue::post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept {
@@ -80,11 +103,9 @@ Queue::Ticket Queue::post(char* at, std::size_t request_bytes, std::size_t reply
 }
 
 CUresult Queue::await(const Ticket& ticket) noexcept {
-    for (Patience patience; completed_.load(std::memory_order_acquire) < ticket.sequence;) {
-        if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
-            reap();
-            if (completed_.load(std::memory_order_relaxed) >= ticket.sequence) break;
-        }
+    for (Patience patience({&completed_, ticket.sequence}); observe(completed_) < ticket.sequence;) {
+        look();
+        if (observe(completed_) >= ticket.sequence) break;
         if (CUresult r = client_.ended(); r != CUDA_SUCCESS) return r;
         patience.wait(client_);
     }

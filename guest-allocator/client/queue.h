@@ -11,6 +11,7 @@
 #include <atomic>
 #include <span>
 
+#include "guest-allocator/client/crowd.h"
 #include "guest-allocator/client/mutex.h"
 #include "shm-device/packet.h"
 #include "shm-device/region.h"
@@ -58,12 +59,20 @@ class Queue {
     void retract() noexcept;
     void finish(const Ticket& ticket) noexcept {
         held_[ticket.sequence % BARCUDA_QUEUE_SIZE].store(false, std::memory_order_release);
+        if (waiting_for_room_.load(std::memory_order_relaxed)) [[unlikely]]
+            make_room();
     }
+    // What the worker has answered, for all threads.
+    void look() noexcept {
+        if (std::unique_lock lock(mutex_, std::try_to_lock); lock) reap();
+    }
+    Crowd& crowd() noexcept { return crowd_; }
 
   private:
     char* reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept;
     void wait_for_room(std::uint64_t freed) noexcept;  // until more chains than these have been freed, or the end
     Ticket post(char* at, std::size_t request_bytes, std::size_t reply_bytes) noexcept;
+    void make_room() noexcept;
     void reap() noexcept;  // under the lock
     void kick() noexcept;
 
@@ -72,15 +81,18 @@ class Queue {
     const bool fenced_;  // the worker fences for us: virtqueue.h, should_kick()
     Mutex mutex_;
     virtqueue::Driver<> queue_;
-    unsigned sleepers_ = 0;  // threads
-    alignas(64) std::atomic<std::uint64_t> completed_{0};
-    std::atomic<std::uint64_t> work_{0};  // written under the lock
+    unsigned sleepers_ = 0;                         // threads
+    alignas(64) unsigned long long completed_ = 0;  // published: threads wait for both
+    unsigned long long freed_ = 0;                  // chains
+    std::atomic<std::uint64_t> work_{0};            // written under the lock
     // Command memory is a ring: positions only grow; position % size is where. A chain's memory is free again when the
     // worker has used it, its reply has been read, and all earlier ones are free.
-    std::uint64_t head_ = 0, tail_ = 0, freed_ = 0;  // positions; chains freed so far
-    std::uint64_t ends_[BARCUDA_QUEUE_SIZE] = {};    // by sequence: the position behind a chain
+    std::uint64_t head_ = 0, tail_ = 0;            // positions
+    std::uint64_t ends_[BARCUDA_QUEUE_SIZE] = {};  // by sequence: the position behind a chain
     std::atomic<bool> held_[BARCUDA_QUEUE_SIZE] = {};
     CUresult failed_ = CUDA_SUCCESS;
+    std::atomic<unsigned> waiting_for_room_{0};  // threads
+    Crowd crowd_;
 };
 
 }  // namespace barcuda::guest

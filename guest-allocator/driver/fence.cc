@@ -152,10 +152,10 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value, P
 }  // namespace
 
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept {
-    return observe(fence) >= value ? CUDA_SUCCESS : wait_until(fence, value, Patience());
+    return observe(fence) >= value ? CUDA_SUCCESS : wait_until(fence, value, Patience({&fence, value}));
 }
 CUresult sleep_until(const unsigned long long& fence, unsigned long long value) noexcept {
-    return observe(fence) >= value ? CUDA_SUCCESS : wait_until(fence, value, Patience(Waits::asleep));
+    return observe(fence) >= value ? CUDA_SUCCESS : wait_until(fence, value, Patience({&fence, value}, Waits::asleep));
 }
 
 namespace {

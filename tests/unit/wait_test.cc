@@ -52,6 +52,16 @@ TEST(Wait, ItSpinsThenYieldsThenNaps) {
               Waited::done);
     EXPECT_EQ(w.acts, "pyn");
 }
+TEST(Wait, WhoBeginsAgainSpinsAgain) {
+    World w;
+    Waiter waiter(kPace, In{&w});
+    while (w.acts != "pyn") waiter.turn();
+    EXPECT_FALSE(waiter.is_spinning());
+    waiter.begin_again();
+    EXPECT_TRUE(waiter.is_spinning());
+    while (w.acts != "pynpyn") waiter.turn();
+    EXPECT_EQ(w.naps.back(), 50'000u);
+}
 TEST(Wait, AQuickAnswerIsMetSpinning) {
     World w;
     EXPECT_EQ(wait(
