@@ -325,4 +325,42 @@ TEST_F(SoftGraph, WhatAGraphLeftAllocatedIsFreedLikeAnyMemory) {
     EXPECT_EQ(before, free_memory());
 }
 
+// In the order of the calls, however far the work has come.
+TEST_F(SoftGraph, IsNotLaunchedAgainBeforeItsMemoryIsFreed) {
+    CUgraph graph;
+    CUgraphExec exec, automatic;
+    CUgraphNode node;
+    CUDA_MEM_ALLOC_NODE_PARAMS asked{};
+    asked.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    asked.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    asked.bytesize = 1024;
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &asked));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    static std::atomic<bool> go;
+    go = false;
+    OK(cuLaunchHostFunc(
+        stream, [](void*) { go.wait(false); }, nullptr));
+    OK(cuGraphLaunch(exec, stream));
+    SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
+    SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
+    OK(cuMemFreeAsync(asked.dptr, stream));
+    OK(cuGraphLaunch(exec, stream));
+    SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
+    go = true;
+    go.notify_all();
+    OK(cuStreamSynchronize(stream));
+    SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
+    OK(cuMemFree(asked.dptr));
+    launch(exec);
+    OK(cuMemFree(asked.dptr));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphInstantiate(&automatic, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+    launch(automatic);
+    launch(automatic);
+    OK(cuMemFree(asked.dptr));
+    OK(cuGraphExecDestroy(automatic));
+    OK(cuGraphDestroy(graph));
+}
+
 }  // namespace

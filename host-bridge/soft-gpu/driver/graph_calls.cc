@@ -319,7 +319,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
         std::unique_lock lock(exec->launching);  // one launch after the other, in the order of the calls
         {
             std::lock_guard structure(graphs_mutex());
-            check_allocations(*exec);
+            note_launch(*exec);
             run->plan = plan_of_launch(*exec, records);
         }
         exec->last = stream->context().post(*stream, std::move(run), {exec->last});

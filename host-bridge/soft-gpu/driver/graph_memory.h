@@ -16,7 +16,8 @@ struct GraphMemory {
     const std::size_t size;
     const int device;
     CUdeviceptr address = 0;
-    std::atomic<bool> in_use{false};
+    std::atomic<bool> in_use{false};     // in the order of the work
+    std::atomic<bool> allocated{false};  // in the order of the calls, which is what launches are refused by
 };
 
 struct GraphAllocate final : OperationOf<GraphAllocate, CU_GRAPH_NODE_TYPE_MEM_ALLOC> {
@@ -32,9 +33,12 @@ struct GraphFree final : OperationOf<GraphFree, CU_GRAPH_NODE_TYPE_MEM_FREE> {
 std::shared_ptr<GraphAllocate> allocate_in_graph(const CUDA_MEM_ALLOC_NODE_PARAMS& asked, CUcontext context);
 std::shared_ptr<GraphFree> free_in_graph(CUdeviceptr address);
 
-// A free outside of graphs. True: the address is a graph's, and is only marked.
+// A free outside of graphs, when the call is made: the next launch may allocate it.
+void note_free(CUdeviceptr address);
+// And when the work is done. True: the address is a graph's, and is only marked.
 bool free_graph_memory(CUdeviceptr address);
-// Throws CUDA_ERROR_INVALID_VALUE if a launch of the plan would allocate what an earlier one has not freed.
-void check_allocations(const GraphExec& exec);
+// Of a launch that is about to be given to a stream. Throws CUDA_ERROR_INVALID_VALUE if it would allocate what an earlier one has
+// left allocated. Under the lock of all graphs.
+void note_launch(const GraphExec& exec);
 
 }  // namespace barcuda::soft::driver

@@ -78,24 +78,36 @@ void GraphFree::run(Context&) {
     if (gone.pool) gone.pool->give(Heap::rounded(gone.size));
 }
 
-bool free_graph_memory(CUdeviceptr address) {
+namespace {
+std::shared_ptr<GraphMemory> graph_memory_at(CUdeviceptr address) {
     const auto target = Driver::get().memory.find(address);
     const auto memory = target ? target->graph.lock() : nullptr;
-    if (!memory || memory->address != address) return false;
-    set_in_use(*memory, false);
-    return true;
+    return memory && memory->address == address ? memory : nullptr;
+}
+}  // namespace
+
+void note_free(CUdeviceptr address) {
+    if (const auto memory = graph_memory_at(address)) memory->allocated = false;
 }
 
-void check_allocations(const GraphExec& exec) {
-    if (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) return;
+bool free_graph_memory(CUdeviceptr address) {
+    const auto memory = graph_memory_at(address);
+    if (memory) set_in_use(*memory, false);
+    return memory != nullptr;
+}
+
+void note_launch(const GraphExec& exec) {
     std::vector<CUdeviceptr> freed;
+    std::vector<GraphMemory*> left;  // allocated when the launch is done
     for (const auto& operation : *exec.plan)
         if (const auto* node = dynamic_cast<const GraphFree*>(operation.get())) freed.push_back(node->address);
-    for (const auto& operation : *exec.plan) {
-        const auto* node = dynamic_cast<const GraphAllocate*>(operation.get());
-        if (node && std::find(freed.begin(), freed.end(), node->memory->address) == freed.end())
-            require(!node->memory->in_use);
-    }
+    for (const auto& operation : *exec.plan)
+        if (const auto* node = dynamic_cast<const GraphAllocate*>(operation.get()))
+            if (std::ranges::find(freed, node->memory->address) == freed.end()) left.push_back(node->memory.get());
+    if (!(exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
+        for (const GraphMemory* memory : left) require(!memory->allocated);
+    for (const CUdeviceptr address : freed) note_free(address);
+    for (GraphMemory* memory : left) memory->allocated = true;
 }
 
 }  // namespace barcuda::soft::driver

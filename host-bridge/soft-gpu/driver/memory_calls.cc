@@ -92,6 +92,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         context->synchronize();  // CUDA waits for the work that may still use it
         if (target->context != context->handle())
             if (const auto owner = Driver::get().contexts.try_find(target->context)) owner->synchronize();
+        note_free(dptr);
         if (!free_graph_memory(dptr)) {
             const Allocation gone =
                 Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.freeable(); });

@@ -119,6 +119,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
         }
         const auto target = Driver::get().memory.find(dptr);
         require(target && target->base == dptr && target->freeable());
+        note_free(dptr);
         stream->context().post(*stream, std::make_shared<Action>([=](Context&) { give_back(dptr); }, true));
     });
 }
