@@ -37,8 +37,8 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
 };
 
 struct BridgeRequest {  // worker -> bridge
-    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): once, before anything of its
-    // client's is read, and without a reply.
+    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): the first message, where the cage has
+    // 'extents', before anything of its client's is read; and never again. Without a reply.
     enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay, mapper } what;
     std::uint64_t offset, bytes;  // borrow, repay: of the device with this number in the worker
     Shared::Kind kind{};          // share, find

@@ -209,7 +209,7 @@ int Bridge::run() {
             if (c && c->worker.pid > 0 && !c->worker.leaving()) {
                 fds.push_back({c->worker.link, POLLIN, 0});
                 fds.push_back({c->worker.pidfd, POLLIN, 0});
-                fds.push_back({c->worker.mapper, POLLIN, 0});
+                fds.push_back({c->worker.mapper.fd(), POLLIN, 0});
                 at.push_back(c.get());
             }
         const std::size_t warm = fds.size();
@@ -278,6 +278,8 @@ void Bridge::look_at_slots() {
             admit(*clients_[i]);  // not one that an earlier bridge served
         if (!clients_[i]) continue;
         bound_host_memory(*clients_[i]);
+        if (const Worker& worker = clients_[i]->worker; worker.mapper.has_left_its_worker() && !is_ending(worker))
+            end_worker(*clients_[i], "the worker has lost the thread that maps its client's memory");
         if (const std::uint32_t watching = observe(clients_[i]->channel.client().watching);
             watching != std::exchange(clients_[i]->watching, watching))
             monitoring_.want();
@@ -336,13 +338,13 @@ void Bridge::admit(Client& client) {
     auto ready = find_ready();
     if (ready != waiting_.end() && has_gone(*ready)) reap_waiting(), ready = find_ready();  // it serves nobody
     if (ready != waiting_.end() && !may_be_granted(slot, bytes_of(ready->reserved))) {  // a limit is lower than it was
-        dismiss(*ready), leaving_.push_back(*ready);
+        dismiss(*ready), leaving_.push_back(std::move(*ready));
         waiting_.erase(ready), ready = waiting_.end();
     }
     if (devices == likely_)
         warm_.client_came(ready != waiting_.end() && ready->warm(), std::chrono::steady_clock::now());
     if (ready != waiting_.end()) {
-        client.worker = *ready;
+        client.worker = std::move(*ready);
         waiting_.erase(ready);
         warm_pause_ = {};
     } else if (!start_worker(client.worker, devices)) {
@@ -397,6 +399,8 @@ void Bridge::answer_request(Client& client) {
     BridgeRequest request{};
     File file;
     if (receive_message(client.worker.link, &request, sizeof request, file, MSG_DONTWAIT) != sizeof request) return;
+    if (client.worker.mapper.is_expected() && request.what != BridgeRequest::mapper)
+        return end_worker(client, "the worker does not begin by telling of its mapper");
     const std::uint32_t channel = client.channel.index;
     BridgeReply reply{0, 0, CUDA_SUCCESS, request.handle};
     int behind = -1;  // the token that is asked for
@@ -447,7 +451,11 @@ void Bridge::answer_request(Client& client) {
 void Bridge::answer(Client& client, const BridgeReply& reply, int file) {
     if (send_message(client.worker.link, &reply, sizeof reply, file)) return;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
-    constexpr auto why = "the worker asks the bridge and does not read the answers";
+    end_worker(client, "the worker asks the bridge and does not read the answers");
+}
+
+// For what only a worker does that somebody has taken over.
+void Bridge::end_worker(Client& client, const char* why) {
     log::error("channel {}: {}", client.channel.index, why);
     note_end(client, End::died, why);
     end_session(client.channel.status(), BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why);

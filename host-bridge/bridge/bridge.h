@@ -30,6 +30,7 @@
 #include "host-bridge/bridge/warm.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
+#include "host-bridge/cage/mapper.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/limits.h"
 #include "host-bridge/link.h"
@@ -71,7 +72,8 @@ class Bridge {
   private:
     struct Worker {
         pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1, mapper = -1;     // the last: what its mapper asks (cage/mapper.h)
+        int pidfd = -1, link = -1, errors = -1;
+        cage::Listener mapper;                                   // for what its mapper asks
         Sheet* sheet = nullptr;                                  // which it has mapped, too
         std::chrono::steady_clock::time_point dismissed{};       // when it was killed, or, in a wrapper, told to end
         bool warm() const { return observe(sheet->bare) != 0; }  // its driver is open
@@ -115,6 +117,7 @@ class Bridge {
     bool release_worker(Worker& worker);
     void dismiss(Worker& worker) const;
     bool has_gone(const Worker& worker) const;
+    static bool is_ending(const Worker& worker);
     void await_end(const Worker& worker) const;
     static std::array<std::uint64_t, 6> statm_of(const Worker& worker);
     static std::uint64_t memory_of(const Worker& worker);
@@ -140,6 +143,7 @@ class Bridge {
     void worker_ended(Client& client);
     void answer_request(Client& client);
     void answer(Client& client, const BridgeReply& reply, int file = -1);
+    void end_worker(Client& client, const char* why);
     // ---- extents.cc
     Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
     bool has_time();

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/cage/mapper.h"
@@ -78,21 +79,18 @@ void Bridge::hand_over(Client& client) {
     }
 }
 
-// The first thing that a worker says, before it has seen anything of its client's. Later ones are not believed.
 void Bridge::meet_mapper(Client& client, File listener) {
-    if (!listener) return log::error("channel {}: no descriptor is left for its worker's mapper", client.channel.index);
-    if (client.worker.mapper < 0) client.worker.mapper = listener.release();
+    std::vector<int> others;
+    for (const auto& other : clients_)
+        if (other && other.get() != &client && other->worker.mapper.fd() >= 0)
+            others.push_back(other->worker.mapper.fd());
+    if (const char* why = client.worker.mapper.meet(std::move(listener), others)) end_worker(client, why);
 }
 
 void Bridge::answer_mapper(Client& client, short events) {
     Worker& worker = client.worker;
-    if (!(events & POLLIN)) {  // the thread has ended
-        close(worker.mapper);
-        worker.mapper = -1;
-        return;
-    }
     const Channel& channel = client.channel;
-    cage::judge(worker.mapper, region_.shape().base, [&](std::uint64_t offset, std::uint64_t bytes) {
+    const auto may = [&](std::uint64_t offset, std::uint64_t bytes) {
         if ((offset == channel.offset && bytes == BARCUDA_CHANNEL_SIZE) ||
             grants_->let_map(channel.index, {offset, bytes}))
             return true;
@@ -100,7 +98,8 @@ void Bridge::answer_mapper(Client& client, short events) {
             log::error("channel {}: its worker asks for what is not its client's: {:#x} bytes of the region at {:#x}",
                        channel.index, bytes, offset);
         return false;
-    });
+    };
+    worker.mapper.answer(events, region_.shape().base, may);
 }
 
 // Who is one gets no part of the region by any other door.

@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "host-bridge/bridge/bridge.h"
@@ -141,7 +143,8 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         return give_up();
     }
     close(link[1]), close(errors[1]);
-    worker = {pid, pidfd, link[0], errors[0], -1, shared, {}, devices, {}, group, 0};
+    worker = {pid, pidfd, link[0], errors[0], {}, shared, {}, devices, {}, group, 0};
+    if (cage_.order.has(cage::Measure::extents)) worker.mapper = cage::Listener::expected();
     prepare(worker);
     return true;
 }
@@ -225,6 +228,19 @@ bool Bridge::has_gone(const Worker& worker) const {
            (worker.leaving() && std::chrono::steady_clock::now() - worker.dismissed > at_last);
 }
 
+// Its process has begun to end, which a driver can make last.
+bool Bridge::is_ending(const Worker& worker) {
+    constexpr unsigned long exiting = 4;  // PF_EXITING, of /proc/PID/stat's ninth field
+    std::string line;
+    std::getline(std::ifstream(fmt::format("/proc/{}/stat", worker.pid)), line);
+    std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+    std::string state;
+    unsigned long flags = exiting;  // nothing to read: it has gone
+    long number = 0;
+    fields >> state >> number >> number >> number >> number >> number >> flags;
+    return flags & exiting;
+}
+
 // Ends it; nobody waits here: a driver may take seconds to let a process go, and a wrapper has work to do yet. False: it
 // is still there.
 bool Bridge::release_worker(Worker& worker) {
@@ -249,7 +265,7 @@ std::string Bridge::reap(Worker& worker) {
             log::has_room(plain.size()) && write(STDERR_FILENO, plain.data(), plain.size()) < 0)
             break;
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
-    for (const int fd : {worker.pidfd, worker.link, worker.errors, worker.mapper})
+    for (const int fd : {worker.pidfd, worker.link, worker.errors})
         if (fd >= 0) close(fd);
     munmap(worker.sheet, sizeof *worker.sheet);
     worker = {};
@@ -295,7 +311,7 @@ std::string Bridge::start_first(const DeviceChoice& choice) {
     devices_ = receive_devices(first.link, library_, signals_);
     if (devices_.error.empty()) {
         first.devices = devices_seen(devices_, nullptr);
-        waiting_.push_back(first);
+        waiting_.push_back(std::move(first));
         return {};
     }
     constexpr int patience = 1000;  // milliseconds: of one that ends by itself, and has said why or died
@@ -340,7 +356,7 @@ void Bridge::keep_warm() {
             log::error("cannot start a worker: {}", strerror(errno));
             return put_off_warm();
         }
-        waiting_.push_back(w);
+        waiting_.push_back(std::move(w));
     }
 }
 

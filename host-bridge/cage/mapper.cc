@@ -2,7 +2,9 @@
 #include "host-bridge/cage/mapper.h"
 
 #include <linux/close_range.h>
+#include <linux/kcmp.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -10,6 +12,7 @@
 
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "host-bridge/cage/filter.h"
 #include "host-bridge/link.h"
@@ -97,15 +100,47 @@ bool Mapper::tell_bridge() const {
     return errno = why, told;
 }
 
-void judge(int listener, std::uint64_t base, const std::function<bool(std::uint64_t, std::uint64_t)>& may) {
+bool judge(int listener, std::uint64_t base, const MayMap& may) {
     seccomp_notif asked{};
-    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0) return;
+    pollfd there{listener, POLLIN, 0};
+    if (poll(&there, 1, 0) < 0 || !(there.revents & POLLIN)) return (there.revents & ~POLLIN) == 0;
+    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0) return errno == ENOENT || errno == EINTR;
     const auto& [at, bytes, prot, how, file, offset] = asked.data.args;
     const bool granted = asked.data.nr == SYS_mmap && file == region_fd && prot == protection && how == flags &&
                          at == base + offset && may(offset, bytes);
     seccomp_notif_resp answer{asked.id, 0, -EPERM, 0};
     if (granted) answer.error = 0, answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);  // or it has been killed, or a signal has made it ask again
+    return true;
+}
+
+namespace {
+
+bool is_listener(int file) {
+    std::uint64_t question = 0;  // that nobody has asked
+    return ioctl(file, SECCOMP_IOCTL_NOTIF_ID_VALID, &question) == 0 || errno == ENOENT;
+}
+
+// The same open file, by whichever descriptors. (A kernel that does not say has the other checks.)
+bool is_same(int a, int b) { return syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b) == 0; }
+
+}  // namespace
+
+const char* Listener::meet(File file, std::span<const int> others) {
+    if (state_ == State::none) return "the worker tells of a mapper, and its cage has none";
+    if (state_ != State::expected) return "the worker tells of a second mapper";
+    if (!file) return "no descriptor is left for the worker's mapper";
+    if (!is_listener(file.fd())) return "the worker's mapper cannot be asked: its descriptor is something else";
+    for (const int other : others)
+        if (is_same(other, file.fd())) return "the worker's mapper is another worker's";
+    state_ = State::open, file_ = std::move(file);
+    return nullptr;
+}
+
+bool Listener::answer(short events, std::uint64_t base, const MayMap& may) {
+    if (events & POLLIN && judge(fd(), base, may)) return true;
+    state_ = State::ended, file_ = File(), ended_ = std::chrono::steady_clock::now();
+    return false;
 }
 
 }  // namespace barcuda::cage

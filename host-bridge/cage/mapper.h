@@ -7,11 +7,15 @@
 #include <linux/filter.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
+
+#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 
@@ -42,9 +46,42 @@ class Mapper {
     std::atomic<int> asked_ = 1, done_ = 0;  // numbers of errands
 };
 
-// The bridge's half: answers one question of a mapper, if there is one. Waits for nobody where poll() has said that
-// there is (though who asked may have been killed since). `may`: of a mapping of [offset, offset + bytes) at its own
-// address.
-void judge(int listener, std::uint64_t base, const std::function<bool(std::uint64_t, std::uint64_t)>& may);
+// ---- the bridge's half
+
+// Of a mapping of [offset, offset + bytes) at its own address.
+using MayMap = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
+
+// Answers one question of a mapper, if there is one. The kernel makes the asker of an empty listener wait, and knows no other way: poll()
+// comes first, and nobody else has this listener who could take the question meanwhile (Listener). The process that asked may have been
+// killed since. False: this is no listener to ask any more.
+bool judge(int listener, std::uint64_t base, const MayMap& may);
+
+// What the bridge has of one worker's mapper. The worker tells of it in its first message, before anything of a client's has reached
+// the worker; so whatever comes later is from somebody who has taken the worker over.
+class Listener {
+  public:
+    using Time = std::chrono::steady_clock::time_point;
+    Listener() = default;  // of a worker without a mapper
+    static Listener expected() { return Listener(State::expected); }
+
+    bool is_expected() const { return state_ == State::expected; }
+    // The mapper has ended, and the worker has not followed: in a process that ends, threads go one after the other.
+    bool has_left_its_worker(Time now = std::chrono::steady_clock::now()) const {
+        return state_ == State::ended && now - ended_ > patience;
+    }
+    static constexpr std::chrono::seconds patience{1};
+    int fd() const { return file_.fd(); }  // to poll; -1: there is none
+    // Takes what came with that message. `others`: the listeners of other workers. Why it is refused; null: it is not.
+    const char* meet(File file, std::span<const int> others);
+    // Answers what poll() has said of it. False: the mapper has ended.
+    bool answer(short events, std::uint64_t base, const MayMap& may);
+
+  private:
+    enum class State { none, expected, open, ended };
+    explicit Listener(State state) : state_(state) {}
+    State state_ = State::none;
+    File file_;
+    Time ended_{};
+};
 
 }  // namespace barcuda::cage

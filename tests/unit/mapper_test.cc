@@ -6,17 +6,28 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/kcmp.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
+#include <mutex>
+#include <thread>
 
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/link.h"
@@ -120,6 +131,105 @@ TEST_F(CageMapper, ThatIsKilledWhileItAsksKeepsNobodyWaiting) {
                               waitid(P_PID, static_cast<id_t>(worker), &end, WEXITED | WNOWAIT);
                           });
     EXPECT_EQ(b, SIGKILL);
+}
+
+// ---- what the bridge believes of a mapper
+
+// A thread with a listener of its own, which asks nothing. (Without privileges to gain, which a kernel wants of threads with a filter.)
+class Quiet {
+  public:
+    Quiet() : thread_([this](const std::stop_token& stop) { live(stop); }) { made_.wait(0); }
+    File listener() const { return File(fcntl(listener_, F_DUPFD_CLOEXEC, 0)); }
+    void end() { thread_ = {}; }
+    ~Quiet() {
+        end();
+        ::close(listener_);
+    }
+
+  private:
+    void live(const std::stop_token& stop) {
+        sock_filter allow[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        const sock_fprog program{std::size(allow), allow};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        listener_ =
+            static_cast<int>(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program));
+        made_ = 1;
+        made_.notify_one();
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any().wait(lock, stop, [] { return false; });
+    }
+    int listener_ = -1;
+    std::atomic<int> made_ = 0;
+    std::jthread thread_;
+};
+
+struct CageListener : CageMapper {
+    Quiet quiet;
+    static short said(int listener, int patience) {
+        pollfd there{listener, POLLIN, 0};
+        return poll(&there, 1, patience) > 0 ? there.revents : short{0};
+    }
+};
+
+TEST_F(CageListener, IsAMappersAndNothingElse) {
+    Listener listener = Listener::expected();
+    EXPECT_STREQ(listener.meet(File(), {}), "no descriptor is left for the worker's mapper");
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    for (const int file :
+         {memfd_create("file", MFD_CLOEXEC), ends[0], ends[1], open("/dev/null", O_RDWR | O_CLOEXEC)}) {
+        ASSERT_TRUE(listener.is_expected());
+        EXPECT_STREQ(listener.meet(File(file), {}),
+                     "the worker's mapper cannot be asked: its descriptor is something else");
+    }
+    EXPECT_EQ(listener.fd(), -1);
+    EXPECT_EQ(listener.meet(quiet.listener(), {}), nullptr);
+    EXPECT_GE(listener.fd(), 0);
+}
+
+TEST_F(CageListener, IsMetOnceInAWorkersLife) {
+    Listener listener = Listener::expected();
+    Quiet another;
+    ASSERT_EQ(listener.meet(quiet.listener(), {}), nullptr);
+    EXPECT_STREQ(listener.meet(another.listener(), {}), "the worker tells of a second mapper");
+    quiet.end();
+    ASSERT_FALSE(listener.answer(said(listener.fd(), -1), base, always));
+    EXPECT_STREQ(listener.meet(another.listener(), {}), "the worker tells of a second mapper");
+}
+
+TEST_F(CageListener, IsMetOnlyWhereTheCageHasOne) {
+    Listener listener;
+    EXPECT_STREQ(listener.meet(quiet.listener(), {}), "the worker tells of a mapper, and its cage has none");
+}
+
+TEST_F(CageListener, IsNoOtherWorkers) {
+    Listener first = Listener::expected(), second = Listener::expected();
+    Quiet another;
+    ASSERT_EQ(first.meet(quiet.listener(), {}), nullptr);
+    const int others[] = {first.fd()};
+    if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, others[0], others[0]) < 0) GTEST_SKIP() << "no kcmp here";
+    EXPECT_STREQ(second.meet(quiet.listener(), others), "the worker's mapper is another worker's");
+    EXPECT_EQ(second.meet(another.listener(), others), nullptr);
+}
+
+TEST_F(CageListener, ThatNobodyAsksKeepsNobodyWaiting) {
+    Listener listener = Listener::expected();
+    ASSERT_EQ(listener.meet(quiet.listener(), {}), nullptr);
+    EXPECT_EQ(said(listener.fd(), 0), 0);
+    EXPECT_TRUE(listener.answer(POLLIN, base, always)) << "somebody else has taken the question";
+}
+
+TEST_F(CageListener, EndsWithItsMapper) {
+    Listener listener = Listener::expected();
+    ASSERT_EQ(listener.meet(quiet.listener(), {}), nullptr);
+    quiet.end();
+    EXPECT_EQ(said(listener.fd(), -1), POLLHUP);
+    EXPECT_FALSE(listener.answer(POLLHUP, base, always));
+    EXPECT_EQ(listener.fd(), -1);
+    const auto now = std::chrono::steady_clock::now();
+    EXPECT_FALSE(listener.has_left_its_worker(now)) << "the worker may be ending";
+    EXPECT_TRUE(listener.has_left_its_worker(now + 2 * Listener::patience));
 }
 
 }  // namespace
