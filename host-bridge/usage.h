@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,12 +54,29 @@ inline std::string full_name(const CLI::App& app) {
     return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
 }
 
+// Commands that other programs have, and what to do for them here.
+using Elsewhere = std::map<std::string, std::string>;
+
+// What is said of a word that is no command of these.
+inline std::string no_such_command(const std::string& word, const std::vector<std::string>& names,
+                                   const Elsewhere& elsewhere) {
+    const auto known = elsewhere.find(word);
+    return word + ": there is no such command" +
+           (known == elsewhere.end() ? did_you_mean(word, names) : "; " + known->second);
+}
+
+inline std::vector<std::string> names_of_commands(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* s : app.get_subcommands([](const CLI::App* a) { return !a->get_name().empty(); }))
+        names.push_back(s->get_name());
+    return names;
+}
+
 // What is said of an error: CLI11's own words, but where a word is that it does not know.
-inline std::string complaint(const CLI::ParseError& error, CLI::App& app, int argc, char** argv) {
+inline std::string complaint(const CLI::ParseError& error, CLI::App& app, int argc, char** argv,
+                             const Elsewhere& elsewhere) {
     const CLI::App& meant = innermost(app);
-    const auto subcommands = meant.get_subcommands([](const CLI::App* a) { return !a->get_name().empty(); });
-    std::vector<std::string> names, options = names_of_options(meant);
-    for (const CLI::App* s : subcommands) names.push_back(s->get_name());
+    const std::vector<std::string> names = names_of_commands(meant), options = names_of_options(meant);
     const std::vector<std::string> words(argv + 1, argv + argc);
     auto first = &meant == &app ? words.begin() : std::find(words.begin(), words.end(), meant.get_name());
     if (&meant != &app && first != words.end()) ++first;
@@ -67,14 +85,15 @@ inline std::string complaint(const CLI::ParseError& error, CLI::App& app, int ar
         if (word->starts_with("--") && std::ranges::find(options, name) == options.end())
             return name + ": there is no such option" + did_you_mean(name, options);
         if (!word->starts_with('-') && !names.empty())
-            return *word + ": there is no such command" + did_you_mean(*word, names);
+            return no_such_command(*word, names, &meant == &app ? elsewhere : Elsewhere());
         if (!word->starts_with('-')) break;  // a value, or a program and what is its own
     }
     return error.what();
 }
 
 // Parses; true: go on. Else `status` is the program's: 0 after help, `wrong` after a wrong word.
-inline bool understood(CLI::App& app, int argc, char** argv, int& status, const auto& wrong) {
+inline bool understood(CLI::App& app, int argc, char** argv, int& status, const auto& wrong,
+                       const Elsewhere& elsewhere = {}) {
     try {
         app.parse(argc, argv);
         return true;
@@ -82,11 +101,30 @@ inline bool understood(CLI::App& app, int argc, char** argv, int& status, const 
         if (error.get_exit_code() == 0) return status = app.exit(error), false;
         const CLI::App& meant = innermost(app);
         status = wrong(meant);
-        std::string what = complaint(error, app, argc, argv);
+        std::string what = complaint(error, app, argc, argv, elsewhere);
         std::erase(what, '\n');
         std::cerr << full_name(meant) << ": " << what << "\n`" << full_name(meant) << " --help` says what there is\n";
         return false;
     }
+}
+// `barcuda help` and `barcuda help COMMAND ...`, as git and docker have it: prints what --help prints there. False: that was not asked for.
+inline bool helped(CLI::App& app, int argc, char** argv, int& status, const Elsewhere& elsewhere) {
+    if (argc < 2 || std::string(argv[1]) != "help") return false;
+    CLI::App* of = &app;
+    status = 0;
+    for (int i = 2; i < argc; ++i) {
+        const std::string word = argv[i];
+        if (word == "--help" || word == "-h") continue;
+        const auto names = names_of_commands(*of);
+        if (std::ranges::find(names, word) == names.end()) {
+            std::cerr << app.get_name() << " help: " << no_such_command(word, names, elsewhere) << "\n`"
+                      << full_name(*of) << " --help` says what there is\n";
+            return status = wrong_usage, true;
+        }
+        of = of->get_subcommand(word);
+    }
+    std::cout << of->help(of == &app ? "" : full_name(*of->get_parent()));
+    return true;
 }
 inline bool understood(CLI::App& app, int argc, char** argv, int& status) {
     return understood(app, argc, argv, status, [](const CLI::App&) { return wrong_usage; });

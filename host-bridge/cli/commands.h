@@ -67,6 +67,8 @@ struct GuestCommand {
 };
 // Lets a guest's programs find the library by themselves, or no more. Returns 1, having said why, if that cannot be.
 int guest(const GuestCommand& command);
+// Prints which device this guest has, who may use it, and which programs find it by themselves.
+int guest_status();
 
 struct VmConfig {
     std::string manager, name, region, socket;  // region and socket: empty: those of the unit barcuda-bridge@NAME

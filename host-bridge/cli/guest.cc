@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest.cc: `barcuda guest enable` and `disable`: every program of a guest, or of one of its users, finds the library
-// without anybody's
-// saying so. Programs are told by their environment, as this system hands it to them: PAM's file for logins, cron and
-// su; environment.d
-// for a user's session; systemd's defaults for services. With --every-program the loader itself is told
-// (/etc/ld.so.preload).
+// guest.cc: `barcuda guest enable` and `disable`: every program of a guest, or of one of its users, finds the library without being told by
+// its user. Programs are told by their environment, as this system hands it to them: PAM's file for logins, cron and su; environment.d
+// for a user's session; systemd's defaults for services. With --every-program the loader itself is told (/etc/ld.so.preload).
+// `barcuda guest status` says what is so.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <grp.h>
+#include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +18,9 @@
 #include <sstream>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/machine.h"
+#include "shm-device/door.h"
+#include "shm-device/region.h"
 
 namespace barcuda {
 namespace {
@@ -139,7 +144,66 @@ int disable(const std::vector<Place>& all, const std::string& library) {
     return 0;
 }
 
+// Are its lines there?
+bool has_ours(const Place& p, const Installation& here) {
+    const std::string now = read(p.file);
+    return without_ours(now) != now ||
+           (p.file.filename() == "ld.so.preload" && now.find(here.library + '\n') != std::string::npos);
+}
+
+// May this user's programs use the device?
+std::string membership() {
+    constexpr const char* name = "barcuda";
+    const group* const g = getgrnam(name);
+    if (!g) return "there is no group barcuda here: install the package barcuda-guest";
+    const gid_t its = g->gr_gid;
+    if (geteuid() == 0) return "root needs none";
+    std::vector<gid_t> mine(static_cast<std::size_t>(std::max(0, getgroups(0, nullptr))));
+    const int count = getgroups(static_cast<int>(mine.size()), mine.data());
+    mine.resize(static_cast<std::size_t>(std::max(0, count)));
+    if (getegid() == its || std::ranges::find(mine, its) != mine.end()) return "this user is a member of barcuda";
+    const passwd* const user = getpwuid(geteuid());
+    const std::string me = user ? user->pw_name : std::to_string(geteuid());
+    for (char** member = g->gr_mem; *member; ++member)
+        if (me == *member) return "a member of barcuda from the next login on: log out and in again";
+    return fmt::format("not a member of barcuda: sudo usermod -aG barcuda {}, then log in again", me);
+}
+
 }  // namespace
+
+int guest_status() {
+    const Installation here = installation();
+    const Machine machine;
+    const auto say = [](const char* what, const std::string& is) { fmt::print("{:<9} {}\n", what, is); };
+    std::vector<std::string> devices;
+    for (const std::string& d : machine.devices) devices.push_back("ivshmem " + d);
+    if (!machine.pmem.empty()) devices.push_back("virtio-pmem " + machine.pmem);
+    say("device", devices.empty() ? "none that this user can see; `barcuda doctor` says what to do"
+                                  : fmt::format("{}", fmt::join(devices, ", ")));
+    say("by", machine.service  ? fmt::format("the guest's service, {}", door::usual_path)
+              : machine.module ? "the kernel module uio_barcuda"
+                               : "nothing: neither the module uio_barcuda nor barcuda-guest.service runs");
+    Region region;
+    const Error e = region.open(nullptr);
+    say("region",
+        e ? std::string(e.text)
+          : fmt::format("{}, {} MiB, {}", region.path(), region.shape().size >> 20,
+                        region.served() ? fmt::format("{} GPUs", region.device_count()) : "and no bridge serves it"));
+    say("group", membership());
+    std::vector<std::string> told;
+    GuestCommand all, own;
+    all.root.push_back('/'), all.disable = true;  // all places, those of --every-program, too
+    own.user = true;
+    for (const Place& p : places(all, here))
+        if (has_ours(p, here)) told.push_back(fmt::format("{} ({})", p.what, p.file.string()));
+    if (getenv("HOME"))
+        for (const Place& p : places(own, here))
+            if (has_ours(p, here)) told.push_back(fmt::format("{} ({})", p.what, p.file.string()));
+    if (told.empty())
+        say("enabled", "for no program; `barcuda guest enable` does that, and `barcuda exec PROGRAM` runs one without");
+    for (const std::string& t : told) say(&t == told.data() ? "enabled" : "", "for " + t);
+    return 0;
+}
 
 int guest(const GuestCommand& c) {
     const Installation here = installation();

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/machine.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/message.h"
 #include "host-bridge/size.h"
@@ -89,7 +90,12 @@ std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
 // Connects to the region's bridge; an error, or nothing. Anybody may put a socket there: what counts is whose it is.
 std::string find_bridge(const std::string& region, const File& to) {
     struct stat st {};
-    if (stat(region.c_str(), &st) != 0) return fmt::format("{}: {}", region, strerror(errno));
+    if (const int error = stat(region.c_str(), &st) == 0 ? 0 : errno; error == ENOENT)
+        return with_hint(fmt::format(
+            "{}: there is no such region; --region or BARCUDA_REGION names that of the bridge that is meant, and "
+            "`barcuda ps --json` shows them.",
+            region));
+    else if (error != 0) return fmt::format("{}: {}", region, strerror(error));
     std::string error = region + ": no bridge serves this region (on this machine)";
     std::error_code ec;
     for (const auto& entry : std::filesystem::directory_iterator(limits_folder, ec)) {

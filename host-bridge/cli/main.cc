@@ -129,8 +129,10 @@ int main(int argc, char** argv) {
         "all");
     barcuda::GuestCommand in_guest;
     CLI::App* guest = app.add_subcommand(
-        "guest", "in a guest: whether programs find its GPUs by themselves; a door without the module");
-    guest->require_subcommand(1);
+        "guest",
+        "in a guest: whether programs find its GPUs by themselves, and to change that; the service of virtio-pmem");
+    guest->require_subcommand(0, 1);
+    guest->add_subcommand("status", "which GPUs, through which device, and which programs find them (the default)");
     CLI::App* enable =
         guest->add_subcommand("enable", "from now on they do, with no `barcuda exec` and no variable set");
     enable->add_flag(
@@ -223,20 +225,35 @@ int main(int argc, char** argv) {
         "cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host");
     cdi->add_option("NAME", bridges, "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)");
     cdi->add_option("--region", region, "the bridge's file (default: /dev/shm/barcuda-NAME)");
+    std::vector<std::string> helped;
+    app.add_subcommand("help", "the help of a command, as its --help")
+        ->add_option("COMMAND", helped, "which (default: all that there is)");
     if (argc == 1) return std::cout << app.help(), 0;
+    const barcuda::Elsewhere elsewhere = {
+        {"list", "`barcuda ps` lists bridges and their clients"},
+        {"ls", "`barcuda ps` lists bridges and their clients"},
+        {"info", "`barcuda doctor` says what is there, `barcuda ps` what runs"},
+        {"status", "`barcuda ps` says what runs, `barcuda doctor` whether all is well"},
+        {"start", "`systemctl start barcuda-bridge@NAME` starts a bridge, `barcuda run` one for a program"},
+        {"stop",
+         "`systemctl stop barcuda-bridge@NAME` ends a bridge, and so does kill with the pid that `barcuda ps` shows"},
+        {"logs", "`journalctl -u barcuda-bridge@NAME` shows a bridge's log"},
+    };
     const auto status_of =
         [&](const CLI::App& meant) {  // a status of the program's that was to run says something else
             return &meant == run || &meant == stats || &meant == exec || &meant == vm ? barcuda::cannot_run
                                                                                       : barcuda::wrong_usage;
         };
     int status = 0;
-    if (!barcuda::understood(app, argc, argv, status, status_of)) return status;
+    if (barcuda::helped(app, argc, argv, status, elsewhere)) return status;
+    if (!barcuda::understood(app, argc, argv, status, status_of, elsewhere)) return status;
     in_guest.disable = disable->parsed();
     if (*serve) {
         const char* const level = std::getenv("BARCUDA_LOG");
         barcuda::log::start(stderr, "barcuda-guest", level ? level : "info");
         return barcuda::pmem::serve(door);
     }
+    if (*guest && !*enable && !*disable) return barcuda::guest_status();
     if (*guest) return barcuda::guest(in_guest);
     if (*vm) {
         machine_wanted.run = options;

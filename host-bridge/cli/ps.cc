@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/machine.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/metrics.h"
@@ -25,7 +26,7 @@ int ps(bool json) {
     const View view = look(false);
     for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda ps: {}\n", complaint);
     if (json) return fmt::print("{}\n", json_of(view).dump(1)), 0;
-    if (view.bridges.empty()) return fmt::print("{}\n", nobody_serves(view)), 0;
+    if (view.bridges.empty()) return fmt::print("{}\n", with_hint(nobody_serves(view))), 0;
     std::vector<std::vector<std::string>> bridges = {
         {"VM", ">BRIDGE", ">AGE", ">CLIENTS", ">CHANNELS", ">REGION", ">OF", ">GPU", ">GPU MEMORY", ">OF", "NAME"}};
     std::vector<std::vector<std::string>> clients = {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/machine.h"
 #include "host-bridge/cli/own_bridge.h"
 
 namespace barcuda {
@@ -27,6 +28,12 @@ int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: 
 int run(const RunOptions& o) {
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return complain(lacks);
+    if (access(here.bridge.c_str(), X_OK) != 0) {
+        const bool guest = !hint_for_guests().empty();
+        return complain(guest ? "this is a guest, and bridges run on its host: `barcuda exec PROGRAM` runs a program "
+                                "with the VM's GPUs"
+                              : here.bridge + " is missing: run make, or install Debian's package barcuda-host");
+    }
     const OwnFolder folder("run");
     if (!folder) return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
     const std::string region = folder.path() + "/region";

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/machine.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/rates.h"
@@ -161,7 +162,7 @@ void show(Screen& screen, const View& view, const Since& since, const Order& ord
     const Picture picture = draw(view, since, order);
     screen.begin();
     screen.line(headline(view), A_BOLD, title_pair);
-    if (view.bridges.empty()) screen.line(nobody_serves(view));
+    if (view.bridges.empty()) screen.line(with_hint(nobody_serves(view)));
     for (const std::string& complaint : view.complaints) screen.line(complaint, A_NORMAL, full_pair);
     std::size_t n = 0;  // of the GPU
     for (const Bridge& b : view.bridges)
@@ -231,7 +232,7 @@ int top(bool json, bool once, double interval) {
     since.look_again();
     for (const std::string& complaint : now.complaints) fmt::print(stderr, "barcuda top: {}\n", complaint);
     if (json) return fmt::print("{}\n", json_of(now, &since).dump(1)), 0;
-    if (now.bridges.empty()) return fmt::print("{}\n", nobody_serves(now)), 0;
+    if (now.bridges.empty()) return fmt::print("{}\n", with_hint(nobody_serves(now))), 0;
     const Picture picture = draw(now, since, orders()[1]);
     fmt::print("{}\n", headline(now));
     for (const auto* part : {&picture.bridges, &picture.clients}) {

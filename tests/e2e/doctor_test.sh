@@ -131,6 +131,12 @@ echo 0x1af4 > "/sys/bus/pci/devices/0000:00:05.0/vendor" && echo 0x1110 > "/sys/
 says "a device without its module" 2 "missing +kernel module uio_barcuda" "modprobe uio_barcuda"
 mkdir /sys/module/uio_barcuda
 says "a device whose module made no UIO device" 1 "missing +a region" "no region found"
+# Commands of hosts say what to do there instead.
+in_guest() { "$scratch/guest/bin/barcuda" "$@" > "$scratch/said" 2>&1; }
+in_guest run -- true; [ $? = 125 ] && grep -q '^barcuda run: this is a guest, .*`barcuda exec PROGRAM`' "$scratch/said" || fail "run in a guest: $(cat "$scratch/said")"
+for command in ps "top --once"; do in_guest $command && grep -q 'This is a guest, .*`barcuda smi`' "$scratch/said" || fail "$command in a guest: $(cat "$scratch/said")"; done
+! in_guest limit && grep -q 'This is a guest' "$scratch/said" || fail "limit in a guest: $(cat "$scratch/said")"
+in_guest guest && grep -q '^device *ivshmem 0000:00:05.0$' "$scratch/said" || fail "guest in a guest: $(cat "$scratch/said")"
 serve --name doctor
 region "a guest with all that it needs" 0 "ok +kernel module uio_barcuda is loaded"
 kill -TERM "$bridge"; wait "$bridge"; bridge=

@@ -15,7 +15,16 @@ size=512M serve
 region="BARCUDA_REGION=$scratch/region"  # in place of a VM's, which programs find by themselves
 command -v nvidia-smi > /dev/null || ! env -i "$region" "$program" > "$scratch/out" 2>&1 || fail "it runs with nothing enabled"
 
+status() { # status WORDS: what `barcuda guest` says, each time it is asked
+    "$barcuda" guest > "$scratch/out" 2> /dev/null && "$barcuda" guest status 2> /dev/null | cmp "$scratch/out" - && grep -qE "$1" "$scratch/out" || fail "guest status: not '$1' but: $(cat "$scratch/out")"
+}
+status '^enabled +for no program'
+export BARCUDA_REGION=$scratch/region
+status "^region +$scratch/region, 512 MiB, [0-9]+ GPUs$"
+unset BARCUDA_REGION
 "$barcuda" guest enable > "$scratch/out" 2>&1 || fail "enable: $(cat "$scratch/out")"
+status '^enabled +for logins, ssh, cron, su \(/etc/environment\)$'
+status '^ +for services \(/etc/systemd/system.conf.d/50-barcuda.conf\)$'
 grep -qx 'A=1' /etc/environment || fail "somebody's line is gone: $(cat /etc/environment)"
 passes env -i "$region" $(grep -v '^#' /etc/environment)
 passes env -i "$region" $(grep -v '^#' /etc/environment.d/50-barcuda.conf)
@@ -27,10 +36,12 @@ cp -a /etc/environment "$scratch/once"
 find /etc/environment.d /etc/systemd/system.conf.d -maxdepth 0 -empty -delete 2> /dev/null
 as_it_was "enable and disable"
 [ "$("$barcuda" guest disable)" = "nothing was enabled here" ] || fail "there was something left to disable"
+status '^enabled +for no program'
 
 printf '/no/other.so\n' > /etc/ld.so.preload
 "$barcuda" guest enable --every-program > "$scratch/out" 2>&1 || fail "enable --every-program: $(cat "$scratch/out")"
 passes env -i "$region"
+status '^ +for every program, however it is started \(/etc/ld.so.preload\)$'
 printf 'int main(void) { return 0; }\n' > "$scratch/plain.c" && gcc -o "$scratch/plain" "$scratch/plain.c" && env -i "$scratch/plain" || fail "a program without CUDA"
 "$barcuda" guest disable > /dev/null || fail "disable"
 [ "$(cat /etc/ld.so.preload)" = /no/other.so ] || fail "ld.so.preload: $(cat /etc/ld.so.preload)"
@@ -55,6 +66,7 @@ fi
 export HOME=$scratch/home
 mkdir "$HOME" && echo 'B=1' > "$HOME/.profile"
 "$barcuda" guest enable --user > "$scratch/out" || fail "--user: $(cat "$scratch/out")"
+status "^ +for your login shells \\($HOME/.profile\\)$"
 passes env -i "$region" sh -c '. "$1"/.profile; [ $B = 1 ] && exec "$2"' sh "$HOME"
 "$barcuda" guest disable --user > /dev/null && [ "$(cat "$HOME/.profile")" = B=1 ] || fail "--user: $(cat "$HOME/.profile")"
 mkdir -p "$scratch/root/etc" && echo LD_PRELOAD=/other.so > "$scratch/root/etc/environment"

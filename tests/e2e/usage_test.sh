@@ -34,7 +34,19 @@ wrong 2 'barcuda-bridge: --regoin: there is no such option; did you mean --regio
 wrong 2 'barcuda-exporter: --listne: there is no such option; did you mean --listen?' "$build/bin/barcuda-exporter" --listne x
 $barcuda > "$scratch/out" && grep -q '^Subcommands:' "$scratch/out" || fail "no help without a word"
 for command in "" ps top metrics doctor smi limit run; do $barcuda $command --help > "$scratch/out" && grep -q '^Usage' "$scratch/out" || fail "help of $command"; done
+# help, as other programs have it.
+same_help() { # same_help WORDS...: of `barcuda help WORDS` and `barcuda WORDS --help`
+    $barcuda help "$@" > "$scratch/out" 2>&1 && $barcuda "$@" --help > "$scratch/expected" && cmp "$scratch/out" "$scratch/expected" || fail "help $*: $(cat "$scratch/out")"
+}
+same_help; same_help run; same_help guest; same_help guest enable
+$barcuda help --help | grep -q '^Subcommands:' || fail "help --help"
+wrong 2 'barcuda help: lmit: there is no such command; did you mean limit?' $barcuda help lmit
+wrong 2 'barcuda help: enabel: there is no such command; did you mean enable?' $barcuda help guest enabel
+wrong 2 'barcuda: list: there is no such command; `barcuda ps` lists bridges' $barcuda list
+wrong 2 'barcuda: stop: there is no such command; `systemctl stop barcuda-bridge@NAME`' $barcuda stop
 echo "wrong words"
+# A region that no one has named, nor any bridge made.
+[ -e /dev/shm/barcuda ] || { $barcuda limit > "$scratch/out" 2>&1; [ $? = 1 ] && grep -q '^barcuda limit: /dev/shm/barcuda: there is no such region; --region' "$scratch/out" || fail "limit: $(cat "$scratch/out")"; }
 
 # doctor, with a bridge, when it stands still, and without one.
 doctor() { # doctor STATUS EXPRESSION: of what it says as JSON, as d
