@@ -65,6 +65,21 @@ int main(int argc, char** argv) {
         ->default_str("0x200000000000");
     app.add_flag("--overwrite", options.overwrite,
                  "format the file even if it is not a region, or a region of another build");
+    app.add_option_function<std::string>(
+        "--group",
+        [&](const std::string& text) {
+            if (const std::string e = barcuda::read_group(text, options.access.group); !e.empty())
+                throw CLI::ValidationError("--group", e);
+        },
+        "the group of the region's file and of the doorbell, by name or number: QEMU's, kvm for instance (default: "
+        "this process's)");
+    app.add_option_function<std::string>(
+        "--mode",
+        [&](const std::string& text) {
+            if (const std::string e = barcuda::read_mode(text, options.access.mode); !e.empty())
+                throw CLI::ValidationError("--mode", e);
+        },
+        "their mode: 0600, 0640 or 0660 (default: 0660 with --group; without: 0660 less the umask)");
     app.add_option("--device", options.device,
                    "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
         ->check(CLI::IsMember({"auto", "cuda", "soft"}))

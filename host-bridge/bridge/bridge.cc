@@ -124,6 +124,7 @@ std::string Bridge::start() {
     format.build = BARCUDA_VERSION;
     format.rows = identities;
     if (Error e = region_.create(options_.region.c_str(), format)) return e.text;
+    if (std::string e = options_.access.give(region_.fd(), options_.region); !e.empty()) return e;
     if (options_.share.weight || !options_.turns.empty()) {
         const std::string book =
             options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
@@ -134,8 +135,11 @@ std::string Bridge::start() {
     place_ = Place(options_.region, region_.fd());
     grants_ = std::make_unique<Grants>(region_.shape(), region_.host_grants(), [this](auto o, auto n) { clear(o, n); });
     shared_ = std::make_unique<Shared>(files_of_each());
-    if (!options_.doorbell.empty())
-        if (std::string e = doorbell_.open(options_.doorbell, region_.fd()); !e.empty()) return e;
+    if (!options_.doorbell.empty()) {
+        std::string e = doorbell_.open(options_.doorbell, region_.fd());
+        if (e.empty() && options_.access) e = options_.access.give(options_.doorbell);
+        if (!e.empty()) return e;
+    }
     std::string error = first_worker_says ? start_first(choice) : plan_cage(choice);
     if (!error.empty() && cage_.error.empty() && !choice.tried) {  // a GPU whose driver does not start
         end_waiting();                                             // by the plan that they were started with

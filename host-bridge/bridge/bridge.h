@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "host-bridge/bell.h"
+#include "host-bridge/bridge/access.h"
 #include "host-bridge/bridge/asked.h"
 #include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/doorbell.h"
@@ -46,6 +47,7 @@ struct BridgeOptions {
     std::uint64_t size = 0;  // 0: what the region is, or 4 GiB
     std::uint64_t base = 0;
     bool overwrite = false;
+    Access access;  // of the region and the doorbell
     std::string device = "auto";
     std::string gpus;      // which of the host's the VM gets, as --gpus names them; empty: all
     std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if that is known

@@ -16,6 +16,18 @@ refused 'cannot be negative' --size -5
 refused 'cannot be negative' --base -1
 refused 'there is no such user' --worker-user "nobody-$$"
 refused '256.0.0.1' --metrics 256.0.0.1:1
+refused 'there is no such group' --group "nobody-$$"
+for mode in 0666 0644 0440 0606 04660 abc -1; do refused 'a mode is 0600, 0640 or 0660' "--mode=$mode"; done
+# Whose region and doorbell are, whatever the umask; a region that is there already, too.
+umask 077
+group=$([ "$(id -u)" = 0 ] && echo 65534 || id -g)
+serve --doorbell "$scratch/doorbell" --group "$group"
+for what in region doorbell; do [ "$(stat -c '%g %a' "$scratch/$what")" = "$group 660" ] || fail "$what: $(stat -c '%g %a' "$scratch/$what")"; done
+kill "$bridge"; wait "$bridge"
+serve --doorbell "$scratch/doorbell" --mode 0600
+for what in region doorbell; do [ "$(stat -c %a "$scratch/$what")" = 600 ] || fail "$what: $(stat -c %a "$scratch/$what")"; done
+kill "$bridge"; wait "$bridge"
+rm "$scratch/region"
 umask 0
 serve --doorbell "$scratch/doorbell"
 [ "$(stat -c %a "$scratch/doorbell")" = 660 ] || fail "the doorbell has mode $(stat -c %a "$scratch/doorbell")"
