@@ -12,6 +12,7 @@
 //   faults.cc        the CPU touches a block that is there: it comes back
 //   moves.cc         the DMA for both
 //   signals.h        how the CPU's touch comes to faults.cc, and what programs keep of SIGSEGV
+//   masks.h          no thread blocks SIGSEGV
 //   system_calls.cc  the kernel is given such memory
 #pragma once
 #include <cuda.h>
@@ -29,7 +30,7 @@ constexpr unsigned mark =
 // Memory that stays in the region is pinned memory by another name: all of it, if BARCUDA_MANAGED=host says so.
 bool stays_at_home() noexcept;
 
-// The program has code for a GPU, or initializes CUDA: from here on no thread comes to block SIGSEGV (signals.h).
+// The program has code for a GPU, or initializes CUDA: from here on no thread comes to block SIGSEGV (masks.h).
 void expect_faults() noexcept;
 
 // What is known of an allocation, or a variable, with two homes that holds the address.

@@ -3,10 +3,6 @@
 // fault: on a stack of ours, and while the thread's other handlers wait. Every other fault is the program's, whose
 // handler, flags and mask are kept here and given what the kernel would have given them. So the functions by which
 // programs set handlers are ours.
-//
-// SIGSEGV is blocked nowhere: a thread that blocks it would be ended by its first touch of memory on the device. In
-// masks another signal stands for it, which Linux never sends (SIGSTKFLT): so the kernel puts it back wherever it
-// puts back a mask, and a fault that is not ours finds out whether the thread has SIGSEGV blocked.
 #include "guest-allocator/driver/managed/signals.h"
 
 #include <errno.h>
@@ -22,6 +18,7 @@
 
 #include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/masks.h"
 #include "guest-allocator/driver/managed/table.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
@@ -30,30 +27,6 @@ namespace barcuda::guest::managed {
 namespace {
 
 NEXT_FUNCTION(int(int, const struct sigaction*, struct sigaction*), real_sigaction, "sigaction");
-NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), real_sigmask, "pthread_sigmask");
-
-// ---- masks
-constexpr int stand_in = SIGSTKFLT;
-std::atomic<bool> serving{false};  // masks are ours to change
-
-// The kernel's sets have a word; libc's are longer, and what follows a set of the kernel's in memory is none of it.
-using Word = unsigned long;
-Word word_of(const sigset_t& set) noexcept {
-    Word word;
-    memcpy(&word, &set, sizeof word);
-    return word;
-}
-sigset_t set_of(Word word) noexcept {
-    sigset_t set;
-    sigemptyset(&set);
-    memcpy(&set, &word, sizeof word);
-    return set;
-}
-constexpr Word bit(int signal) noexcept { return Word{1} << (signal - 1); }
-
-// As a thread's mask is to be, and as the program is told that it is.
-Word without_faults(Word mask) noexcept { return mask & bit(SIGSEGV) ? (mask & ~bit(SIGSEGV)) | bit(stand_in) : mask; }
-[[maybe_unused]] Word with_faults(Word mask) noexcept { return mask & bit(stand_in) ? mask | bit(SIGSEGV) : mask; }
 
 // ---- the program's handlers: written under a lock, read by the handler without one
 struct sigaction programs[2];
@@ -239,21 +212,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     errno = error_before;
 }
 
-// This thread's mask, if it was set before masks were ours to change.
-void unblock_faults() noexcept {
-    sigset_t is;
-    if (real_sigmask(SIG_BLOCK, nullptr, &is) || !sigismember(&is, SIGSEGV)) return;
-    is = set_of(without_faults(word_of(is)));
-    real_sigmask(SIG_SETMASK, &is, nullptr);
-}
-
 }  // namespace
-
-void expect_faults() noexcept {
-    if (BARCUDA_SANITIZED) return;  // no mask is ours
-    serving.store(true, std::memory_order_relaxed);
-    unblock_faults();
-}
 
 // Again whenever a home is made: a program (Go's runtime) may have set a handler past libc.
 void take_faults() noexcept {
@@ -283,22 +242,13 @@ HandlersWait::~HandlersWait() { real_sigmask(SIG_SETMASK, &before_, nullptr); }
 namespace barcuda::guest::managed {
 namespace {
 
-NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), real_procmask, "sigprocmask");
-NEXT_FUNCTION(int(int), real_sigblock, "sigblock");
-NEXT_FUNCTION(int(int), real_sigsetmask, "sigsetmask");
-NEXT_FUNCTION(int(pthread_attr_t*, const sigset_t*), real_attr_setsigmask, "pthread_attr_setsigmask_np");
-NEXT_FUNCTION(int(const pthread_attr_t*, sigset_t*), real_attr_getsigmask, "pthread_attr_getsigmask_np");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_signal, "signal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_bsd_signal, "bsd_signal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_ssignal, "ssignal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal, "sysv_signal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal_, "__sysv_signal");
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sigset, "sigset");
-NEXT_FUNCTION(int(ucontext_t*, const ucontext_t*), real_swapcontext, "swapcontext");
-NEXT_FUNCTION(int(const ucontext_t*), real_setcontext, "setcontext");
 NEXT_FUNCTION(int(int), real_sigignore, "sigignore");
-NEXT_FUNCTION(int(int), real_sighold, "sighold");
-NEXT_FUNCTION(int(int), real_sigrelse, "sigrelse");
 
 // The signal may have a handler now, or none.
 void handler_set(int signal) noexcept {
@@ -343,27 +293,6 @@ template <class Next> sighandler_t set_handler(Next& next, int signal, sighandle
     return before;
 }
 
-// Whether it blocks or unblocks, the other one stands for SIGSEGV.
-template <class Next> int set_mask(Next& next, int how, const sigset_t* set, sigset_t* before) noexcept {
-    if (!serving.load(std::memory_order_relaxed)) return next(how, set, before);
-    sigset_t room;
-    if (set) {
-        const Word wanted = word_of(*set);
-        room = set_of(how == SIG_UNBLOCK ? with_faults(wanted) | (wanted & bit(SIGSEGV) ? bit(stand_in) : 0)
-                                         : without_faults(wanted));
-        set = &room;
-    }
-    const int failed = next(how, set, before);
-    if (!failed && before) *before = set_of(with_faults(word_of(*before)));
-    return failed;
-}
-// The masks of BSD: a bit for each signal.
-template <class Next> int set_mask(Next& next, int mask) noexcept {
-    if (!serving.load(std::memory_order_relaxed)) return next(mask);
-    return static_cast<int>(with_faults(
-        static_cast<Word>(static_cast<unsigned>(next(static_cast<int>(without_faults(static_cast<unsigned>(mask))))))));
-}
-
 }  // namespace
 }  // namespace barcuda::guest::managed
 
@@ -396,22 +325,6 @@ PUBLIC int sigignore(int signal) noexcept {
     return failed;
 }
 
-PUBLIC int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) noexcept {
-    return set_mask(real_sigmask, how, set, before);
-}
-PUBLIC int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
-    return set_mask(real_procmask, how, set, before);
-}
-PUBLIC int sigblock(int mask) noexcept { return set_mask(real_sigblock, mask); }
-PUBLIC int sigsetmask(int mask) noexcept { return set_mask(real_sigsetmask, mask); }
-
-// System V's: each of them is about one signal.
-PUBLIC int sighold(int signal) noexcept {
-    return real_sighold(signal == SIGSEGV && serving.load(std::memory_order_relaxed) ? stand_in : signal);
-}
-PUBLIC int sigrelse(int signal) noexcept {
-    return real_sigrelse(signal == SIGSEGV && serving.load(std::memory_order_relaxed) ? stand_in : signal);
-}
 // It says SIG_HOLD where the signal was blocked, and unblocks it where it sets a handler.
 PUBLIC sighandler_t sigset(int signal, sighandler_t handler) noexcept {
     if (signal != SIGSEGV) return set_handler(real_sigset, signal, handler, 0);
@@ -426,68 +339,5 @@ PUBLIC sighandler_t sigset(int signal, sighandler_t handler) noexcept {
                                                                  : had.sa_handler;
     return held && was != SIG_ERR ? SIG_HOLD : was;
 }
-
-// Of a thread that is to be.
-PUBLIC int pthread_attr_setsigmask_np(pthread_attr_t* attributes, const sigset_t* set) {
-    if (!real_attr_setsigmask) return ENOSYS;  // before glibc 2.32
-    if (!set || !serving.load(std::memory_order_relaxed)) return real_attr_setsigmask(attributes, set);
-    const sigset_t room = set_of(without_faults(word_of(*set)));
-    return real_attr_setsigmask(attributes, &room);
-}
-PUBLIC int pthread_attr_getsigmask_np(const pthread_attr_t* attributes, sigset_t* set) {
-    if (!real_attr_getsigmask) return ENOSYS;
-    const int answer = real_attr_getsigmask(attributes, set);
-    if (answer == 0 && serving.load(std::memory_order_relaxed)) *set = set_of(with_faults(word_of(*set)));
-    return answer;
-}
-
-// A context that the thread goes on in brings its own mask. libc's functions save the registers and the stack of their
-// caller, which is to be the program and not a function of ours: so they are jumped to. What is asked here says where.
-extern "C" [[gnu::visibility("hidden")]] const void* barcuda_context(ucontext_t* to, bool swap) noexcept {
-    const Word mask = word_of(to->uc_sigmask), without = without_faults(mask);
-    if (mask != without && serving.load(std::memory_order_relaxed)) memcpy(&to->uc_sigmask, &without, sizeof without);
-    return swap ? real_swapcontext.address() : real_setcontext.address();
-}
-asm(R"(
-    .text
-    .globl swapcontext
-    .type swapcontext, @function
-    .p2align 4
-swapcontext:
-    .cfi_startproc
-    pushq %rdi
-    .cfi_adjust_cfa_offset 8
-    pushq %rsi
-    .cfi_adjust_cfa_offset 8
-    subq $8, %rsp
-    .cfi_adjust_cfa_offset 8
-    movq %rsi, %rdi
-    movl $1, %esi
-    call barcuda_context
-    addq $8, %rsp
-    .cfi_adjust_cfa_offset -8
-    popq %rsi
-    .cfi_adjust_cfa_offset -8
-    popq %rdi
-    .cfi_adjust_cfa_offset -8
-    jmp *%rax
-    .cfi_endproc
-    .size swapcontext, . - swapcontext
-
-    .globl setcontext
-    .type setcontext, @function
-    .p2align 4
-setcontext:
-    .cfi_startproc
-    pushq %rdi
-    .cfi_adjust_cfa_offset 8
-    xorl %esi, %esi
-    call barcuda_context
-    popq %rdi
-    .cfi_adjust_cfa_offset -8
-    jmp *%rax
-    .cfi_endproc
-    .size setcontext, . - setcontext
-)");
 
 #endif
