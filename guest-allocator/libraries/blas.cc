@@ -31,6 +31,12 @@ cublasHandle_t with_mode(cublasHandle_t handle, bool device) {
                                             (device ? kind::blas::device_bit : 0));
 }
 
+// The library on the host remembers the driver's stream, and would give work to what is gone.
+bool stream_is_gone(const State& state) {
+    const CUstream stream = state.stream.load(std::memory_order_relaxed);
+    return reinterpret_cast<std::uintptr_t>(stream) > 2 && !context_of(stream);
+}
+
 // A result in host memory.
 template <Op op, class T, class... Before> CUresult await(State& state, T* result, Before... before) noexcept {
     const CUstream stream = state.stream.load(std::memory_order_relaxed);
@@ -54,6 +60,10 @@ template <Op op> constexpr bool answers = [] {
 template <Op op, class Prototype> struct Stub;
 template <Op op, class... P> struct Stub<op, cublasStatus_t(P...)> {
     static cublasStatus_t function(P... given) {
+        if constexpr (RowOf<op>::how == How::post) {  // what runs on the GPU
+            const State* s = state_of(std::get<0>(std::tuple(given...)));
+            if (s && stream_is_gone(*s)) return CUBLAS_STATUS_EXECUTION_FAILED;
+        }
         if constexpr (answers<op>) {
             const std::tuple all(given...);
             State* s = state_of(std::get<0>(all));

@@ -368,6 +368,15 @@ void errors(cublasHandle_t h) {
     float sum = -1;
     BLAS_CHECK(cublasSasum(h, 0, x.at, 1, &sum));  // of nothing
     REQUIRE(sum == 0);
+    cudaStream_t gone;
+    CHECK(cudaStreamCreate(&gone));
+    BLAS_CHECK(cublasSetStream(h, gone));
+    CHECK(cudaStreamDestroy(gone));
+    REQUIRE(product_of(4, 4, &one) == CUBLAS_STATUS_EXECUTION_FAILED);
+    REQUIRE(cublasSasum(h, 4, x.at, 1, &sum) == CUBLAS_STATUS_EXECUTION_FAILED);
+    BLAS_CHECK(cublasSetStream(h, nullptr));
+    BLAS_CHECK(cublasSasum(h, 4, x.at, 1, &sum));
+    REQUIRE(sum == 4);
     expect(x.get(), std::vector<float>(64, 1.f), "what was refused");
     CHECK(cudaDeviceSynchronize());
 }
