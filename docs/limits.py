@@ -18,11 +18,11 @@ options = arguments.parse_args()
 written = subprocess.run([TOP / options.build / "bin/barcuda-bridge", "--print-config"], capture_output=True, text=True, check=True).stdout
 limits = {}  # by name: who has one, and what it is
 for text, whose, name in re.findall(r"^# (of [^\n]*)\n#(client|guest)-([\w-]+) =", written, re.M):
-    unit, what = re.match(r"[^,]*, ([^:]*): (.*) [(]default", text).groups()
-    limits.setdefault(name, {"unit": unit, "what": what})[whose] = True
-rows = [f"| `{name}` | {'yes' if 'client' in l else '-'} | {'yes' if 'guest' in l else '-'} | {l['unit']} | {l['what']} |\n"
+    unit, what, usual = re.match(r"[^,]*, ([^:]*): (.*) [(]default: (.*)[)]", text).groups()
+    limits.setdefault(name, {"unit": unit, "what": what, "usual": usual.replace("no limit", "-")})[whose] = True
+rows = [f"| `{name}` | {'yes' if 'client' in l else '-'} | {'yes' if 'guest' in l else '-'} | {l['unit']} | {l['usual']} | {l['what']} |\n"
         for name, l in limits.items()]
-table = "| limit | `--client-NAME` | `--guest-NAME` | in | what it is |\n|---|---|---|---|---|\n" + "".join(rows)
+table = "| limit | `--client-NAME` | `--guest-NAME` | in | default | what it is |\n|---|---|---|---|---|---|\n" + "".join(rows)
 
 page = TOP / "docs/limits.md"
 old = page.read_text()

@@ -9,7 +9,7 @@ namespace barcuda {
 
 const AboutLimit& about(Limit limit) {
     static constexpr AboutLimit rows[] = {
-#define X(name, of, unit, what) {#name, what, Of::of, Unit::unit},
+#define X(name, of, unit, usual, what) {#name, what, Of::of, Unit::unit, usual},
         BARCUDA_LIMITS(X)
 #undef X
     };
@@ -25,17 +25,14 @@ std::string AboutLimit::name() const {
 std::string AboutLimit::option(Of whose) const { return (whose == Of::client ? "client-" : "guest-") + name(); }
 
 std::string AboutLimit::help(Of whose) const {
-    return fmt::format("{}{}: {} (default: no limit)",
-                       whose == Of::client ? "of each client" : "of all clients together",
-                       unit == Unit::bytes_a_second ? ", bytes a second"
-                       : unit == Unit::bytes        ? ", bytes"
-                                                    : ", a number",
-                       what);
+    constexpr const char* units[] = {"bytes", "a number", "bytes a second", "a number a second"};
+    return fmt::format("{}, {}: {} (default: {})", whose == Of::client ? "of each client" : "of all clients together",
+                       units[static_cast<unsigned>(unit)], what, usual == 0 ? "no limit" : text(usual));
 }
 
 std::string AboutLimit::text(std::uint64_t value) const {
-    if (unit == Unit::count) return std::to_string(value);
-    const char* const end = unit == Unit::bytes_a_second ? "/s" : "";
+    const char* const end = is_rate() ? "/s" : "";
+    if (unit == Unit::count || unit == Unit::count_a_second) return std::to_string(value) + end;
     constexpr const char* units[] = {"", "K", "M", "G", "T"};
     unsigned i = 0;
     auto shown = static_cast<double>(value);

@@ -13,20 +13,22 @@
 namespace barcuda {
 
 enum class Of : unsigned { client = 1, guest = 2, both = 3 };
-enum class Unit : unsigned { bytes, count, bytes_a_second };
+enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
 
-//    name           of      unit            what it is
-#define BARCUDA_LIMITS(X)                                                                                          \
-    X(device_memory, both, bytes,                                                                                  \
-      "device memory of each GPU, whichever way it is had; programs see it as the GPU's size")                     \
-    X(region_memory, both, bytes, "memory of the region: pinned memory, and what malloc takes from it")            \
-    X(channels, guest, count, "clients at a time")                                                                 \
-    X(objects, client, count, "streams, events, modules, functions, graphs, their nodes: all that has a handle")   \
-    X(work, client, count, "launches, copies and other work that the GPU has been given and has not done")         \
-    X(printf_text, client, bytes, "text that kernels have printed and the program has not taken; more is dropped") \
-    X(log_text, both, bytes_a_second,                                                                              \
-      "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself")             \
-    X(worker_memory, client, bytes, "host memory of a worker's own, beyond what it has when its client comes")
+//    name           of      unit            default, 0: none
+//    what it is
+#define BARCUDA_LIMITS(X)                                                                                             \
+    X(device_memory, both, bytes, 0,                                                                                  \
+      "device memory of each GPU, whichever way it is had; programs see it as the GPU's size")                        \
+    X(region_memory, both, bytes, 0, "memory of the region: pinned memory, and what malloc takes from it")            \
+    X(channels, guest, count, 0, "clients at a time")                                                                 \
+    X(objects, client, count, 0, "streams, events, modules, functions, graphs, their nodes: all that has a handle")   \
+    X(work, client, count, 0, "launches, copies and other work that the GPU has been given and has not done")         \
+    X(printf_text, client, bytes, 0, "text that kernels have printed and the program has not taken; more is dropped") \
+    X(log_text, both, bytes_a_second, 8 << 10,                                                                        \
+      "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself, and as much "   \
+      "again of all its workers")                                                                                     \
+    X(worker_memory, client, bytes, 0, "host memory of a worker's own, beyond what it has when its client comes")
 
 enum class Limit : unsigned {
 #define X(name, ...) name,
@@ -40,6 +42,8 @@ struct AboutLimit {
     const char *its_name, *what;
     Of of;
     Unit unit;
+    std::uint64_t usual;
+    bool is_rate() const { return unit == Unit::bytes_a_second || unit == Unit::count_a_second; }
     bool is(Of whose) const { return static_cast<unsigned>(of) & static_cast<unsigned>(whose); }
     std::string name() const;               // device-memory
     std::string option(Of whose) const;     // client-device-memory
@@ -58,6 +62,11 @@ struct Limits {
 // The bridge's own: the guest's, and those of each client that has none of its own.
 struct LimitOptions {
     Limits client, guest;
+    LimitOptions() {
+#define X(name, of, unit, usual, what) client[Limit::name] = guest[Limit::name] = usual;
+        BARCUDA_LIMITS(X)
+#undef X
+    }
 };
 
 template <class F> void each_limit(const F& f) {

@@ -85,8 +85,8 @@ struct Sheet {
 };
 
 // The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
-// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What was its standard error is its
-// log's (`log_fd`). There may be no doorbell, and no turns to take.
+// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What it says for the log goes into a pipe of
+// its own (`log_fd`), which the bridge reads (bridge/worker_log.h). There may be no doorbell, and no turns to take.
 constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
               turns_fd = 10;
 

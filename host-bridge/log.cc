@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <iterator>
@@ -18,9 +17,9 @@
 #include <mutex>
 #include <utility>
 
-namespace barcuda::log {
+#include "host-bridge/bucket.h"
 
-using Clock = std::chrono::steady_clock;
+namespace barcuda::log {
 
 static_assert(static_cast<int>(Level::debug) == SPDLOG_LEVEL_DEBUG);
 static_assert(static_cast<int>(Level::critical) == SPDLOG_LEVEL_CRITICAL);
@@ -46,17 +45,27 @@ bool is_journal(std::FILE* to) {
 
 }  // namespace
 
-void start(std::FILE* to, const std::string& name, const std::string& least, const std::string& vm) {
+namespace {
+
+void begin(std::FILE* to, const std::string& pattern, const std::string& least) {
     tzset();  // reads the time zone's file, which a worker in its cage cannot
     using Sink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
     spdlog::set_default_logger(std::make_shared<spdlog::logger>("barcuda", std::make_shared<Sink>(to)));
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<Priority>('P');
-    const std::string who = vm.empty() ? name : name + " " + vm;
-    formatter->set_pattern((is_journal(to) ? "<%P>" : "%Y-%m-%d %H:%M:%S.%e %l ") + who + ": %v");
+    formatter->set_pattern(pattern);
     spdlog::set_formatter(std::move(formatter));
     spdlog::set_level(spdlog::level::from_str(least));
 }
+
+}  // namespace
+
+void start(std::FILE* to, const std::string& name, const std::string& least, const std::string& vm) {
+    const std::string who = vm.empty() ? name : name + " " + vm;
+    begin(to, (is_journal(to) ? "<%P>" : "%Y-%m-%d %H:%M:%S.%e %l ") + who + ": %v", least);
+}
+
+void start_worker(std::FILE* to, const std::string& least) { begin(to, "<%P>%v", least); }
 
 std::string escaped(std::string_view text, bool lines) {
     std::string plain;
@@ -74,10 +83,23 @@ namespace {
 struct {
     std::mutex mutex;
     const std::uint64_t* rate = nullptr;
-    double room = 0;  // bytes
-    Clock::time_point since{};
+    Bucket bytes;
     std::uint64_t left_out = 0;  // times
 } allowed;
+
+bool has_room(std::size_t bytes) {
+    constexpr double seconds = 10;
+    const std::lock_guard lock(allowed.mutex);
+    const std::uint64_t rate =
+        allowed.rate ? std::atomic_ref(const_cast<std::uint64_t&>(*allowed.rate)).load(std::memory_order_relaxed) : 0;
+    if (rate == 0) return true;
+    const auto a_second = static_cast<double>(rate);
+    if (!allowed.bytes.take(static_cast<double>(bytes), {a_second, seconds * a_second}, Bucket::Time::clock::now()))
+        return ++allowed.left_out, false;
+    if (const std::uint64_t gone = std::exchange(allowed.left_out, 0))
+        spdlog::log(spdlog::level::warn, "{} lines were left out (log-text)", gone);
+    return true;
+}
 
 }  // namespace
 
@@ -86,22 +108,9 @@ void limit(const std::uint64_t& bytes_a_second) {
     allowed.rate = &bytes_a_second;
 }
 
-bool has_room(std::size_t bytes) {
-    constexpr double seconds = 10;
-    const std::lock_guard lock(allowed.mutex);
-    const std::uint64_t rate =
-        allowed.rate ? std::atomic_ref(const_cast<std::uint64_t&>(*allowed.rate)).load(std::memory_order_relaxed) : 0;
-    if (rate == 0) return true;
-    const auto now = Clock::now();
-    const std::chrono::duration<double> passed = now - allowed.since;
-    const auto per_second = static_cast<double>(rate);
-    allowed.room = std::min(seconds * per_second, allowed.room + passed.count() * per_second);
-    allowed.since = now;
-    if (allowed.room < static_cast<double>(bytes)) return ++allowed.left_out, false;
-    allowed.room -= static_cast<double>(bytes);
-    if (const std::uint64_t gone = std::exchange(allowed.left_out, 0))
-        spdlog::log(spdlog::level::warn, "{} lines were left out (log-text)", gone);
-    return true;
+void pass_on(Level level, std::string_view text) {
+    const auto at = static_cast<spdlog::level::level_enum>(level);
+    if (spdlog::should_log(at)) spdlog::log(at, escaped(text));
 }
 
 void write(Level level, fmt::string_view format, fmt::format_args arguments) {

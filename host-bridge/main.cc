@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda-bridge: lends this host's GPU to the guests of one region.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -36,6 +37,11 @@ std::string name_of(const std::string& config, const std::string& region) {
     for (char& c : name)
         if (in_names.find(c) == in_names.npos) c = '_';
     return name.empty() ? "_" : name.substr(0, longest_name);
+}
+
+bool is_pipe(int fd) {
+    struct stat st {};
+    return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 }  // namespace
@@ -196,13 +202,14 @@ int main(int argc, char** argv) {
     if (!more_files.empty()) setenv(barcuda::cage::more_files, more_files.c_str(), 1);  // workers look there, too
     if (options.name.empty()) options.name = name_of(app.get_config_ptr()->as<std::string>(), options.region);
     setenv("BARCUDA_NAME", options.name.c_str(), 1);  // workers and monitor are called so, too
-    if (!worker.empty()) {                            // its standard error is the driver's (link.h)
-        dup2(STDERR_FILENO, barcuda::log_fd);
+    setenv("BARCUDA_LOG", level.c_str(), 1);          // and say as much
+    if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level, options.name);
+    else if (is_pipe(barcuda::log_fd)) barcuda::log::start_worker(fdopen(barcuda::log_fd, "w"), level);
+    else barcuda::log::start(stderr, "barcuda-worker", level, options.name);  // its wrapper has left it nothing
+    if (!worker.empty() && is_pipe(barcuda::into_errors_fd)) {  // its standard error is the driver's (link.h)
         dup2(barcuda::into_errors_fd, STDERR_FILENO);
         close(barcuda::into_errors_fd);
     }
-    if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level, options.name);
-    else barcuda::log::start(fdopen(barcuda::log_fd, "w"), "barcuda-worker", level, options.name);
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
     const int ended = barcuda::Bridge(options).run();

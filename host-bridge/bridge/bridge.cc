@@ -220,6 +220,10 @@ int Bridge::run() {
         for (const Worker& w : waiting_) fds.push_back({w.pidfd, POLLIN, 0});
         const std::size_t control = fds.size();
         control_.watch(fds);
+        const std::size_t logs = fds.size();
+        each_worker([&, now = std::chrono::steady_clock::now()](const Worker& w) {
+            fds.push_back({w.said.fd(now), POLLIN, 0});
+        });
         const int events = poll(fds.data(), fds.size(), patience());
         // Who asks what there is (control_) is no sign of a client.
         const bool heard =
@@ -240,6 +244,7 @@ int Bridge::run() {
             if (its[2].revents) answer_mapper(*at[i], its[2].revents);
             if (its[1].revents) worker_ended(*at[i]);
         }
+        if (std::any_of(fds.begin() + logs, fds.end(), [](const pollfd& fd) { return fd.revents != 0; })) read_logs();
         look_at_slots();
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
@@ -354,6 +359,7 @@ void Bridge::admit(Client& client) {
     } else if (!start_worker(client.worker, devices)) {
         return refuse(client, fmt::format("the bridge cannot start a worker: {}", strerror(errno)).c_str());
     }
+    client.worker.called = fmt::format("channel {}: worker {}", slot, client.worker.pid);
     hand_over(client);
     tell_limits(client);
     const Assignment job{client.channel.offset, slot, client.opening, doorbell_.connected()};

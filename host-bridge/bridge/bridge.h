@@ -29,6 +29,7 @@
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/shared.h"
 #include "host-bridge/bridge/warm.h"
+#include "host-bridge/bridge/worker_log.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/mapper.h"
@@ -75,6 +76,9 @@ class Bridge {
     struct Worker {
         pid_t pid = -1;
         int pidfd = -1, link = -1, errors = -1;
+        WorkerLog said;
+        std::string called;                                      // in the log
+        std::uint64_t may_say = 0;                               // Limit::log_text
         cage::Listener mapper;                                   // for what its mapper asks
         Sheet* sheet = nullptr;                                  // which it has mapped, too
         std::chrono::steady_clock::time_point dismissed{};       // when it was killed, or, in a wrapper, told to end
@@ -114,6 +118,15 @@ class Bridge {
     std::size_t files_of_each();
     bool start_worker(Worker& worker, const std::vector<int>& devices);
     void release_pages();
+    template <class F> void each_worker(const F& f) {
+        for (Worker& w : waiting_) f(w);
+        for (Worker& w : leaving_) f(w);
+        for (auto& client : clients_)
+            if (client && client->worker.pid > 0) f(client->worker);
+    }
+    void read_logs();
+    WorkerLog::Limits log_limits(const Worker& worker);
+    static WorkerLog::Say log_of(const Worker& worker);
     void publish_heartbeat();  // says to the clients, and to systemd, that the bridge lives
     [[noreturn]] void become_worker() const;
     bool release_worker(Worker& worker);
@@ -213,6 +226,7 @@ class Bridge {
     std::vector<Worker> waiting_, leaving_;               // warm workers, and those of them that are to end
     std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
     std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended
+    Bucket workers_text_;                                 // what all workers together may say
     Quotas quotas_;
     const std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
     std::uint64_t came_ = 0, went_[all_ends] = {};

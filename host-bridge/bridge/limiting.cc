@@ -38,6 +38,7 @@ void Bridge::tell_limits(Client& client) {
     each_limit([&](Limit limit, const AboutLimit&) {
         std::uint64_t value = limit_of(client, limit);
         if (limit == Limit::device_memory) value = least(value, options_.limits.guest[limit]);
+        if (limit == Limit::log_text) client.worker.may_say = value;
         tell(client.worker.sheet->limits[static_cast<unsigned>(limit)], value);
     });
     client.bound = false;

@@ -79,7 +79,7 @@ Sheet* map_sheet(int file) {
 
 // How many descriptors a client may have the bridge hold: an equal share of what the bridge has no need of itself.
 std::size_t Bridge::files_of_each() {
-    constexpr std::size_t own = 64, of_a_worker = 4, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
     getrlimit(RLIMIT_NOFILE, &files_);
     rlimit all = files_;
     all.rlim_cur = all.rlim_max;
@@ -90,21 +90,22 @@ std::size_t Bridge::files_of_each() {
 
 bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     // The bridge's end of the link never makes it wait.
-    int link[2] = {-1, -1}, errors[2] = {-1, -1}, pidfd = -1;
+    int link[2] = {-1, -1}, errors[2] = {-1, -1}, said[2] = {-1, -1}, pidfd = -1;
     const File sheet(make_sheet());
     Sheet* shared = nullptr;
     std::string group;
     const auto give_up = [&] {
         const int why = errno;
         if (!group.empty()) cage_.groups->remove(group);
-        for (const int fd : {link[0], link[1], errors[0], errors[1]})
+        for (const int fd : {link[0], link[1], errors[0], errors[1], said[0], said[1]})
             if (fd >= 0) close(fd);
         if (shared) munmap(shared, sizeof *shared);
         return errno = why, false;
     };
     if (!sheet || !(shared = map_sheet(sheet.fd()))) return give_up();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0 || fcntl(link[0], F_SETFL, O_NONBLOCK) != 0 ||
-        pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0)
+        pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0 || pipe2(said, O_CLOEXEC) != 0 ||
+        fcntl(said[0], F_SETFL, O_NONBLOCK) != 0)
         return give_up();
     if (cage_.order.has(cage::Measure::cgroup) && (group = cage_.groups->make()).empty()) return give_up();
     const pid_t pid = fork();
@@ -114,11 +115,9 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         if (cage_.namespaces && !cage_.namespaces->join(cage_.order)) _exit(no_namespaces);
         // By way of descriptors that are nobody's: either target may be the other's source.
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
-        const int given[][2] = {{moved(region_.fd()), region_fd},
-                                {moved(link[1]), link_fd},
-                                {moved(sheet.fd()), sheet_fd},
-                                {moved(errors[0]), errors_fd},
-                                {moved(errors[1]), into_errors_fd}};
+        const int given[][2] = {{moved(region_.fd()), region_fd}, {moved(link[1]), link_fd},
+                                {moved(said[1]), log_fd},         {moved(sheet.fd()), sheet_fd},
+                                {moved(errors[0]), errors_fd},    {moved(errors[1]), into_errors_fd}};
         const int optional[][2] = {{doorbell_ ? moved(doorbell_.guest()) : -1, doorbell_fd},
                                    {turns_.fd() >= 0 ? moved(turns_.fd()) : -1, turns_fd}};
         for (const auto& [fd, place] : given)
@@ -142,8 +141,12 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
         errno = why;
         return give_up();
     }
-    close(link[1]), close(errors[1]);
-    worker = {pid, pidfd, link[0], errors[0], {}, shared, {}, devices, {}, group, 0};
+    close(link[1]), close(errors[1]), close(said[1]);
+    worker = {};
+    worker.pid = pid, worker.pidfd = pidfd, worker.link = link[0], worker.errors = errors[0];
+    worker.said = WorkerLog(File(said[0]));
+    worker.called = fmt::format("worker {}", pid), worker.may_say = options_.limits.client[Limit::log_text];
+    worker.sheet = shared, worker.devices = devices, worker.group = group;
     if (cage_.order.has(cage::Measure::extents)) worker.mapper = cage::Listener::expected();
     prepare(worker);
     return true;
@@ -258,18 +261,37 @@ std::string Bridge::reap(Worker& worker) {
     const std::string end = describe_end(*worker.sheet, status,
                                          grouped && WIFSIGNALED(status) && cage_.groups->was_too_large(worker.group));
     if (grouped) cage_.groups->remove(worker.group);
+    const auto now = std::chrono::steady_clock::now();
+    const auto limits = log_limits(worker);
+    const auto say = log_of(worker);
+    worker.said.end(limits, now, say);
     char text[4096];
     int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
     for (ssize_t n; parts-- > 0 && (n = read(worker.errors, text, sizeof text)) > 0;)
-        if (const auto plain = log::escaped({text, static_cast<std::size_t>(n)}, true);
-            log::has_room(plain.size()) && write(STDERR_FILENO, plain.data(), plain.size()) < 0)
-            break;
+        worker.said.add({text, static_cast<std::size_t>(n)}, limits, now, say);
+    worker.said.end(limits, now, say);
     for (const Grants::Run& run : worker.reserved) grants_->release(run);
     for (const int fd : {worker.pidfd, worker.link, worker.errors})
         if (fd >= 0) close(fd);
     munmap(worker.sheet, sizeof *worker.sheet);
     worker = {};
     return end;
+}
+
+void Bridge::read_logs() {
+    each_worker([&, now = std::chrono::steady_clock::now()](Worker& w) {
+        if (w.said.fd(now) >= 0) w.said.read_on(log_limits(w), now, log_of(w));
+    });
+}
+
+WorkerLog::Limits Bridge::log_limits(const Worker& worker) {
+    return {worker.may_say, options_.limits.guest[Limit::log_text], &workers_text_};
+}
+
+WorkerLog::Say Bridge::log_of(const Worker& worker) {
+    return [&worker](log::Level level, std::string_view text) {
+        log::pass_on(level, fmt::format("{}: {}", worker.called, text));
+    };
 }
 
 void Bridge::reap_leaving() {

@@ -167,9 +167,8 @@ void print_json(const LimitReply& reply) {
 void print_table(const LimitReply& reply) {
     const auto line = [](const std::string& whose, const AboutLimit& its, std::uint64_t use, std::uint64_t limit,
                          bool own) {
-        fmt::print("{:<28} {:<15} {:>10} {:>10}{}\n", whose, its.name(),
-                   its.unit == Unit::bytes_a_second ? "-" : its.text(use), limit ? its.text(limit) : "-",
-                   own ? " *" : "");
+        fmt::print("{:<28} {:<15} {:>10} {:>10}{}\n", whose, its.name(), its.is_rate() ? "-" : its.text(use),
+                   limit ? its.text(limit) : "-", own ? " *" : "");
     };
     fmt::print("{:<28} {:<15} {:>10} {:>10}\n", "", "", "in use", "limit");
     each_limit([&](Limit limit, const AboutLimit& its) {

@@ -21,8 +21,8 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
     const CUresult known_to_driver = driver_.cuPointerGetAttributes(3, names, values, address);
     if (known_to_driver != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE || !covers(start, size)) {
         if (promised(address, bytes)) return fine;
-        log::debug("channel {}: {:#x} + {} is not the client's: {}, type {}, {:#x} + {}", status_.channel, address,
-                   bytes, driver_.error_name(known_to_driver), type, start, size);
+        log::debug("{:#x} + {} is not the client's: {}, type {}, {:#x} + {}", address, bytes,
+                   driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
     }
     if (is_retired(start)) return bad_value;

@@ -125,8 +125,7 @@ void Fences::stream_gone(CUstream stream) {
 }
 
 void Fences::post_failure(std::uint32_t op, CUresult result) {
-    log::debug("channel {}: posted {} failed: {}", status_.channel, op < op_names.size() ? op_names[op] : "?",
-               driver_.error_name(result));
+    log::debug("posted {} failed: {}", op < op_names.size() ? op_names[op] : "?", driver_.error_name(result));
     status_.posted_op = op;
     publish(status_.posted_error, static_cast<std::int32_t>(result));
     publish(status_.posted_count, ++posted_failures_);
@@ -143,8 +142,7 @@ void Fences::fault(CUresult error) {
     output_.note(error);
     if (fault_ == CUDA_SUCCESS) {
         fault_ = error;
-        log::warn("channel {}: the GPU reported {}; the client's context is lost", status_.channel,
-                  driver_.error_name(error));
+        log::warn("the GPU reported {}; the client's context is lost", driver_.error_name(error));
         publish(status_.context_error, static_cast<std::int32_t>(error));
     }
     for (const Fence& f : fences_) release(f);

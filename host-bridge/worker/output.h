@@ -5,7 +5,7 @@
 // (its pipe is the bridge's: workers.cc), full (64 KiB), takes no more, since nobody may wait for that. The text of a failed assert of
 // a kernel is for the client's standard error, where CUDA shows it: the client takes it when it learns of that error. All else is the
 // host's business, and goes on to the log when the worker has nothing else to do. What is left when the worker ends, because its
-// client is gone or because it was killed, the bridge writes to its own standard error. (The guest's half:
+// client is gone or because it was killed, the bridge puts into its log. (The guest's half:
 // guest-allocator/driver/fence.cc.)
 #pragma once
 #include <cuda.h>

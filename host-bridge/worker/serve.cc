@@ -60,7 +60,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
             session.launches().flush();
             reader.flush();
             if (!reader.lie().empty()) {
-                log::error("channel {}: the client broke the protocol: {}", status.channel, reader.lie());
+                log::error("the client broke the protocol: {}", reader.lie());
                 end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                             ("the bridge refused a malformed command: " + reader.lie()).c_str());
                 return 1;
@@ -87,7 +87,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         // A client may have opened its channel before this bridge took the region over from another one.
         static constexpr std::uint64_t ours = rows_hash(identities);
         if (taken == 1 && reader.rows_hash() != ours) {
-            log::error("channel {}: the client numbers its commands as another bridge does", status.channel);
+            log::error("the client numbers its commands as another bridge does");
             end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge was replaced by one of another version while this program started; start it again");
             return 1;
@@ -103,7 +103,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         if (verdict.lie) {
             const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
                                                                         : "command " + std::to_string(command->head.op);
-            log::error("channel {}: the client broke the protocol in {}", status.channel, what);
+            log::error("the client broke the protocol in {}", what);
             end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         ("the bridge refused a malformed " + what).c_str());
             return 1;

@@ -202,7 +202,8 @@ void await_dismissal() {
 }  // namespace
 
 int run_worker(const std::string& library, bool warm) {
-    signal(SIGINT, SIG_IGN);  // the bridge decides when a worker ends
+    signal(SIGINT, SIG_IGN);   // the bridge decides when a worker ends
+    signal(SIGPIPE, SIG_IGN);  // a wrapped worker may live on without its bridge, which reads its log
     const int text = catch_output();
     Preparation prepared;
     if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {
@@ -244,7 +245,7 @@ int run_worker(const std::string& library, bool warm) {
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
     if (std::string e = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
-        log::error("channel {}: {}", job.channel, e);
+        log::error("{}", e);
         return 1;
     }
     Channel channel;
@@ -254,14 +255,13 @@ int run_worker(const std::string& library, bool warm) {
     channel.offset = job.channel_offset;
     barcuda_status& status = channel.status();
     if (!error.empty()) {
-        log::error("channel {}: {}", job.channel, error);
+        log::error("{}", error);
         end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED, error.c_str());
         return 1;
     }
     static BridgeGranter& granter = *new BridgeGranter;
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell, &sheet);
-    log::limit(sheet.limits[static_cast<unsigned>(Limit::log_text)]);
     enforce_quota(driver, granter, session.allowance(), own_memory(driver, prepared.cage.software));
     if (text >= 0) session.output().take_text_from(text, session.allowance());
     session.contexts().set_home(context, 0);

@@ -200,8 +200,8 @@ grep -q "'sockett' is no system call" "$scratch/err" || fail "not said: $(cat "$
 # What a driver calls that the software GPU does not is told, once, and done.
 caged cuda --record-calls --no-cage=bridge,mounts,files
 for attempt in open open inet; do done_ $attempt; done
-[ "$(grep -c '^recorded openat /etc/passwd$' "$scratch/log")" = 2 ] || fail "two workers that each open it once"
-grep -q '^recorded socket 0x2$' "$scratch/log" || fail "the socket is not recorded"
+[ "$(grep -c ': recorded openat /etc/passwd$' "$scratch/log")" = 2 ] || fail "two workers that each open it once"
+grep -q ': recorded socket 0x2$' "$scratch/log" || fail "the socket is not recorded"
 echo "recorded"
 
 "$scratch/bin/barcuda-bridge" --region "$scratch/other" --no-cage=syscals 2> "$scratch/err" && fail "a measure that there is not"

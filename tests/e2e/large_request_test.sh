@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 started() { grep -c "a worker has started" "$scratch/log"; }
 asks() { # asks MIB ANSWERS: of a bridge of 1G, of which the program and the waiting worker have 64 MiB each
-    BARCUDA_LOG=debug serve --no-vm
+    level=debug serve --no-vm
     rm -f "$scratch/in" && mkfifo "$scratch/in"
     "${guest[@]}" "$build/e2e/bounds" large "$1" < "$scratch/in" > "$scratch/out" 2>&1 & program=$!
     exec 7> "$scratch/in"

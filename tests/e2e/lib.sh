@@ -19,7 +19,7 @@ need() { command -v "$1" > /dev/null || { echo "skipped: $1 is not installed"; e
 # A bridge of our own on $scratch/region: $bridge is its pid, $scratch/log what it says.
 serve() {
     rm -f "$scratch/ready" && mkfifo "$scratch/ready"
-    "$build/bin/barcuda-bridge" --region "$scratch/region" --size "${size:-1G}" --device "$device" --log-level info --ready-fd 9 "$@" \
+    "$build/bin/barcuda-bridge" --region "$scratch/region" --size "${size:-1G}" --device "$device" --log-level "${level:-info}" --ready-fd 9 "$@" \
         9> "$scratch/ready" 2> "$scratch/log" &
     bridge=$!
     read -r _ < "$scratch/ready" || fail "the bridge did not come up"

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "host-bridge/link.h"
@@ -54,6 +55,28 @@ int end_mapper() {
     return 0;
 }
 
+// The log is a pipe: what is in it is the bridge's.
+int cut_log() {
+    const int log = barcuda::log_fd;
+    char text[16];
+    if (ftruncate(log, 0) == 0 || lseek(log, 0, SEEK_SET) == 0 || pwrite(log, "info", 4, 0) > 0 ||
+        read(log, text, sizeof text) > 0)
+        return 0;
+    return errno;
+}
+int say(const std::string& text) {
+    return write(barcuda::log_fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : errno;
+}
+int forge_log() {
+    return say("<0>all is lost\nforged barcuda-bridge: all is well\x1b[2J\rforged\n<6>forged " +
+               std::string(100000, 'x') + "\n");
+}
+int flood_log() {
+    int result = 0;
+    for (int i = 0; i < 10000 && result == 0; ++i) result = say("flood " + std::string(93, 'x') + "\n");
+    return result;
+}
+
 }  // namespace
 
 #define ATTEMPT(number, name) \
@@ -65,6 +88,9 @@ extern "C" int cuDeviceGetExecAffinitySupport(int* value, int attempt, int) {
         ATTEMPT(1, second_mapper)
         ATTEMPT(2, own_listener)
         ATTEMPT(3, end_mapper)
+        ATTEMPT(4, cut_log)
+        ATTEMPT(5, forge_log)
+        ATTEMPT(6, flood_log)
         default: return 1;
     }
     return 0;

@@ -30,7 +30,7 @@ CC
 g++ -o "$scratch/asks" "$scratch/asks.cc" "$build/lib/libbarcuda.so" || fail "g++"
 declare -A number
 while read -r n name; do number[$name]=$n; done < <(grep -oE 'ATTEMPT\([0-9]+, [a-z_]+' tests/e2e/taken_over.cc | tr -d '(,A-Z')
-[ "${#number[@]}" = 3 ] || fail "the attempts of taken_over.cc: ${!number[*]}"
+[ "${#number[@]}" = 6 ] || fail "the attempts of taken_over.cc: ${!number[*]}"
 
 taken_over() { # taken_over soft|cuda [OPTIONS...]: a bridge of that installation
     [ -n "$bridge" ] && { kill "$bridge" && wait "$bridge"; } 2> /dev/null
@@ -55,8 +55,29 @@ ends() { # ends ATTEMPT LINE: twice, each time the worker ends for it
     done
 }
 
+answers() { # answers ATTEMPT: what it comes to
+    timeout 60 "${guest[@]}" "$scratch/asks" "${number[$1]}" < /dev/null > "$scratch/out" 2>&1 || fail "$1: $(cat "$scratch/out")"
+    cat "$scratch/out"
+}
+log_is_the_bridges() {
+    local before; before=$(head -n 3 "$scratch/log")
+    case $(answers cut_log) in 9 | 22 | 29) ;; *) fail "cut_log was answered $(cat "$scratch/out")" ;; esac # EBADF, EINVAL, ESPIPE
+    [ "$(answers forge_log)" = 0 ] || fail "forge_log was answered $(cat "$scratch/out")"
+    await 'error barcuda-bridge region: channel 0: worker [0-9]*: all is lost$' "$scratch/log"
+    await 'barcuda-bridge region: channel 0: worker [0-9]*: forged barcuda-bridge: all is well.x1b.2J.x0dforged$' "$scratch/log"
+    await 'info barcuda-bridge region: channel 0: worker [0-9]*: forged x*\.\.\.$' "$scratch/log"
+    [ "$(answers flood_log)" = 0 ] || fail "flood_log was answered $(cat "$scratch/out")"
+    await 'channel 0: worker [0-9]*: [0-9]* lines were left out (log-text)$' "$scratch/log"
+    innocent flood_log
+    [ "$(stat -c %s "$scratch/log")" -lt 300000 ] || fail "a megabyte of a worker's in the log: $(stat -c %s "$scratch/log")"
+    ! grep -q '^forged' "$scratch/log" || fail "a line that looks like the bridge's"
+    [ "$(head -n 3 "$scratch/log")" = "$before" ] || fail "the log has lost its beginning"
+}
+
 for kind in soft cuda; do
     taken_over $kind
+    log_is_the_bridges
+    echo "$kind: the log is the bridge's"
     if grep -q "cage lacks 'extents'" "$scratch/log"; then echo "$kind: no mapper here"; continue; fi
     ends second_mapper "the worker tells of a second mapper"
     ends own_listener "the worker tells of a second mapper"

@@ -60,6 +60,15 @@ TEST(Log, SaysToJournaldHowUrgentlyAndNoTime) {
     EXPECT_TRUE(std::regex_match(text, std::regex(moment + "info test: b\n"))) << text;
     unsetenv("JOURNAL_STREAM");
 }
+TEST(Log, LeavesTimeAndNamesOfAWorkersLinesToItsBridge) {
+    EXPECT_EQ(log_of([](std::FILE* file) { start_worker(file, "info"); }, [] { info("a"), debug("b"), error("c"); }),
+              "<6>a\n<3>c\n");
+}
+TEST(Log, PassesOnALineOfAnothersAsOneLine) {
+    const std::string text = log_of([](std::FILE* file) { start(file, "test", "info"); },
+                                    [] { pass_on(Level::warn, "a\nb\x1b"), pass_on(Level::debug, "c"); });
+    EXPECT_TRUE(std::regex_match(text, std::regex(moment + "warning test: a\\\\x0ab\\\\x1b\n"))) << text;
+}
 TEST(Log, KeepsTheLinesOfADriver) { EXPECT_EQ(escaped("one\ntwo\b", true), "one\ntwo\\x08"); }
 
 }  // namespace

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker_log.h: what a worker says for the log. It has a pipe of its own for that, and nothing of the bridge's: a worker that somebody has
+// taken over can fill the pipe, and neither read, change nor remove what the log holds. The bridge reads the pipe, bounds
+// each line and all of them together, and puts before each whose it is; log.h makes it printable. A line may begin with a level as
+// sd-daemon(3) has it ("<4>"), as the worker's own lines do (log::start_worker); what has none is the driver's, and a warning.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "host-bridge/bucket.h"
+#include "host-bridge/log.h"
+#include "host-bridge/message.h"
+
+namespace barcuda {
+
+class WorkerLog {
+  public:
+    using Time = Bucket::Time;
+    using Say = std::function<void(log::Level, std::string_view)>;
+    struct Limits {
+        std::uint64_t own = 0;  // bytes a second, as Limit::log_text; 0: none
+        std::uint64_t all = 0;  // of all workers together, from `shared`
+        Bucket* shared = nullptr;
+    };
+    static constexpr std::size_t longest_line = 1000;
+    static constexpr double seconds_at_once = 10;  // as in log.h
+
+    WorkerLog() = default;
+    explicit WorkerLog(File pipe) : pipe_(std::move(pipe)) {}
+
+    // To poll. One that says more than it may is left alone for a while: then the worker waits in its write. -1: not now.
+    int fd(Time now) const { return now < quiet_until_ ? -1 : pipe_.fd(); }
+    // What has come, at most a pipe's worth.
+    void read_on(const Limits& limits, Time now, const Say& say);
+    // Of text that has come another way: the driver's, which is left behind when its worker ends.
+    void add(std::string_view text, const Limits& limits, Time now, const Say& say);
+    // The worker has ended: the rest of its pipe, the line that was not finished, and how much was left out.
+    void end(const Limits& limits, Time now, const Say& say);
+
+  private:
+    bool may_say(std::size_t bytes, const Limits& limits, Time now);
+    void finish_line(const Limits& limits, Time now, const Say& say);
+    void tell_left_out(const Say& say);
+
+    File pipe_;
+    std::string line_;  // so far
+    bool cut_ = false;  // it was longer
+    bool begun_ = false;
+    Bucket budget_;
+    std::uint64_t left_out_ = 0;  // lines
+    Time quiet_until_{};
+};
+
+}  // namespace barcuda
