@@ -10,8 +10,8 @@ _barcuda() {
             *)
                 prev=${words[i - 1]}  # whose value this may be
                 [[ $prev == -* && $prev != *=* && $($command --help 2> /dev/null) == *"$prev "[A-Z]* ]] && continue
-                [[ $command == *" "* ]] && { _command_offset $i; return; }
-                command="$1 ${words[i]}" ;;
+                if $command --help 2> /dev/null | sed '1,/^Subcommands:/d' | grep -q "^  ${words[i]} "; then command+=" ${words[i]}"
+                else _command_offset $i; return; fi ;;
         esac
     done
     prev=${words[cword - 1]}
