@@ -617,20 +617,12 @@ uninstall:
 	    [ ! -d "$(DESTDIR)$$folder" ] || find "$(DESTDIR)$$folder" -depth -type d -empty -delete; done
 
 # ---- packages ------------------------------------------------------------------------------------------------------------
-# debian/changelog is made of VERSION, and CHANGELOG.md says what has changed.
+# debian/changelog is made of VERSION and CHANGELOG.md.
 packages_folder := $(B)/packages
 tree := $(packages_folder)/barcuda-$(VERSION)
 date = $(shell git log -1 --format=%cD 2>/dev/null || date -R -r VERSION)
-define changelog
-barcuda ($(VERSION)) unstable; urgency=medium
-
-  * CHANGELOG.md says what has changed.
-
- -- $(shell sed -n 's/^Maintainer: //p' debian/control)  $(date)
-endef
-export changelog
-debian/changelog: VERSION debian/control
-	@printf '%s\n' "$$changelog" > $@
+debian/changelog: VERSION CHANGELOG.md debian/control packaging/changelog
+	@packaging/changelog $(VERSION) "$$(sed -n 's/^Maintainer: //p' debian/control)" "$(date)" > $@
 
 # So are the recipes of other distributions.
 recipes := $(patsubst packaging/%.in,$(packages_folder)/%,$(wildcard packaging/*.in))

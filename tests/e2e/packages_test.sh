@@ -27,6 +27,11 @@ done
 page() { dpkg-deb --fsys-tarfile "$scratch"/packages/$1_*.deb | tar -xO "./usr/share/man/man1/$2.1.gz" | gzip -dc; }
 page barcuda-common barcuda | grep -q 'host..libraries' || fail "the page of barcuda does not have the options of run"
 page barcuda-host barcuda-bridge | grep -q 'print..config' || fail "the page of barcuda-bridge does not have its options"
+# What has changed is in the changelog, word for word.
+words() { tr -s ' \n' ' '; }
+dpkg-deb --fsys-tarfile "$scratch"/packages/barcuda-common_*.deb | tar -xO ./usr/share/doc/barcuda-common/changelog.gz | gzip -dc | words > "$scratch/changelog"
+changed=$(awk '/^- / { if (++n == 2) exit } n' CHANGELOG.md | sed 's/^- //' | words)
+grep -qF -- "$changed" "$scratch/changelog" || fail "the packages' changelog lacks: $changed"
 lintian --allow-root --tag-display-limit 0 --fail-on error,warning "$scratch"/packages/*.changes > "$scratch/lintian" 2>&1 ||
     fail "lintian: $(cat "$scratch/lintian")"
 ! grep -q '^[EW]: ' "$scratch/lintian" || fail "lintian: $(cat "$scratch/lintian")"
