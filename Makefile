@@ -99,7 +99,7 @@ host := host-bridge host-worker host-monitor host-cage host-common
 # Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
 # for all that is in this archive.
 $(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-driver)) guest-allocator/exports/admission.sh guest-allocator/driver/admission.h
-	@rm -f $@ && $(AR) rcs $(B)/inside.a $(filter %.o,$^)
+	@rm -f $@ $(B)/inside.a && $(AR) rcs $(B)/inside.a $(filter %.o,$^)
 	@nm -g --defined-only $(B)/inside.a | awk '$$3 ~ /^cu[A-Z]/ { print $$3 }' | LC_ALL=C sort -u > $(B)/entries
 	@echo "  GEN  $(B)/entries.o"
 	@sh guest-allocator/exports/admission.sh $(B)/entries > $(B)/entries.cc
