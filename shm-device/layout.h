@@ -106,7 +106,7 @@ struct barcuda_slot {
 	barcuda_u32 opened;        /* D */
 	barcuda_u32 closed;        /* D */
 	barcuda_u32 pid;           /* D: flat transport: the client's pid; 0 behind a module */
-	barcuda_u32 reserved0;
+	barcuda_u32 map_lock;      /* D: flat transport: 1: while the client maps its channel, the slot's second byte is locked */
 	barcuda_u64 start_time;    /* D: flat transport: starttime of pid, /proc/PID/stat field 22 */
 	barcuda_u64 reserved1[5];
 	barcuda_u32 reclaimed;     /* H */

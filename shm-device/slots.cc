@@ -5,12 +5,13 @@
 // A client claims a slot in four steps, so that it may die between any two of them and leave nothing behind:
 //   1. lock the slot's first byte in the file (a POSIX record lock: the kernel drops it when the process dies)
 //   2. look again: is the slot still free?
-//   3. write start_time and pid
+//   3. lock its second byte (a lock of the open file), write start_time and pid
 //   4. raise `opened` by compare-and-swap (CLAIM): now the host sees the slot, and its holder
-// A client that dies before step 4 has opened nothing; one that dies after it has left its name. The lock stays as long
-// as the client does: it tells the bridge of clients whose pid it cannot see, in another pid namespace. The pid tells
-// of clients that have lost their lock, because they closed descriptors that were not theirs. Only a client without
-// either is gone.
+// A client that dies before step 4 has opened nothing; one that dies after it has left its name. The first lock stays as long
+// as the client does: it tells the bridge of clients whose pid it cannot see, in another pid namespace. But a process loses it by
+// closing any descriptor of the file. Then the pid tells that the process lives, and the second lock that it still runs the program that
+// has opened the channel: a mapping of the channel holds the open file, and so the lock, until exec or munmap. (A child that was
+// forked may hold it longer than its parent, so it says nothing of a process that has ended.)
 //
 // A BAR or DAX device mapped whole is another machine's memory: the bridge sees neither pids nor locks of this kernel.
 // Then pid is 0, which tells it not to look, and the next client that comes by closes the slots of dead ones: their
@@ -110,11 +111,14 @@ Error Region::claim_slot(std::uint32_t& index) {
             // Other threads of this process pass the lock too: they write the same name, and one of them wins the slot.
             publish(s.start_time, visible ? start_time_of(0) : 0);
             publish(s.pid, me);
+            publish(s.map_lock, visible && lock_byte(F_OFD_SETLK, F_RDLCK, slot_offset(i) + 1) == 0 ? 1u : 0u);
             const std::uint32_t opened = observe(s.reclaimed);
             claimed = claim(s.opened, opened, opened + 1);  // CLAIM
             index = i;
         }
-        if (!claimed && (!visible || observe(s.pid) != me)) lock_slot(i, F_UNLCK);  // else a thread of ours has won
+        if (claimed) continue;
+        if (visible) lock_byte(F_OFD_SETLK, F_UNLCK, slot_offset(i) + 1);
+        if (!visible || observe(s.pid) != me) lock_slot(i, F_UNLCK);  // else a thread of ours has won
     }
     unmap_window(memory, BARCUDA_SLOTS_OFFSET, bytes);
     if (claimed) return {};
@@ -174,6 +178,7 @@ void Region::close_channel(Channel& channel) {
     const std::uint32_t opened = observe(s.opened);
     claim(s.closed, opened - 1, opened);  // CLAIM: a bridge that thinks we are dead may have done it
     lock_slot(i, F_UNLCK);
+    if (kind_ == Kind::file) lock_byte(F_OFD_SETLK, F_UNLCK, slot_offset(i) + 1);
     unmap_window(memory, slot_offset(i), sizeof(barcuda_slot));
 }
 
@@ -186,8 +191,9 @@ bool Region::owner_gone(std::uint32_t index) const {
     const barcuda_slot& s = slots()[index];
     const std::uint32_t pid = observe(s.pid);
     if (kind_ != Kind::file || pid == 0) return false;
-    if (lives(pid, observe(s.start_time))) return false;
-    return lock_byte(F_OFD_GETLK, F_WRLCK, slot_offset(index)) == 0;
+    if (lock_byte(F_OFD_GETLK, F_WRLCK, slot_offset(index)) != 0) return false;
+    if (!lives(pid, observe(s.start_time))) return true;
+    return observe(s.map_lock) && lock_byte(F_OFD_GETLK, F_WRLCK, slot_offset(index) + 1) == 0;
 }
 
 }  // namespace barcuda

@@ -67,7 +67,7 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
     {"barcuda_slot",
      {sizeof(barcuda_slot),
       {FIELD(barcuda_slot, opened), FIELD(barcuda_slot, closed), FIELD(barcuda_slot, pid),
-       FIELD(barcuda_slot, reserved0), FIELD(barcuda_slot, start_time), FIELD(barcuda_slot, reserved1),
+       FIELD(barcuda_slot, map_lock), FIELD(barcuda_slot, start_time), FIELD(barcuda_slot, reserved1),
        FIELD(barcuda_slot, reclaimed), FIELD(barcuda_slot, served), FIELD(barcuda_slot, reserved2)}}},
     {"barcuda_grant", {sizeof(barcuda_grant), {FIELD(barcuda_grant, owner), FIELD(barcuda_grant, mapped)}}},
     {"barcuda_device",

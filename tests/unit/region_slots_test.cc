@@ -181,6 +181,57 @@ TEST_F(RegionTest, AClientOfAnotherPidNamespaceIsKnownByItsLock) {
     EXPECT_TRUE(host.owner_gone(0));
     for (int fd : {ready[0], ready[1], go[0], go[1]}) ::close(fd);
 }
+// A client in a process of its own, which does `then` once it has its channel, and ends when `go` is written to.
+struct OtherClient {
+    int ready[2], go[2];
+    pid_t pid;
+    template <class Then> OtherClient(const std::string& path, Then then) {
+        EXPECT_EQ(::pipe(ready) + ::pipe(go), 0);
+        pid = fork_child([&] {
+            ::close(go[1]);
+            Region own;
+            Channel c;
+            if (own.open(path.c_str()) || own.open_channel(c)) return 1;
+            return then(*this);
+        });
+        char byte;
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    }
+    ~OtherClient() {
+        for (int fd : {ready[0], ready[1], go[0], go[1]}) ::close(fd);
+        exit_status(pid);
+    }
+};
+TEST_F(RegionTest, AProcessThatExecutesAnotherProgramIsNoClientAnyMore) {
+    const OtherClient client(path, [](OtherClient& c) {
+        ::dup2(c.ready[1], 1);
+        ::dup2(c.go[0], 0);
+        ::execl("/bin/sh", "sh", "-c", "echo; read line", nullptr);
+        return 1;
+    });
+    const barcuda_slot& s = host.slots()[0];
+    EXPECT_TRUE(lives(s.pid, s.start_time));
+    EXPECT_TRUE(host.owner_gone(0));
+}
+TEST_F(RegionTest, AProcessThatClosesAllItsDescriptorsIsAClientStill) {
+    const OtherClient client(path, [](OtherClient& c) {
+        for (int fd = 3; fd < 1024; ++fd)
+            if (fd != c.ready[1] && fd != c.go[0]) ::close(fd);
+        char byte = 0;
+        return ::write(c.ready[1], &byte, 1) == 1 && ::read(c.go[0], &byte, 1) == 0 ? 0 : 1;
+    });
+    EXPECT_FALSE(host.owner_gone(0));
+}
+TEST_F(RegionTest, AClientOfAnEarlierVersionIsKnownByItsPid) {
+    ASSERT_FALSE(open_guest());
+    Channel c;
+    ASSERT_FALSE(guest.open_channel(c));
+    host.host_slots()[c.index].map_lock = 0;
+    guest.unmap_channel(c);
+    guest.close();
+    EXPECT_FALSE(host.owner_gone(0));
+}
+
 TEST_F(RegionTest, ProcessesThatClaimAtOnceGetDifferentSlots) {
     const std::uint32_t count = host.shape().channel_count;
     int hold[2];
