@@ -183,7 +183,7 @@ $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SAN
 # What the library itself calls by the names of functions that it serves for programs goes to the functions behind them. And nothing is
 # looked up at a first call, which may be one under a lock: guest-allocator/heap/next.h.
 served := guest-allocator/driver/managed/system_calls.cc
-own_calls := $(if $(SANITIZE),,$(addprefix -Wl$(comma)--wrap=,$(shell sed -n 's/^SERVED.[a-z_]*, \([a-z0-9_]*\),.*/\1/p' $(served))))
+own_calls := $(if $(SANITIZE),,$(addprefix -Wl$(comma)--wrap=,close $(shell sed -n 's/^SERVED.[a-z_]*, \([a-z0-9_]*\),.*/\1/p' $(served))))
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"

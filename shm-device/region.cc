@@ -292,8 +292,22 @@ Error Region::check_fd() const {
     struct stat st;
     if (fd_ >= 0 && ::fstat(fd_, &st) == 0 && st.st_dev == device_ && st.st_ino == inode_) return {};
     if (kind_ == Kind::none && fd_ >= 0) return {};  // closing what could not be opened wholly
-    return error(Error::lost, 0, "%s: this program has closed the region's file descriptor (%d), which it did not open",
+    return error(Error::lost, 0,
+                 "%s: this program has closed the region's file descriptor (%d), which it did not open; let it close "
+                 "those that it has opened",
                  path_, fd_);
+}
+
+// A file is opened again, if it is the same one. A door, or the module's device, knows this process by the one that was lost.
+Error Region::have_fd() {
+    Error e = check_fd();
+    if (e.kind != Error::lost || (kind_ != Kind::file && kind_ != Kind::pci && kind_ != Kind::dax)) return e;
+    const int fd = ::open(path_, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return e;
+    struct stat st;
+    if (::fstat(fd, &st) != 0 || st.st_dev != device_ || st.st_ino != inode_) return ::close(fd), e;
+    fd_ = out_of_the_way(fd);
+    return {};
 }
 
 Error Region::map_extent(std::uint64_t offset, std::uint64_t bytes, void** address) {
@@ -301,7 +315,7 @@ Error Region::map_extent(std::uint64_t offset, std::uint64_t bytes, void** addre
         offset > shape_.size || bytes > shape_.size - offset)
         return error(Error::bad_range, 0, "%s: 0x%llx bytes at 0x%llx are not an extent of this region", path_,
                      (unsigned long long)bytes, (unsigned long long)offset);
-    if (Error e = check_fd()) return e;
+    if (Error e = have_fd()) return e;
     void* const want = at(offset);
     const off_t file_offset = kind_ == Kind::uio ? kUioExtents : static_cast<off_t>(offset);
     const int flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
@@ -338,7 +352,7 @@ Error Region::map_again(std::uint64_t offset, std::uint64_t bytes, void** addres
     void* const own = at(offset);
     if (offset % unit_ != 0 || bytes % unit_ != 0)
         return error(Error::bad_range, 0, "%s: made of pages of %llu MiB", path_, (unsigned long long)(unit_ >> 20));
-    if (Error e = check_fd()) return e;
+    if (Error e = have_fd()) return e;
     if (kind_ != Kind::uio && kind_ != Kind::door) {
         void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(offset));
         return p == MAP_FAILED ? failed(own) : (*address = p, Error{});
@@ -387,7 +401,7 @@ void Region::unmap_extent(std::uint64_t offset, std::uint64_t bytes) {
 
 Error Region::map_channel(std::uint32_t index, Channel& channel) {
     if (index >= shape_.channel_count) return error(Error::bad_range, 0, "%s: there is no channel %u", path_, index);
-    if (Error e = check_fd()) return e;
+    if (Error e = have_fd()) return e;
     Channel c;
     c.index = index;
     c.offset = BARCUDA_CHANNELS_OFFSET + index * BARCUDA_CHANNEL_SIZE;

@@ -170,6 +170,7 @@ class Region {
     int lock_byte(int command, short type, std::uint64_t offset) const;
     int lock_slot(std::uint32_t index, short type) const;
     Error check_fd() const;
+    Error have_fd();
 
     // header_bytes of it: with slots, grants, devices and rows. The host writes it, and takes nothing from it.
     const barcuda_header* header_ = nullptr;

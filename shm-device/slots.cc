@@ -141,7 +141,7 @@ Error Region::open_channel(Channel& channel) {
     constexpr int kTries = 200;
     constexpr std::uint64_t kNap = 10'000'000;  // nanoseconds: two seconds in all
     for (int tries = 1;; ++tries) {
-        if (Error e = check_fd()) return e;
+        if (Error e = have_fd()) return e;
         Error e = kind_ == Kind::uio    ? open_uio_channel(channel)
                   : kind_ == Kind::door ? open_door_channel(channel)
                                         : open_flat_channel(channel);

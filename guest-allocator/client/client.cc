@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/descriptors.h"
 #include "guest-allocator/client/device_window.h"
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/patience.h"
@@ -32,6 +33,13 @@ namespace {
 Mutex connecting;
 bool tried = false;
 Error reason;
+
+[[gnu::format(printf, 1, 0)]] void tell(const char* format, const char* text) noexcept {
+    char line[500];
+    const int n = snprintf(line, sizeof line, format, text);
+    if (n > 0 && write(STDERR_FILENO, line, std::min<std::size_t>(static_cast<std::size_t>(n), sizeof line - 1)) < 0)
+        return;
+}
 
 // Ids that live: a bit each. Handles that the host gave are not among them.
 std::atomic<std::uint64_t> live[wire::most_ids / 64];
@@ -67,6 +75,7 @@ Client* Client::initialize() noexcept {
 
 Error Client::connect() noexcept {
     if (Error e = region_.open(nullptr)) return e;
+    keep_descriptor(region_.fd());
     if (!region_.served())
         return error(Error::not_ready, 0, "%s: no bridge serves this region; start barcuda-bridge on the host",
                      region_.path());
@@ -113,10 +122,13 @@ const barcuda_device* Client::device(int ordinal) const {
 }
 
 void Client::complain(const char* text) noexcept {
-    if (complained_.test_and_set()) return;
-    char line[400];
-    const int n = snprintf(line, sizeof line, "barcuda: the GPU is lost: %s\n", text);
-    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
+    if (!complained_.test_and_set()) tell("barcuda: the GPU is lost: %s\n", text);
+}
+
+void Client::complain_of_mapping(const char* text) noexcept {
+    if (complained_of_mapping_.test_and_set()) return;
+    tell("barcuda: this process gets no more memory of the region (what it has stays, and the GPU works on): %s\n",
+         text);
 }
 
 CUresult Client::ended() noexcept {
@@ -253,6 +265,7 @@ heap::Extent Client::window() const noexcept {
 
 // Calls never overlap (heap/extents.h). What answers is the host, whatever its GPU does: host-bridge/worker/supply.h.
 bool Client::ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint64_t& granted) noexcept {
+    full_.store(false, std::memory_order_relaxed);
     if (ended() != CUDA_SUCCESS) return false;
     barcuda_supply& page = channel_.supply();
     const std::uint64_t request = observe(page.asked) + 1;
@@ -262,6 +275,7 @@ bool Client::ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint6
     for (Patience patience; observe(page.answered) != request; patience.wait(*this))
         if (ended() != CUDA_SUCCESS) return false;
     offset = page.offset, granted = page.granted;
+    full_.store(page.error != CUDA_SUCCESS, std::memory_order_relaxed);
     return page.error == CUDA_SUCCESS;
 }
 
@@ -284,9 +298,11 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
     while (held > 0) --held, command<Op::release>(aside[held].offset, aside[held].bytes);
     if (!got) return false;
     void* at = nullptr;
-    if (Error e = region_.map_extent(offset, granted, &at)) {
+    const Error e = region_.map_extent(offset, granted, &at);
+    keep_descriptor(region_.fd());  // it may be another one now
+    if (e) {
         command<Op::release>(offset, granted);
-        return complain(e.text), false;
+        return complain_of_mapping(e.text), false;
     }
     return out = {static_cast<std::byte*>(at), granted}, true;
 }
@@ -304,6 +320,7 @@ void Client::forked() noexcept {
         region_.leave_channel(channel_);
         region_.close();
     }
+    keep_descriptor(-1);
     new (&connecting) Mutex;
     tried = false;
     reason = {};

@@ -71,6 +71,7 @@ class Client final : public heap::ExtentSource {
     bool renew(heap::Extent pages) noexcept override;
     bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
     void forked() noexcept override;  // the one handler for all layers above the heap
+    bool is_full() const noexcept override { return full_.load(std::memory_order_relaxed); }
     int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
 
   private:
@@ -79,7 +80,8 @@ class Client final : public heap::ExtentSource {
     Error connect() noexcept;
     Error choose_devices() noexcept;
     bool ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint64_t& granted) noexcept;
-    void complain(const char* text) noexcept;  // once
+    void complain(const char* text) noexcept;             // of the session's end: once
+    void complain_of_mapping(const char* text) noexcept;  // of an extent that cannot be mapped: once
 
     static std::atomic<Client*> ready_;
     static std::atomic<bool> initialized_;
@@ -90,7 +92,8 @@ class Client final : public heap::ExtentSource {
     unsigned char devices_[BARCUDA_MAX_DEVICES] = {};  // numbers in the region's table
     int device_count_ = 0;
     std::atomic<std::uint64_t> failures_seen_{0};
-    std::atomic_flag complained_;
+    std::atomic_flag complained_, complained_of_mapping_;
+    std::atomic<bool> full_{false};  // the host has refused the last extent that was asked for
     Mutex ids_mutex_;
     std::uint32_t* free_ids_ = nullptr;  // a stack
     std::size_t free_count_ = 0, free_room_ = 0;

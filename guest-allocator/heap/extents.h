@@ -44,6 +44,9 @@ class ExtentSource {
     // for no GPU: a GPU may wait for the thread that asks.
     virtual bool grant(std::size_t bytes, Extent& out) noexcept = 0;
 
+    // After a grant that was refused: for want of room, and not for a reason that the source has told already.
+    virtual bool is_full() const noexcept { return true; }
+
     // Releases an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;
 

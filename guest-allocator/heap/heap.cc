@@ -164,7 +164,9 @@ Extent grow(Use use, std::size_t bytes) noexcept {
 void note_fallback(std::size_t bytes) noexcept {
     if (!connection.source) return;  // no region, no fallback: this memory was never meant for it
     statistics.fallback_bytes.add(bytes);
-    if (!statistics.fallbacks.value.fetch_add(1, std::memory_order_relaxed))
+    statistics.fallbacks.add();
+    static std::atomic<bool> said{false};
+    if (connection.source->is_full() && !said.exchange(true, std::memory_order_relaxed))
         say("the region is full: ",
             "malloc falls back to ordinary memory, whose copies are staged (BARCUDA_STATS=1 counts them)");
 }

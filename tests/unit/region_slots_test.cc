@@ -231,6 +231,20 @@ TEST_F(RegionTest, AClientOfAnEarlierVersionIsKnownByItsPid) {
     guest.close();
     EXPECT_FALSE(host.owner_gone(0));
 }
+TEST_F(RegionTest, AChannelIsOpenedAlsoOnceTheProgramHasClosedOurDescriptor) {
+    ASSERT_FALSE(open_guest());
+    ::close(guest.fd());
+    Channel c;
+    const Error e = guest.open_channel(c);
+    EXPECT_FALSE(e) << e.text;
+    ::close(guest.fd());
+    EXPECT_FALSE(guest.map_extent(guest.header().extents_offset, BARCUDA_GRANULE));
+    guest.unmap_extent(guest.header().extents_offset, BARCUDA_GRANULE);
+    ASSERT_EQ(::rename(path.c_str(), (path + "2").c_str()), 0);
+    ::close(guest.fd());
+    const Error lost = guest.map_extent(guest.header().extents_offset + BARCUDA_GRANULE, BARCUDA_GRANULE);
+    EXPECT_EQ(lost.kind, Error::lost) << lost.text;
+}
 
 TEST_F(RegionTest, ProcessesThatClaimAtOnceGetDifferentSlots) {
     const std::uint32_t count = host.shape().channel_count;
