@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shm-device/json.h"
 #include "shm-device/own_file.h"
 
 namespace barcuda::trace {
@@ -108,17 +109,18 @@ void write_held() {
         named = true;
         char client[32] = "";
         if (served) snprintf(client, sizeof client, ",\"client\":%u", served);
-        used = static_cast<std::size_t>(
-            snprintf(text, sizeof text,
-                     ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"%s %.80s\"%s}}", owner,
-                     is_worker() ? "worker:" : "guest:", program_invocation_short_name, client));
+        char title[300];  // more than what is written of it, so that no character is cut here
+        snprintf(title, sizeof title, "%s %s", is_worker() ? "worker:" : "guest:", program_invocation_short_name);
+        used = static_cast<std::size_t>(snprintf(
+            text, sizeof text, ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":%s%s}}", owner,
+            json::Quoted<200>(title).text(), client));
     }
     for (std::size_t i = 0; i < count && fd >= 0; ++i) {
         const Event& e = held[i];
-        used += static_cast<std::size_t>(snprintf(
-            text + used, 256, ",\n{\"ph\":\"X\",\"name\":\"%.*s\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d}",
-            static_cast<int>(e.name.size() < 100 ? e.name.size() : 100), e.name.data(),
-            static_cast<double>(e.start) / 1e3, static_cast<double>(e.end - e.start) / 1e3, owner, e.thread));
+        used += static_cast<std::size_t>(
+            snprintf(text + used, 256, ",\n{\"ph\":\"X\",\"name\":\"%.*s\",\"ts\":%s,\"dur\":%s,\"pid\":%d,\"tid\":%d}",
+                     static_cast<int>(e.name.size() < 100 ? e.name.size() : 100), e.name.data(),
+                     json::Microseconds(e.start).text, json::Microseconds(e.end - e.start).text, owner, e.thread));
         if (used > sizeof text - 256) append_lines(fd, text, used), used = 0;
     }
     if (fd >= 0) {
@@ -198,8 +200,8 @@ void forked() noexcept {
 void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view members) noexcept {
     char line[most_members + 128];
     const int bytes =
-        snprintf(line, sizeof line, ",\n{\"ph\":\"%c\",\"ts\":%.3f,\"pid\":%d,\"tid\":%u,%.*s}", phase,
-                 static_cast<double>(at) / 1e3, owner, thread ? thread : static_cast<unsigned>(this_thread()),
+        snprintf(line, sizeof line, ",\n{\"ph\":\"%c\",\"ts\":%s,\"pid\":%d,\"tid\":%u,%.*s}", phase,
+                 json::Microseconds(at).text, owner, thread ? thread : static_cast<unsigned>(this_thread()),
                  static_cast<int>(members.size()), members.data());
     if (bytes < 0 || static_cast<std::size_t>(bytes) >= sizeof line) return;
     Locked locked;

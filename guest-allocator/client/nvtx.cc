@@ -6,6 +6,7 @@
 // Ranges that are pushed and popped are slices of their thread, those that are started and ended are lanes of their own, marks are
 // instants. A domain is the event's category ("nvtx:NAME"); NVTX's own categories are among its arguments.
 #include <dlfcn.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "guest-allocator/client/mutex.h"
+#include "shm-device/json.h"
 #include "shm-device/trace.h"
 
 namespace barcuda::guest {
@@ -79,34 +82,7 @@ std::string text_of(const wchar_t* s) {
     return text;
 }
 
-// How many bytes of UTF-8 begin here; 0: what is there is none.
-std::size_t sequence(const std::string& s, std::size_t at) {
-    const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
-    const unsigned first = byte(at), second = byte(at + 1);
-    const std::size_t length = first < 0x80   ? 1
-                               : first < 0xC2 ? 0
-                               : first < 0xE0 ? 2
-                               : first < 0xF0 ? 3
-                               : first < 0xF5 ? 4
-                                              : 0;
-    for (std::size_t i = 1; i < length; ++i)
-        if ((byte(at + i) & 0xC0) != 0x80) return 0;
-    const bool none = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
-                      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-    return none ? 0 : length;
-}
-
-std::string quoted(const std::string& s) {
-    std::string out = "\"";
-    for (std::size_t i = 0, n; i < s.size() && out.size() < most_text; i += n ? n : 1) {
-        n = sequence(s, i);
-        if (n == 0) out += '?';
-        else if (s[i] == '"' || s[i] == '\\') out += {'\\', s[i]};
-        else if (static_cast<unsigned char>(s[i]) < 0x20) out += ' ';
-        else out.append(s, i, n);
-    }
-    return out + '"';
-}
+std::string quoted(std::string_view s) { return std::string(json::Quoted<most_text>(s).view()); }
 
 std::string message_of(const nvtxEventAttributes_t& a) {
     switch (a.messageType) {
@@ -118,14 +94,23 @@ std::string message_of(const nvtxEventAttributes_t& a) {
     }
 }
 
+// With a point, whatever the program's locale has there.
+std::string number(double value) {
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    const locale_t before = uselocale(plain);
+    std::string text = std::to_string(value);
+    uselocale(before);
+    return text;
+}
+
 std::string payload_of(const nvtxEventAttributes_t& a) {
     switch (a.payloadType) {
         case NVTX_PAYLOAD_TYPE_UNSIGNED_INT64: return std::to_string(a.payload.ullValue);
         case NVTX_PAYLOAD_TYPE_INT64: return std::to_string(a.payload.llValue);
         case NVTX_PAYLOAD_TYPE_UNSIGNED_INT32: return std::to_string(a.payload.uiValue);
         case NVTX_PAYLOAD_TYPE_INT32: return std::to_string(a.payload.iValue);
-        case NVTX_PAYLOAD_TYPE_DOUBLE: return quoted(std::to_string(a.payload.dValue));  // JSON has no NaN
-        case NVTX_PAYLOAD_TYPE_FLOAT: return quoted(std::to_string(a.payload.fValue));
+        case NVTX_PAYLOAD_TYPE_DOUBLE: return quoted(number(a.payload.dValue));  // JSON has no NaN
+        case NVTX_PAYLOAD_TYPE_FLOAT: return quoted(number(static_cast<double>(a.payload.fValue)));
         default: return {};
     }
 }
@@ -167,7 +152,7 @@ int pop(const Domain* domain) {
     for (auto range = pushed().rbegin(); range != pushed().rend(); ++range) {
         if (range->domain != domain) continue;
         char duration[64];
-        snprintf(duration, sizeof duration, ",\"dur\":%.3f", static_cast<double>(trace::clock() - range->start) / 1e3);
+        snprintf(duration, sizeof duration, ",\"dur\":%s", json::Microseconds(trace::clock() - range->start).text);
         trace::note('X', range->start, 0, range->members + duration);
         pushed().erase(std::next(range).base());
         return level(domain);

@@ -42,13 +42,18 @@ class Text {  // one write() a line: tables of several processes do not mix with
     int fd_;
 };
 
+// "1.5 MiB", with a point whatever the program's locale has there.
 struct Size {
-    double value;
-    const char* unit;
-    explicit Size(std::uint64_t bytes) : value(static_cast<double>(bytes)), unit("B") {
-        for (const char* next : {"KiB", "MiB", "GiB", "TiB"})
-            if (value >= 1024) value /= 1024, unit = next;
+    char text[32];
+    explicit Size(std::uint64_t bytes) {
+        const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+        unsigned unit = 0;
+        while (bytes >> 10 * unit >= 1024 && unit < std::size(units) - 1) ++unit;
+        const std::uint64_t tenths = (bytes * 10 + (std::uint64_t{1} << 10 * unit) / 2) >> 10 * unit;
+        snprintf(text, sizeof text, "%8llu.%llu %s", static_cast<unsigned long long>(tenths / 10),
+                 static_cast<unsigned long long>(tenths % 10), units[unit]);
     }
+    const char* bare() const { return text + strspn(text, " "); }
 };
 
 }  // namespace
@@ -73,29 +78,28 @@ void report(int fd) noexcept {
     for (const auto& row : rows) {
         if (&row.copies >= &s.managed_to_device && !row.copies.calls.get()) continue;
         const Size size(row.copies.bytes.get());
-        text.line("  %-22s %12llu %10.1f %s", row.name, static_cast<unsigned long long>(row.copies.calls.get()),
-                  size.value, size.unit);
+        text.line("  %-22s %12llu %s", row.name, static_cast<unsigned long long>(row.copies.calls.get()), size.text);
     }
     if (const auto n = s.managed_faults.get())
         text.line("  managed, faults        %llu", static_cast<unsigned long long>(n));
     const Size held(s.granted_bytes.get()), peak(s.peak_bytes.get()), fallen(s.fallback_bytes.get()),
         forked(s.fork_bytes.get());
-    text.line("  extents                %llu granted, %llu released, %.1f %s held, %.1f %s at the peak",
+    text.line("  extents                %llu granted, %llu released, %s held, %s at the peak",
               static_cast<unsigned long long>(s.grants.get()), static_cast<unsigned long long>(s.releases.get()),
-              held.value, held.unit, peak.value, peak.unit);
-    text.line("  fallbacks              %llu blocks, %.1f %s in ordinary memory",
-              static_cast<unsigned long long>(s.fallbacks.get()), fallen.value, fallen.unit);
+              held.bare(), peak.bare());
+    text.line("  fallbacks              %llu blocks, %s in ordinary memory",
+              static_cast<unsigned long long>(s.fallbacks.get()), fallen.bare());
     if (s.forks.get() || s.fork_bytes.get())
-        text.line("  forks                  %llu, %.1f %s copied in this process",
-                  static_cast<unsigned long long>(s.forks.get()), forked.value, forked.unit);
+        text.line("  forks                  %llu, %s copied in this process",
+                  static_cast<unsigned long long>(s.forks.get()), forked.bare());
 
     const char* const reasons[] = {"not private memory to read and write", "a stack",
                                    "a page shared with another registration", "no room in the region",
                                    "no userfaultfd"};
     static_assert(std::size(reasons) == static_cast<std::size_t>(Refusal::refusals));
     if (const Size lent(s.lent_bytes.get()); s.lent.get())
-        text.line("  registered             %llu in place, %.1f %s", static_cast<unsigned long long>(s.lent.get()),
-                  lent.value, lent.unit);
+        text.line("  registered             %llu in place, %s", static_cast<unsigned long long>(s.lent.get()),
+                  lent.bare());
     for (std::size_t i = 0; i < std::size(reasons); ++i)
         if (const auto n = s.not_lent[i].get())
             text.line("  registered, staged     %llu: %s", static_cast<unsigned long long>(n), reasons[i]);

@@ -2,11 +2,14 @@
 // trace_test: the file that BARCUDA_TRACE names, as Perfetto will read it.
 #include "shm-device/trace.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <locale.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -22,7 +25,7 @@ class Trace : public ::testing::Test {
         if (!mkdtemp(folder)) ADD_FAILURE() << "no temporary folder";
         file = std::string(folder) + "/trace.json";
     }
-    ~Trace() override { on = false, unlink(file.c_str()), rmdir(folder); }
+    ~Trace() override { setlocale(LC_ALL, "C"), on = false, unlink(file.c_str()), rmdir(folder); }
 
     nlohmann::json events() {
         flush();
@@ -52,6 +55,42 @@ TEST_F(Trace, ASliceIsAnEventWithANameAThreadAndADuration) {
     EXPECT_EQ(all[1]["ph"], "X");
     EXPECT_EQ(all[1]["pid"], getpid());
     EXPECT_GE(all[1]["dur"].get<double>(), 2000.0) << "in microseconds";
+}
+
+TEST_F(Trace, IsJsonWhateverTheProgramIsCalled) {
+    char* const before = program_invocation_short_name;
+    const auto name_of = [&](const char* program) {
+        program_invocation_short_name = const_cast<char*>(program);
+        start(file.c_str());
+        { const Slice slice("cuMemAlloc"); }
+        const std::string name = events().at(0)["args"]["name"];
+        unlink(file.c_str());
+        return name;
+    };
+    EXPECT_EQ(name_of("a\"b\\c\t\u00e9"), "guest: a\"b\\c \u00e9");
+    EXPECT_EQ(name_of("\xff\xc3"), "guest: ??");
+    std::string many = "x";
+    while (many.size() < 500) many += "\u00e9";
+    const std::string cut = name_of(many.c_str());
+    EXPECT_EQ(many.find(cut.substr(strlen("guest: "))), 0u) << cut;
+    program_invocation_short_name = before;
+}
+
+TEST_F(Trace, IsJsonWhateverTheProgramsLocaleIs) {
+    const std::string made = std::string(folder) + "/de_DE.UTF-8";
+    if (system(("localedef -i de_DE -f UTF-8 " + made + " > /dev/null 2>&1").c_str()) != 0)
+        GTEST_SKIP() << "no localedef, or no source of a locale with a decimal comma (package locales)";
+    setenv("LOCPATH", folder, 1);
+    ASSERT_TRUE(setlocale(LC_ALL, "de_DE.UTF-8"));
+    start(file.c_str());
+    { const Slice slice("cuMemAlloc"); }
+    note('i', clock(), 0, "\"name\":\"mark\"");
+    const auto all = events();
+    EXPECT_EQ(all.size(), 3u);
+    EXPECT_TRUE(all[1]["ts"].is_number());
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    std::filesystem::remove_all(made);
 }
 
 TEST_F(Trace, NothingIsWrittenWhereNoTraceWasAskedFor) {
