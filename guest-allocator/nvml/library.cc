@@ -2,6 +2,7 @@
 #include "guest-allocator/nvml/library.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 
 #include "shm-device/snapshot.h"
 #include "shm-device/sync.h"
@@ -18,7 +20,7 @@ namespace {
 
 std::mutex mutex;
 std::atomic<unsigned> references{0};  // nvmlInit without nvmlShutdown
-Region the_region;
+Region the_region;                    // opened under the mutex, and closed where no thread can be in it
 char reason[sizeof Error::text] = "";
 
 Channel channel;
@@ -96,16 +98,27 @@ Status open() {
     return sequence() < 2 ? await_sweep() : success;  // what does not change is there
 }
 
+// A forked child opens a region and a channel of its own at its first question. The lock may be held by a thread that the child does
+// not have, which was anywhere in the region: then that one is left as it is, with its descriptor.
+void begin_child() {
+    if (mutex.try_lock()) {
+        if (owner != 0 && channel) the_region.leave_channel(channel);
+        the_region.close();
+    } else {
+        new (&the_region) Region;
+    }
+    new (&mutex) std::mutex;
+    channel = {};
+}
+[[gnu::constructor]] void watch_forks() { pthread_atfork(nullptr, nullptr, begin_child); }
+
 // Before what changes is looked up. The monitor goes on for some seconds after each wish, so one a second is enough.
 Status refresh() {
     constexpr std::uint64_t often_ms = 1'000, old_ms = 2'000;
     const auto enough = [] { return milliseconds() - wished < often_ms && sequence() >= due; };
-    if (owner == getpid() && enough()) return success;
+    if (enough()) return success;
     std::lock_guard lock(mutex);
-    if (owner != getpid()) {
-        channel = {}, the_region.close();
-        if (Status s = open(); s != success) return s;
-    }
+    if (!channel) return uninitialized;  // another thread has called nvmlShutdown
     if (milliseconds() - wished >= often_ms) wish(milliseconds() - wished >= old_ms);
     return await_sweep();
 }
@@ -134,7 +147,12 @@ const Region& region() noexcept { return the_region; }
 
 Status ready() noexcept {
     if (references.load(std::memory_order_acquire) == 0) return uninitialized;
-    return the_region && bridge_lives() ? success : gpu_is_lost;  // a forked child may have found no way in
+    if (owner != getpid()) {
+        std::lock_guard lock(mutex);
+        if (owner != getpid())
+            if (Status s = open(); s != success) return s;
+    }
+    return bridge_lives() ? success : gpu_is_lost;
 }
 
 Status look_up(std::uint64_t identity, When how_often, std::size_t n, std::size_t count,
