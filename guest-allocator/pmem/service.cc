@@ -14,6 +14,7 @@
 #include <grp.h>
 #include <linux/fs.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -282,6 +283,20 @@ class Service {
 
 int refuse(const std::string& why) { return log::critical("{}", why), 1; }
 
+// A door has one service at a time: the lock ends with the process. Two would take each other's clients, and the one that ends first the
+// door's name.
+File lock_door(const std::string& path, std::string& error) {
+    const std::string name = path + ".lock";
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    File lock(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (lock && flock(lock.fd(), LOCK_EX | LOCK_NB) == 0) return lock;
+    if (errno == EWOULDBLOCK)
+        error = fmt::format("another service has {} (systemctl status barcuda-guest): stop that one first", path);
+    else error = fmt::format("{}: {}", name, strerror(errno));
+    return File();
+}
+
 // Its group's: as the module's device is.
 File listen_for(const std::string& path, const std::string& group, std::string& error) {
     const bool number = !group.empty() && group.find_first_not_of("0123456789") == group.npos;
@@ -289,8 +304,6 @@ File listen_for(const std::string& path, const std::string& group, std::string& 
     const gid_t gid = number ? static_cast<gid_t>(std::stoul(group)) : its ? its->gr_gid : 0;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::error_code ignored;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
     File listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     // Made under another name: nobody finds it before its rights are right, nor while an earlier one lies there.
     const std::string fresh = path + ".new";
@@ -323,6 +336,9 @@ void tell_systemd(const std::string& what) {
 
 int serve(const ServiceOptions& options) {
     if (geteuid() != 0) return refuse("it owns the device, so it is for root");
+    std::string wrong;
+    const File lock = lock_door(options.socket, wrong);
+    if (!lock) return refuse(wrong);
     std::string device = options.device;
     barcuda_header header;
     for (bool said = false;; said = true) {
@@ -337,11 +353,10 @@ int serve(const ServiceOptions& options) {
         }
         usleep(200'000);
     }
-    if (const std::string wrong = mount_files(device, header, folder); !wrong.empty()) return refuse(wrong);
+    if (wrong = mount_files(device, header, folder); !wrong.empty()) return refuse(wrong);
     const File tables(open(fmt::format("{}/{}", folder, header_file).c_str(), O_RDWR | O_CLOEXEC));
     void* const p = mmap(nullptr, BARCUDA_CHANNELS_OFFSET, PROT_READ | PROT_WRITE, MAP_SHARED, tables.fd(), 0);
     if (p == MAP_FAILED) return refuse(fmt::format("cannot map the region's tables: {}", strerror(errno)));
-    std::string wrong;
     File listener = listen_for(options.socket, options.group, wrong);
     if (!listener) return refuse(wrong);
     log::info("serves {}: {} MiB, at {}", device, header.size >> 20, options.socket);
