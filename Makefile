@@ -107,6 +107,9 @@ $(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-d
 	@sed 's/.*/& inside_&/' $(B)/entries > $(B)/inside_names
 	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null
 
+# The library's variables of threads are few and small, and lie where the loader has put them when a thread began: a call that finds them
+# (__tls_get_addr) may take the loader's lock (guest-allocator/heap/next.h).
+$(foreach folder,client driver heap libraries runtime,$(B)/guest-allocator/$(folder)/%.o): cxxflags += -ftls-model=initial-exec
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.

@@ -212,13 +212,14 @@ void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view me
 
 void take(std::string_view name, std::int64_t start) noexcept {
     const std::int64_t end = clock();
+    const pid_t thread = this_thread();  // not under the lock: the loader may have to make the variable
     Locked locked;
     if (static bool threaded = false; !threaded && is_worker()) {
         threaded = true;  // not in start(): the bridge reads the environment too, and forks
         pthread_t writer;
         if (pthread_create(&writer, nullptr, write_now_and_then, nullptr) == 0) pthread_detach(writer);
     }
-    held[count++] = {name, start, end, this_thread()};
+    held[count++] = {name, start, end, thread};
     if (count == kHeld) write_held();
 }
 

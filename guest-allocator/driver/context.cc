@@ -3,12 +3,14 @@
 // the worker switches to it. Making, retaining and ending contexts are the worker's.
 #include "guest-allocator/driver/context.h"
 
+#include <new>
 #include <utility>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
+#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/driver/streams.h"
@@ -17,16 +19,39 @@ namespace barcuda::guest {
 namespace {
 
 constexpr int depth_limit = 64;  // pushes without pops: a program this deep has lost count
+// The top alone lies here, since a library's room for variables of threads is small (runtime.h); what is below it, in memory of its own.
 struct Stack {
-    CUcontext contexts[depth_limit + 1] = {};  // and one for InNone
+    CUcontext top = nullptr;
+    CUcontext* below = nullptr;
     int depth = 0;
+
+    CUresult push(CUcontext context) noexcept;
+    CUcontext pop() noexcept {
+        const CUcontext was = top;
+        top = --depth ? below[depth - 1] : nullptr;
+        return was;
+    }
 };
 thread_local constinit Stack stack;
+constinit ThreadEnd thread_end{[]() noexcept {
+    delete[] std::exchange(stack.below, nullptr);
+    stack.depth = stack.depth ? 1 : 0;  // keys' destructors that come later find the context still
+}};
+CUresult Stack::push(CUcontext context) noexcept {
+    if (depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (depth > 0) {
+        if (!below && !(below = new (std::nothrow) CUcontext[depth_limit])) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (depth == 1) thread_end.await();
+        below[depth - 1] = top;
+    }
+    return top = context, ++depth, CUDA_SUCCESS;
+}
 
 // While this lives the thread is in no context: for commands that need none, since the host enters none that has ended.
 struct InNone {
-    InNone() noexcept { stack.contexts[stack.depth++] = nullptr; }
-    ~InNone() { --stack.depth; }
+    const CUcontext before = std::exchange(stack.top, nullptr);
+    InNone() = default;
+    ~InNone() { stack.top = before; }
     InNone(const InNone&) = delete;
 };
 
@@ -89,7 +114,7 @@ unsigned long long new_number() noexcept {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-CUcontext current_context() noexcept { return stack.depth ? stack.contexts[stack.depth - 1] : nullptr; }
+CUcontext current_context() noexcept { return stack.top; }
 
 InContext::InContext(CUcontext context) noexcept : before_(current_context()), changed_(context && context != before_) {
     if (changed_) cuCtxSetCurrent(context);
@@ -227,8 +252,7 @@ CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned fl
     add(*context, device, -1);
     note_flags(flags);
     managed::context_made(*context);
-    stack.contexts[stack.depth++] = *context;
-    return CUDA_SUCCESS;
+    return stack.push(*context);
 }
 CU cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
     return cuCtxCreate_v4(context, nullptr, flags, device);
@@ -243,28 +267,27 @@ CU cuCtxDestroy_v2(CUcontext context) {
         const InNone none;
         return command<Op::cuCtxDestroy_v2>(context);
     });
-    if (r == CUDA_SUCCESS && current_context() == context) --stack.depth;
+    if (r == CUDA_SUCCESS && current_context() == context) stack.pop();
     return r;
 }
 
 CU cuCtxPushCurrent_v2(CUcontext context) {
     if (!context || stack.depth == depth_limit) return CUDA_ERROR_INVALID_CONTEXT;
-    stack.contexts[stack.depth++] = context;
-    return CUDA_SUCCESS;
+    return stack.push(context);
 }
 
 CU cuCtxPopCurrent_v2(CUcontext* context) {
     if (!stack.depth) return CUDA_ERROR_INVALID_CONTEXT;
-    const CUcontext top = stack.contexts[--stack.depth];
+    const CUcontext top = stack.pop();
     if (context) *context = top;
     return CUDA_SUCCESS;
 }
 
 CU cuCtxSetCurrent(CUcontext context) {
     if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
-    if (!context) return stack.depth ? (--stack.depth, CUDA_SUCCESS) : CUDA_SUCCESS;
+    if (!context) return stack.depth ? (stack.pop(), CUDA_SUCCESS) : CUDA_SUCCESS;
     if (!stack.depth) stack.depth = 1;
-    stack.contexts[stack.depth - 1] = context;
+    stack.top = context;
     return CUDA_SUCCESS;
 }
 

@@ -28,6 +28,29 @@ for i in range(1, 151):
     opened = ctypes.CDLL(f"{sys.argv[1]}/{i}.so")
     assert i % 10 or opened.get() == 5' "$scratch" || fail "a program that opens many files"
 
+# A program that is linked statically opens it beside a C library of its own, where the loader has little room for libraries' variables of
+# threads; and it leaves room for another library's.
+cat > "$scratch/static.c" <<'C'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+    void* cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!cuda) return puts(dlerror()), 1;
+    void* more = dlopen(argv[1], RTLD_NOW);
+    if (!more) return puts(dlerror()), 1;
+    int count = 0;
+    int init = ((int (*)(unsigned))dlsym(cuda, "cuInit"))(0), counted = ((int (*)(int*))dlsym(cuda, "cuDeviceGetCount"))(&count);
+    if (init || counted || count != 1) return printf("%d %d: %d devices\n", init, counted, count), 1;
+    return ((int (*)(void))dlsym(more, "get"))() != 5;
+}
+C
+cc -shared -fPIC -o "$scratch/room.so" -x c - <<< '__thread __attribute__((tls_model("initial-exec"))) int own[16] = {5}; int get(void) { return own[0]; }' || fail "no compiler"
+if cc -w -static -o "$scratch/static" "$scratch/static.c" 2> "$scratch/err"; then
+    $run -- env -u LD_PRELOAD "$scratch/static" "$scratch/room.so" || fail "a static program that opens libcuda.so.1"
+else
+    echo "not tried: a static program; there is no libc.a"
+fi
+
 # Libraries of NVIDIA's driver that would wait for their own libcuda: a program does without, also where the host's are to be seen.
 mkdir "$scratch/host" && for name in libnvcuvid.so.1 libnvidia-encode.so.1; do cp "$scratch/one.so" "$scratch/host/$name"; done
 LD_LIBRARY_PATH=$scratch/host $run -- python3 -c '
