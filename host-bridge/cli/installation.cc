@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,27 @@ namespace {
 void prepend(const char* variable, const std::string& value, char separator) {
     const char* before = getenv(variable);
     setenv(variable, before && *before ? (value + separator + before).c_str() : value.c_str(), 1);
+}
+
+// The runtime of a sanitizer wants to be the first of all, and the program's malloc to be its own; so one that the user has preloaded
+// stays in front.
+bool is_sanitizer(const std::string& library) {
+    const std::string name = std::filesystem::path(library).filename();
+    for (const char* begin : {"libasan.", "libhwasan.", "liblsan.", "libtsan.", "libubsan.", "libclang_rt."})
+        if (name.starts_with(begin)) return true;
+    return false;
+}
+void preload(const std::string& library) {
+    const char* const before = getenv("LD_PRELOAD");
+    std::string front, rest = before ? before : "";
+    for (std::size_t end; !rest.empty(); rest.erase(0, end)) {
+        end = std::min(rest.find_first_of(" :"), rest.size());
+        if (end && !is_sanitizer(rest.substr(0, end))) break;
+        end = std::min(end + 1, rest.size());
+        front += rest.substr(0, end);
+    }
+    if (!front.empty() && front.back() != ':' && front.back() != ' ') front += ':';
+    setenv("LD_PRELOAD", (front + library + (rest.empty() ? "" : ":" + rest)).c_str(), 1);
 }
 
 }  // namespace
@@ -39,8 +61,8 @@ std::string check(const Installation& here) {
 void put_in_front(const Installation& here, bool libraries, bool by_force) {
     if (by_force)  // programs that carry NVIDIA's name the folder themselves (DT_RPATH)
         for (const char* name : {"/libcurand.so.10", "/libcublasLt.so.13", "/libcublas.so.13"})
-            prepend("LD_PRELOAD", here.libraries + name, ':');
-    prepend("LD_PRELOAD", here.library, ':');
+            preload(here.libraries + name);
+    preload(here.library);
     if (libraries) prepend("LD_LIBRARY_PATH", here.libraries, ':');
     prepend("LD_LIBRARY_PATH", here.links, ':');
 }

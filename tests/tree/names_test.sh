@@ -24,7 +24,7 @@ KNOWN = r"(?:cc|h|c|cu|sh|py|md|map|svg|json|conf|rules|S|txt)"
 
 # glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's, mokutil's, virt-install's, Slurm's, Kubernetes' resources, systemd-tmpfiles', a profiler's and a debugger's; what is short for a name; what is no name.
 foreign = set("""
-closefrom pidfd_getfd
+pidfd_getfd RTLD_DEEPBIND
 malloc_trim mallinfo malloc_info
 softmax layer_norm bmm matmul _scaled_mm linalg conv2d fft fft2 scaled_dot_product_attention mem_get_info RawKernel
 uvm_disable_hmm
