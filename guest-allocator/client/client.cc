@@ -218,6 +218,7 @@ void LongWait::look(unsigned looks) noexcept {
 
 void Patience::look_for_host(Client& client) noexcept {
     LongWait::look();
+    client.queue().look();
     constexpr unsigned long_silent = 100, long_unanswered = 50;
     const std::uint64_t now = client.region_.heartbeat();
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;

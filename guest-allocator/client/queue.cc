@@ -7,6 +7,7 @@
 
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/patience.h"
+#include "shm-device/status.h"
 #include "shm-device/sync.h"
 #include "shm-device/trace.h"
 
@@ -44,7 +45,12 @@ void Queue::retract() noexcept {
 }
 
 void Queue::reap() noexcept {
-    publish(completed_, static_cast<unsigned long long>(queue_.reap()));
+    const auto completed = static_cast<unsigned long long>(queue_.reap());
+    if (queue_.broken()) [[unlikely]]  // what is under way is never completed
+        end_session(
+            client_.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
+            "the bridge has completed a command that it was not given, or something has overwritten the channel");
+    publish(completed_, completed);
     unsigned long long freed = freed_;
     while (freed < queue_.completed() && !held_[(freed + 1) % BARCUDA_QUEUE_SIZE].load(std::memory_order_acquire))
         tail_ = ends_[++freed % BARCUDA_QUEUE_SIZE];

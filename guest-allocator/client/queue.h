@@ -62,7 +62,7 @@ class Queue {
         if (waiting_for_room_.load(std::memory_order_relaxed)) [[unlikely]]
             make_room();
     }
-    // What the worker has answered, for all threads.
+    // What the worker has answered, for all threads; and whether the ring is what it should be.
     void look() noexcept {
         if (std::unique_lock lock(mutex_, std::try_to_lock); lock) reap();
     }
