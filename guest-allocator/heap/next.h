@@ -28,9 +28,11 @@ template <class R, class... A> struct Next<R(A...)> : NextName {
 };
 
 // static NEXT_FUNCTION(ssize_t(int, void*, size_t), next_read, "read"); where the constructor finds it. Not in templates.
+// NOLINTBEGIN(bugprone-macro-parentheses): a type, and the name of a variable
 #define NEXT_FUNCTION(type, variable, name)                                                       \
     constinit barcuda::heap::Next<type> variable __attribute__((section("barcuda_next"), used)) { \
         { name }                                                                                  \
     }
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace barcuda::heap

@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/sanitized.h"
@@ -19,25 +21,23 @@ namespace {
 
 // The allocator's own; null: it has none. They are looked up only where it is not libc: each name that is not found would cost the start
 // of every program a microsecond.
-#define FUNCTIONS(X)                                                                                  \
-    X(sdallocx)                                                                                       \
-    X(dallocx)                                                                                        \
-    X(sallocx) X(rallocx) X(xallocx) X(mallocx) X(tc_free) X(tc_cfree) X(tc_free_sized) X(tc_realloc) \
-        X(tc_malloc_size) X(free_sized) X(free_aligned_sized)
-#define PLACE(name) void* name = nullptr;
-struct {
-    FUNCTIONS(PLACE)
-} constinit next;
-#undef PLACE
+constexpr const char* names[] = {"sdallocx",      "dallocx",    "sallocx",           "rallocx",    "xallocx",
+                                 "mallocx",       "tc_free",    "tc_cfree",          "tc_realloc", "tc_malloc_size",
+                                 "tc_free_sized", "free_sized", "free_aligned_sized"};
+constinit void* functions[std::size(names)] = {};
+consteval std::size_t place_of(std::string_view name) {
+    std::size_t i = 0;
+    while (names[i] != name) ++i;
+    return i;
+}
+template <class F> F* next(std::size_t place) noexcept { return reinterpret_cast<F*>(functions[place]); }
 
 [[gnu::constructor(101)]] void meet_allocator() {
     Dl_info its = {}, libc = {};
     if (!dladdr(dlsym(RTLD_NEXT, "malloc"), &its) || !dladdr(dlsym(RTLD_NEXT, "gnu_get_libc_version"), &libc) ||
         its.dli_fbase == libc.dli_fbase)
         return;
-#define LOOK_UP(name) next.name = dlsym(RTLD_NEXT, #name);
-    FUNCTIONS(LOOK_UP)
-#undef LOOK_UP
+    for (std::size_t i = 0; i < std::size(names); ++i) functions[i] = dlsym(RTLD_NEXT, names[i]);
     dlerror();  // the program has not asked
 }
 
@@ -45,7 +45,7 @@ bool ours(const void* p) noexcept { return in_region(p, 0); }
 
 void* resize(void* p, std::size_t bytes, int flags) noexcept {
     constexpr int zero = 0x40, log_of_alignment = 0x3f;  // jemalloc's MALLOCX_ZERO, MALLOCX_LG_ALIGN
-    const auto make = reinterpret_cast<void* (*)(std::size_t, int)>(next.mallocx);
+    const auto make = next<void*(std::size_t, int)>(place_of("mallocx"));
     const int alignment = flags & log_of_alignment;
     void* const to = make        ? make(bytes, flags)
                      : alignment ? memalign(std::size_t{1} << alignment, bytes)
@@ -62,11 +62,12 @@ void* resize(void* p, std::size_t bytes, int flags) noexcept {
 
 using namespace barcuda::heap;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types
 // A function, its parameters and arguments, the first of which is p, and what it is of a block in the region.
-#define ALSO(result, name, parameters, arguments, in_region)                                           \
-    extern "C" __attribute__((visibility("default"))) result name parameters noexcept {                \
-        if (!ours(p) && next.name) return reinterpret_cast<result(*) parameters>(next.name) arguments; \
-        return in_region;                                                                              \
+#define ALSO(result, name, parameters, arguments, in_region)                                                   \
+    extern "C" __attribute__((visibility("default"))) result name parameters noexcept {                        \
+        if (const auto to = ours(p) ? nullptr : next<result parameters>(place_of(#name))) return to arguments; \
+        return in_region;                                                                                      \
     }
 ALSO(void, sdallocx, (void* p, std::size_t bytes, int flags), (p, bytes, flags), free(p))
 ALSO(void, dallocx, (void* p, int flags), (p, flags), free(p))
@@ -81,5 +82,6 @@ ALSO(void*, tc_realloc, (void* p, std::size_t bytes), (p, bytes), realloc(p, byt
 ALSO(std::size_t, tc_malloc_size, (void* p), (p), malloc_usable_size(p))
 ALSO(void, free_sized, (void* p, std::size_t bytes), (p, bytes), free(p))
 ALSO(void, free_aligned_sized, (void* p, std::size_t alignment, std::size_t bytes), (p, alignment, bytes), free(p))
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif
