@@ -279,6 +279,33 @@ TEST_F(SoftGraph, AUserObjectGoesWithItsLastHolder) {
     EXPECT_EQ(1, gone);
 }
 
+// Its work goes on, but its capture can never be ended.
+TEST_F(SoftGraph, AStreamThatIsDestroyedWhileItCapturesHoldsNoOther) {
+    CUstream blocking, joined;
+    CUevent fork;
+    CUstreamCaptureStatus status;
+    static std::atomic<bool> go;
+    go = false;
+    OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    OK(cuStreamCreate(&joined, CU_STREAM_DEFAULT));
+    OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    OK(cuLaunchHostFunc(
+        blocking, [](void*) { go.wait(false); }, nullptr));
+    OK(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuEventRecord(fork, blocking));
+    OK(cuStreamWaitEvent(joined, fork, 0));
+    SAYS(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamIsCapturing(nullptr, &status));
+    OK(cuStreamDestroy(blocking));
+    OK(cuStreamIsCapturing(nullptr, &status));
+    OK(cuStreamIsCapturing(joined, &status));
+    EXPECT_EQ(CU_STREAM_CAPTURE_STATUS_NONE, status);
+    go = true;
+    go.notify_all();
+    OK(cuCtxSynchronize());
+    OK(cuEventDestroy(fork));
+    OK(cuStreamDestroy(joined));
+}
+
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 TEST_F(SoftGraph, MemoryAllocatedAndFreedInACaptureIsTheGraphs) {

@@ -130,6 +130,14 @@ void begin(CUstream handle, CUstreamCaptureMode mode, std::shared_ptr<Graph> gra
     stream->frontier = std::move(frontier);
 }
 
+void end_members(Capture& capture) {
+    capture.end();
+    for (const auto& member : capture.members) {
+        member->capture = nullptr;
+        member->frontier.clear();
+    }
+}
+
 // Every member's last nodes are before the origin's: the graph's end is one that all have reached.
 bool joined(const Capture& capture) {
     std::set<const GraphNode*> reached;
@@ -156,11 +164,7 @@ void end(CUstream handle, CUgraph* made) {
     require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == std::this_thread::get_id(),
             CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     const bool whole = joined(*capture);
-    capture->end();
-    for (const auto& member : capture->members) {
-        member->capture = nullptr;
-        member->frontier.clear();
-    }
+    end_members(*capture);
     require(!capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     require(whole, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     if (made)
@@ -207,6 +211,14 @@ CUresult put_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id
 }
 
 }  // namespace
+
+void abandon_capture(Stream& stream) {
+    if (const auto capture = stream.capture; capture && capture->origin == &stream) {
+        capture->invalid = true;
+        end_members(*capture);
+    }
+}
+
 }  // namespace barcuda::soft::driver
 
 using namespace barcuda::soft::driver;

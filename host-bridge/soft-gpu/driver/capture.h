@@ -31,6 +31,10 @@ struct Capture {
 bool record_in_capture(Stream& stream, Event& event);
 bool wait_in_capture(Stream& stream, const std::shared_ptr<Event>& event, unsigned flags);
 
+// The stream is destroyed: a capture that began in it cannot be ended any more, and must hold no other stream. Called
+// with the context's order held.
+void abandon_capture(Stream& stream);
+
 // A captured event has no state of its own: CUDA_ERROR_CAPTURED_EVENT.
 void refuse_captured(Event& event);
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "host-bridge/soft-gpu/driver/array.h"
+#include "host-bridge/soft-gpu/driver/capture.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/module.h"
 
@@ -94,6 +95,7 @@ std::shared_ptr<Stream> Context::add_stream(unsigned stream_flags, int priority)
 
 void Context::drop_stream(Stream& stream) {
     std::lock_guard lock(order);
+    abandon_capture(stream);
     stream.dropped = true;
     forget_dropped();
 }
