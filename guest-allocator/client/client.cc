@@ -27,6 +27,7 @@ std::atomic<unsigned> barcuda_watched{0};
 namespace barcuda::guest {
 
 std::atomic<int> open_captures{0};
+std::atomic<bool> graphs_allocate{false};
 
 namespace {
 

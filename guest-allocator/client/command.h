@@ -31,6 +31,8 @@ template <Op op> constexpr bool names_device_memory = any_touches<typename RowOf
 // program may end the capture next.
 template <Op op> bool is_posted() noexcept {
     if constexpr (RowOf<op>::how != How::post) return false;
+    else if constexpr (op == Op::cuGraphLaunch)
+        return open_captures.load(std::memory_order_relaxed) == 0 && !graphs_allocate.load(std::memory_order_relaxed);
     else return !has(op, trait::work) || open_captures.load(std::memory_order_relaxed) == 0;
 }
 
@@ -43,6 +45,9 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
     const RowNumber number = host_rows::numbers[static_cast<std::size_t>(op)];
     if (number == no_row) [[unlikely]]
         return host_rows::missing(op, client->region());
+    if constexpr (op == Op::cuGraphAddMemAllocNode) graphs_allocate.store(true, std::memory_order_relaxed);
+    if constexpr (op == Op::cuMemAllocAsync || op == Op::cuMemAllocFromPoolAsync)
+        if (open_captures.load(std::memory_order_relaxed) > 0) graphs_allocate.store(true, std::memory_order_relaxed);
     typename R::Arguments arguments{real(given)...};
     typename R::Parameters parameters{};
     const CUresult result = [&]<std::size_t... I>(std::index_sequence<I...>) {

@@ -12,6 +12,9 @@ namespace barcuda::guest {
 // Captures of this process that have begun and have not ended (driver/capture.cc).
 extern std::atomic<int> open_captures;
 
+// Graphs of this process may allocate memory: whether one may be launched again is the driver's to say.
+extern std::atomic<bool> graphs_allocate;
+
 inline void watch_calls() noexcept { barcuda_watched.fetch_add(1, std::memory_order_relaxed); }
 inline void stop_watching_calls() noexcept { barcuda_watched.fetch_sub(1, std::memory_order_relaxed); }
 
