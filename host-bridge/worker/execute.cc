@@ -45,10 +45,24 @@ template <class... P> constexpr std::size_t stream_among(std::tuple<P...>*) {
     while (!is[i]) ++i;
     return i;
 }
+// A math library's handle comes first.
+template <class... P> constexpr bool has_library_handle(std::tuple<P...>*) { return false; }
+template <class T, class... P> constexpr bool has_library_handle(std::tuple<T, P...>*) {
+    return std::is_same_v<T, cublasHandle_t> || std::is_same_v<T, curandGenerator_t>;
+}
+template <Op op>
+constexpr bool of_library_handle = has_library_handle(static_cast<typename RowOf<op>::Arguments*>(nullptr));
+template <Op op> void note_stream(Session& host, typename RowOf<op>::Parameters& parameters) {
+    constexpr std::size_t at = stream_among(static_cast<typename RowOf<op>::Arguments*>(nullptr));
+    if constexpr (of_library_handle<op> && at < RowOf<op>::count)
+        host.in_flight().set_stream(std::get<0>(parameters).value, std::get<at>(parameters).value);
+}
 template <Op op> void count_work(Session& host, typename RowOf<op>::Parameters& parameters) {
     constexpr std::size_t at = stream_among(static_cast<typename RowOf<op>::Arguments*>(nullptr));
     if constexpr (!has(op, trait::work)) return;
     else if constexpr (at < RowOf<op>::count) host.count_work(std::get<at>(parameters).value);
+    else if constexpr (of_library_handle<op>)
+        host.count_work(host.in_flight().stream_of(std::get<0>(parameters).value));
     else host.count_work();
 }
 
@@ -69,6 +83,7 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
         if (result == CUDA_SUCCESS) {
             (std::get<I>(parameters).publish(reply, parameters, host), ...);
             count<op>(host.counts(), parameters);
+            note_stream<op>(host, parameters);
         }
         return {result};
     }

@@ -27,6 +27,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       calls_(calls, bell),
       streams_(driver),
       contexts_(driver, extents, handles_),
+      in_flight_(driver),
       fences_(driver, extents, status, bell_, contexts_, streams_, output_, in_flight_),
       addresses_(driver, extents, streams_, status),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
@@ -80,6 +81,10 @@ void Session::drop(std::uint64_t id) {
     if (handles_.find(id, graph)) addresses_.graph_gone(graph);
     CUlinkState link = nullptr;
     if (handles_.find(id, link)) code_.link_gone(link);
+    cublasHandle_t blas = nullptr;
+    if (handles_.find(id, blas)) in_flight_.handle_gone(blas);
+    curandGenerator_t random = nullptr;
+    if (handles_.find(id, random)) in_flight_.handle_gone(random);
     handles_.drop(id);
 }
 

@@ -10,10 +10,19 @@ namespace barcuda {
 namespace {
 
 const CUcontext context = reinterpret_cast<CUcontext>(0x1000), other_context = reinterpret_cast<CUcontext>(0x2000);
-const CUstream one = reinterpret_cast<CUstream>(0x100), two = reinterpret_cast<CUstream>(0x200);
+const CUstream one = reinterpret_cast<CUstream>(0x100), two = reinterpret_cast<CUstream>(0x200),
+               waited_for = reinterpret_cast<CUstream>(0x300);
+const Driver driver = [] {
+    Driver d = fake::driver();
+    d.cuStreamGetFlags = [](CUstream s, unsigned* flags) {
+        return *flags = s == waited_for ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING, CUDA_SUCCESS;
+    };
+    d.cuStreamGetCtx = [](CUstream, CUcontext* its) { return *its = context, CUDA_SUCCESS; };
+    return d;
+}();
 
 TEST(InFlight, IsDoneWhenAFenceBehindItIsReached) {
-    InFlight work;
+    InFlight work(driver);
     work.add(context, one), work.add(context, one);
     const InFlight::Mark first = work.mark(context, one);
     work.add(context, one);
@@ -27,7 +36,7 @@ TEST(InFlight, IsDoneWhenAFenceBehindItIsReached) {
 }
 
 TEST(InFlight, OfAStreamIsNotDoneByAnothersFence) {
-    InFlight work;
+    InFlight work(driver);
     work.add(context, one), work.add(context, two), work.add(context, nullptr), work.add(other_context, nullptr);
     work.reached(work.mark(context, one));
     EXPECT_EQ(work.count(), 3u);
@@ -35,8 +44,23 @@ TEST(InFlight, OfAStreamIsNotDoneByAnothersFence) {
     EXPECT_EQ(work.count(), 2u);
 }
 
+TEST(InFlight, OfStreamsThatTheDefaultOneWaitsForIsDoneWithIt) {
+    InFlight work(driver);
+    work.add(context, waited_for), work.add(context, one), work.add(context, nullptr);
+    const InFlight::Mark mark = work.mark(context, nullptr);
+    work.reached(work.mark(other_context, nullptr));
+    EXPECT_EQ(work.count(), 3u);
+    work.reached(mark);
+    EXPECT_EQ(work.count(), 1u);
+    work.add(context, waited_for);
+    const InFlight::Mark before = work.mark(context, nullptr);
+    work.add(context, waited_for);
+    work.reached(before);  // some came behind it: nothing is said of that stream
+    EXPECT_EQ(work.count(), 3u);
+}
+
 TEST(InFlight, GoesOnWhenItsStreamIsDestroyed) {
-    InFlight work;
+    InFlight work(driver);
     work.add(context, one);
     const InFlight::Mark last = work.mark(context, one);
     work.stream_gone(one);
@@ -47,8 +71,18 @@ TEST(InFlight, GoesOnWhenItsStreamIsDestroyed) {
     EXPECT_EQ(work.count(), 0u);
 }
 
+TEST(InFlight, OfAMathLibraryIsItsHandlesStreams) {
+    InFlight work(driver);
+    const int blas = 0, random = 0;
+    work.set_stream(&blas, one);
+    EXPECT_EQ(work.stream_of(&blas), one);
+    EXPECT_EQ(work.stream_of(&random), nullptr);
+    work.handle_gone(&blas);
+    EXPECT_EQ(work.stream_of(&blas), nullptr);
+}
+
 TEST(InFlight, OfNoStreamThatIsKnownIsDoneWhenAllIs) {
-    InFlight work;
+    InFlight work(driver);
     work.add(), work.add(context, one);
     const InFlight::Mark mark = work.mark(context, one);
     work.all_done();
