@@ -12,30 +12,23 @@ class Bucket {
     struct Rate {
         double a_second, at_once;  // at_once: what the bucket holds when it is full, as it is at first
     };
+    // A rate may change at any time.
+    double held(const Rate& rate, Time now) const {
+        const std::chrono::duration<double> passed = now - since_;
+        return used_ ? std::min(rate.at_once, held_ + passed.count() * rate.a_second) : rate.at_once;
+    }
     // True: there was so much, and it is taken.
     bool take(double amount, const Rate& rate, Time now) {
-        fill(rate, now);
+        held_ = held(rate, now), since_ = now, used_ = true;
         if (held_ < amount) return false;
         held_ -= amount;
         return true;
     }
-    // When there will be so much, if nobody takes any. (`amount`: at most rate.at_once.)
-    Time next(double amount, const Rate& rate, Time now) {
-        fill(rate, now);
-        if (held_ >= amount) return now;
-        const std::chrono::duration<double> wait((amount - held_) / rate.a_second);
-        return now + std::chrono::ceil<std::chrono::steady_clock::duration>(wait);
-    }
 
   private:
-    void fill(const Rate& rate, Time now) {  // a rate may change at any time
-        const std::chrono::duration<double> passed = now - since_;
-        held_ = filled_ ? std::min(rate.at_once, held_ + passed.count() * rate.a_second) : rate.at_once;
-        since_ = now, filled_ = true;
-    }
+    bool used_ = false;
     double held_ = 0;
     Time since_{};
-    bool filled_ = false;
 };
 
 }  // namespace barcuda

@@ -22,6 +22,7 @@ enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
       "device memory of each GPU, whichever way it is had; programs see it as the GPU's size")                        \
     X(region_memory, both, bytes, 0, "memory of the region: pinned memory, and what malloc takes from it")            \
     X(channels, guest, count, 0, "clients at a time")                                                                 \
+    X(starts, guest, count_a_second, 64, "clients that are given a worker; others wait for theirs")                   \
     X(objects, client, count, 0, "streams, events, modules, functions, graphs, their nodes: all that has a handle")   \
     X(work, client, count, 0, "launches, copies and other work that the GPU has been given and has not done")         \
     X(printf_text, client, bytes, 0, "text that kernels have printed and the program has not taken; more is dropped") \

@@ -81,7 +81,8 @@ int Bridge::patience() const {
     const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
     const auto quiet = std::chrono::steady_clock::now() - heard_;
     if (quiet < looks_for_new) return new_look_every_ms;
-    if (!leaving_.empty() || quiet < looks_often || std::ranges::any_of(clients_, leaving)) return look_every_ms;
+    if (some_wait_ || !leaving_.empty() || quiet < looks_often || std::ranges::any_of(clients_, leaving))
+        return look_every_ms;
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
@@ -246,6 +247,7 @@ int Bridge::run() {
         }
         if (std::any_of(fds.begin() + logs, fds.end(), [](const pollfd& fd) { return fd.revents != 0; })) read_logs();
         look_at_slots();
+        admit_waiting();
         for (auto& c : clients_)
             if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
         place_.look();
@@ -284,7 +286,7 @@ void Bridge::look_at_slots() {
             publish(slot.closed, opened);  // no module speaks for the dead here
         if (opened == observe(slot.closed)) reclaim(i);
         else if (observe(slot.served) != opened && meet(i))
-            admit(*clients_[i]);  // not one that an earlier bridge served
+            to_admit_.push_back(clients_[i].get());  // not one that an earlier bridge served
         if (!clients_[i]) continue;
         bound_host_memory(*clients_[i]);
         if (const Worker& worker = clients_[i]->worker; worker.mapper.has_left_its_worker() && !is_ending(worker))
@@ -293,6 +295,28 @@ void Bridge::look_at_slots() {
             watching != std::exchange(clients_[i]->watching, watching))
             monitoring_.want();
     }
+}
+
+// Those that came first begin first.
+void Bridge::admit_waiting() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::uint64_t limit = options_.limits.guest[Limit::starts];
+    std::ranges::sort(to_admit_, {}, &Client::number);
+    some_wait_ = false;
+    for (Client* const client : to_admit_) {
+        const std::uint32_t process = observe(client->channel.client().pid);
+        const Admissions::Answer answer = admissions_.ask(process, limit, now);
+        if (answer == Admissions::Answer::now) {
+            admit(*client);
+            continue;
+        }
+        constexpr Bucket::Rate seldom{.a_second = 0.1, .at_once = 1};
+        if (some_wait_ = true; !told_of_waiting_.take(1, seldom, now)) continue;
+        if (answer == Admissions::Answer::process_waits)
+            log::warn("the client with pid {} opens channels again and again: from now on it waits for each", process);
+        else log::warn("more clients come than the guest may start in a second ({}): they wait", limit);
+    }
+    to_admit_.clear();
 }
 
 // What clients have left, while nobody wants anything. (A device has no pages to release.)
@@ -312,6 +336,7 @@ bool Bridge::meet(std::uint32_t slot) {
         heard_ = std::chrono::steady_clock::now();
         auto client = std::make_unique<Client>();
         client->opening = observe(region_.slots()[slot].opened);
+        client->number = ++met_;
         if (Error e = region_.map_channel(slot, client->channel)) {
             publish(region_.host_slots()[slot].served, client->opening);  // and not again and again
             return log::error("channel {}: {}", slot, e.text), false;
@@ -490,7 +515,8 @@ void Bridge::reclaim(std::uint32_t slot) {
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.reclaimed, observe(s.closed));
-    log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, who.empty() ? "" : ": ", who);
+    if (!who.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
+        log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, who.empty() ? "" : ": ", who);
 }
 
 // Makes a part of the region read as zeros: nothing of one client reaches the next.

@@ -17,6 +17,7 @@
 
 #include "host-bridge/bell.h"
 #include "host-bridge/bridge/access.h"
+#include "host-bridge/bridge/admissions.h"
 #include "host-bridge/bridge/asked.h"
 #include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/doorbell.h"
@@ -107,6 +108,7 @@ class Bridge {
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
+        std::uint64_t number = 0;    // in the order in which clients came
         std::uint32_t watching = 0;  // what it last said
         bool told = false;           // that it shows too much
         bool refused = false;        // its worker has been told that it cannot map something
@@ -152,6 +154,7 @@ class Bridge {
     int patience() const;
     void look_at_slots();
     bool meet(std::uint32_t slot);
+    void admit_waiting();
     void admit(Client& client);
     void refuse(Client& client, const char* why);
     void reclaim(std::uint32_t slot);
@@ -229,6 +232,11 @@ class Bridge {
     Bucket workers_text_;                                 // what all workers together may say
     Quotas quotas_;
     const std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
+    Admissions admissions_;
+    std::vector<Client*> to_admit_;  // in this turn of the loop
+    bool some_wait_ = false;         // of those
+    Bucket told_of_waiting_;
+    std::uint64_t met_ = 0;
     std::uint64_t came_ = 0, went_[all_ends] = {};
     Counts gone_{};  // what clients have done that are gone
     turns::Member turns_;

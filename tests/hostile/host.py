@@ -56,7 +56,7 @@ class Host:
         with open(self.log, 'ab') as log:
             self.bridge = subprocess.Popen(
                 [self.bridge_build / 'bin/barcuda-bridge', '--region', self.region, '--size', self.size, '--no-vm', '--device', self.device,
-                 '--log-level', 'info', '--ready-fd', str(tell), *self.options],
+                 '--log-level', 'info', '--guest-starts', '0', '--guest-log-text', '0', '--client-log-text', '0', '--ready-fd', str(tell), *self.options],
                 pass_fds=[tell], preexec_fn=die_with_parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
         os.close(tell)
         with os.fdopen(ready, 'rb') as pipe:

@@ -30,13 +30,13 @@ TEST(Bucket, HoldsNoMoreThanThereMayBeAtOnce) {
     EXPECT_FALSE(bucket.take(21, ten, start + 1h));
     EXPECT_TRUE(bucket.take(20, ten, start + 1h));
 }
-TEST(Bucket, KnowsWhenThereWillBeEnough) {
+TEST(Bucket, SaysWhatItHolds) {
     Bucket bucket;
-    EXPECT_EQ(bucket.next(20, ten, start), start);
+    EXPECT_EQ(bucket.held(ten, start), 20);
     ASSERT_TRUE(bucket.take(20, ten, start));
-    const auto then = bucket.next(5, ten, start);
-    EXPECT_EQ(then, start + 500ms);
-    EXPECT_TRUE(bucket.take(5, ten, then));
+    EXPECT_EQ(bucket.held(ten, start), 0);
+    EXPECT_EQ(bucket.held(ten, start + 500ms), 5);
+    EXPECT_EQ(bucket.held(ten, start + 1h), 20);
 }
 TEST(Bucket, FollowsARateThatChanges) {
     Bucket bucket;
