@@ -25,8 +25,9 @@ void print(std::vector<std::vector<std::string>> rows) {
 int ps(bool json) {
     const View view = look(false);
     for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda ps: {}\n", complaint);
-    if (json) return fmt::print("{}\n", json_of(view).dump(1)), 0;
-    if (view.bridges.empty()) return fmt::print("{}\n", with_hint(nobody_serves(view))), 0;
+    const int status = view.silent.empty() ? 0 : 1;
+    if (json) return fmt::print("{}\n", json_of(view).dump(1)), status;
+    if (view.bridges.empty() && view.silent.empty()) return fmt::print("{}\n", with_hint(nobody_serves(view))), status;
     std::vector<std::vector<std::string>> bridges = {
         {"VM", ">BRIDGE", ">AGE", ">CLIENTS", ">CHANNELS", ">REGION", ">OF", ">GPU", ">GPU MEMORY", ">OF", "NAME"}};
     std::vector<std::vector<std::string>> clients = {
@@ -50,11 +51,17 @@ int ps(bool json) {
                                c.program, age(c.age), size(c.all_device_memory()), size(c.region_memory),
                                c.worker ? std::to_string(c.worker) : "-"});
     }
+    for (const SilentBridge& b : view.silent) {
+        std::vector<std::string> row(bridges[0].size());
+        row[0] = "?", row[1] = b.pid ? std::to_string(b.pid) : "?", row[2] = "silent";
+        bridges.push_back(row);
+    }
     print(bridges);
-    if (clients.size() == 1) return fmt::print("\nNo client uses them.\n"), 0;
+    if (view.bridges.empty()) return status;
+    if (clients.size() == 1) return fmt::print("\nNo client uses them.\n"), status;
     fmt::print("\n");
     print(clients);
-    return 0;
+    return status;
 }
 
 int metrics(bool clients, bool gpus) {

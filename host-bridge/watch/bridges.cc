@@ -28,7 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{3};  // with all of them: a bridge looks at everything several times a second
-constexpr std::size_t most_doors = 1024;     // anybody may make some of these names
+// Anybody may make some of these names. So many bridges one user may have; others' are not hidden by that.
+constexpr std::size_t most_doors_of_a_user = 256;
 
 template <std::size_t N> std::string text(const char (&from)[N]) { return printable({from, strnlen(from, N)}); }
 
@@ -78,7 +79,7 @@ class Caller {
         if (!socket_) return false;
         if (connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
             if (errno == EACCES) ++view.others;
-            else if (errno == EAGAIN) complain(view, "too many wait for its answer");
+            else if (errno == EAGAIN) be_silent(view, "too many wait for its answer");
             else if (errno != ECONNREFUSED) complain(view, strerror(errno));  // else it has just ended
             return false;
         }
@@ -104,6 +105,10 @@ class Caller {
         if (reply->next > from_ && reply->next < BARCUDA_MAX_CHANNELS) return from_ = reply->next, ask(view);
         view.bridges.push_back(std::move(*seen_));
         return false;
+    }
+    void be_silent(View& view, const std::string& why) const {
+        view.silent.push_back({who_.pid, who_.uid});
+        complain(view, why);
     }
     void complain(View& view, const std::string& what) const {
         const std::string which = who_.pid ? fmt::format("with pid {}", who_.pid) : "at " + printable(door_);
@@ -147,27 +152,32 @@ Doors::Doors(const std::string& region, std::set<uid_t> users)
     if (struct stat st{}; !region.empty()) begins_ = stat(region.c_str(), &st) == 0 ? limits_name_of(st) : "/";
 }
 
-std::set<std::string> Doors::list() const {
-    std::set<std::string> found;
+Doors::Found Doors::list() const {
+    Found found;
+    std::map<uid_t, std::size_t> counts;
     const int copy = fcntl(folder_.fd(), F_DUPFD_CLOEXEC, 0);
     DIR* const folder = copy < 0 ? nullptr : fdopendir(copy);
     if (!folder) return found;
     rewinddir(folder);  // where another copy is, this one is, too
     struct stat st {};
-    while (const dirent* entry = found.size() < most_doors ? readdir(folder) : nullptr)
-        if (std::string_view(entry->d_name).starts_with(begins_) &&
-            fstatat(folder_.fd(), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode) &&
-            believes(st.st_uid))
-            found.insert(fmt::format("{}/{}", limits_folder, entry->d_name));
+    while (const dirent* entry = readdir(folder)) {
+        if (!std::string_view(entry->d_name).starts_with(begins_) ||
+            fstatat(folder_.fd(), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISSOCK(st.st_mode) ||
+            !believes(st.st_uid) || ++counts[st.st_uid] > most_doors_of_a_user)
+            continue;
+        if (geteuid() != 0 && st.st_uid != geteuid()) ++found.others;
+        else found.doors.insert(fmt::format("{}/{}", limits_folder, entry->d_name));
+    }
     closedir(folder);
     return found;
 }
 
 View look(bool busy, const Doors& doors) {
     View view;
-    const std::set<std::string> found = doors.list();
+    const Doors::Found found = doors.list();
+    view.others = found.others;
     std::vector<Caller> callers;
-    for (const std::string& door : found)
+    for (const std::string& door : found.doors)
         if (Caller caller(doors, door, busy); caller.ask(view)) callers.push_back(std::move(caller));
     const auto end = Clock::now() + patience;
     while (!callers.empty()) {
@@ -181,7 +191,7 @@ View look(bool busy, const Doors& doors) {
             if (!fds[i].revents || callers[i].hear(view)) still.push_back(std::move(callers[i]));
         callers = std::move(still);
     }
-    for (const Caller& caller : callers) caller.complain(view, "it does not answer");
+    for (const Caller& caller : callers) caller.be_silent(view, "it does not answer");
     std::ranges::sort(view.bridges, {}, [](const Bridge& b) { return std::pair(b.name, b.pid); });
     // Several users may call theirs alike: "vm1/4711", as no name can be.
     std::map<std::string, unsigned> alike;

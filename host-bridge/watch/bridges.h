@@ -55,8 +55,15 @@ struct Bridge {
     std::vector<Client> rows;  // clients, and processes that only ask how the GPUs are doing
 };
 
+// One that has not said anything of itself: it stands still, or too many ask it.
+struct SilentBridge {
+    pid_t pid = 0;
+    uid_t user = 0;
+};
+
 struct View {
     std::vector<Bridge> bridges;          // by name
+    std::vector<SilentBridge> silent;     // not among those
     std::vector<std::string> complaints;  // sentences: bridges that could not be asked
     unsigned others = 0;                  // bridges of other users, which tell us nothing
 };
@@ -66,7 +73,11 @@ class Doors {
   public:
     // `users`: only theirs (empty: everybody's). Any user may listen at such a door and say anything.
     explicit Doors(const std::string& region = {}, std::set<uid_t> users = {});
-    std::set<std::string> list() const;
+    struct Found {
+        std::set<std::string> doors;
+        unsigned others = 0;  // of users whom we may not ask
+    };
+    Found list() const;
     bool believes(uid_t user) const { return users_.empty() || users_.contains(user); }
 
   private:

@@ -72,6 +72,8 @@ Json json_of(const View& view, const Since* since) {
         }
         all["bridges"].push_back(json);
     }
+    all["silent_bridges"] = Json::array();
+    for (const SilentBridge& b : view.silent) all["silent_bridges"].push_back({{"pid", b.pid}, {"user", b.user}});
     all["complaints"] = view.complaints, all["bridges_of_others"] = view.others;
     return all;
 }

@@ -50,6 +50,10 @@ std::vector<std::string> columns(std::vector<std::vector<std::string>> rows) {
 }
 
 std::string nobody_serves(const View& view) {
+    if (!view.silent.empty())
+        return fmt::format("No bridge answers; {}.", view.silent.size() == 1
+                                                         ? "one is silent"
+                                                         : fmt::format("{} are silent", view.silent.size()));
     if (view.others)
         return fmt::format("No bridge of yours runs on this machine; {} of other users, which root may see.",
                            view.others == 1 ? "there is one" : fmt::format("there are {}", view.others));
