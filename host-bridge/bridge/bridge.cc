@@ -256,8 +256,10 @@ int Bridge::run() {
         if (!leaving_.empty()) reap_leaving();
         if (std::any_of(fds.begin() + warm, fds.begin() + control, [](auto& fd) { return fd.revents != 0; }))
             reap_waiting();
-        control_.answer(&fds[control], {[this](const auto& request, auto& reply) { serve_limits(request, reply); },
-                                        [this](const auto& request, auto& reply) { serve_list(request, reply); }});
+        control_.answer(
+            &fds[control],
+            {[this](const auto& request, auto& reply, const ucred& by) { serve_limits(request, reply, by); },
+             [this](const auto& request, auto& reply, const ucred&) { serve_list(request, reply); }});
         keep_warm();
     }
     shut_down();

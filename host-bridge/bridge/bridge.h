@@ -188,7 +188,8 @@ class Bridge {
     static std::uint64_t own_data(const Worker& worker);
     std::string share(const LimitRequest& request);
     void describe(const Client& client, LimitRow& row);
-    void serve_limits(const LimitRequest& request, LimitReply& reply);
+    void serve_limits(const LimitRequest& request, LimitReply& reply, const ucred& by);
+    void change_limits(const LimitRequest& request, Client* one, const ucred& by);
 
     // ---- listing.cc
     static void introduce(Client& client);

@@ -21,13 +21,14 @@ constexpr std::size_t most_visitors = 8;
 
 // A message of this length and form is a request of this kind: then it has been answered.
 template <class Request, class Reply>
-bool answered(int to, const char* message, ssize_t bytes, const std::function<void(const Request&, Reply&)>& serve) {
+bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
+              const std::function<void(const Request&, Reply&, const ucred&)>& serve) {
     Request request;
     if (bytes != sizeof request) return false;
     std::memcpy(&request, message, sizeof request);
     const auto reply = std::make_unique<Reply>();
     constexpr std::string_view other = "the bridge is of another version (" BARCUDA_VERSION ")";
-    if (request.version == Request::form) serve(request, *reply);
+    if (request.version == Request::form) serve(request, *reply, by);
     else other.copy(reply->error, sizeof reply->error - 1);
     if (send(to, reply.get(), reply->bytes(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         log::debug("who has asked takes no answer: {}", strerror(errno));
@@ -83,7 +84,7 @@ std::string Control::open(int region) {
 
 void Control::watch(std::vector<pollfd>& fds) const {
     fds.push_back({listener_.fd(), POLLIN, 0});  // poll() passes over what is -1
-    for (const File& visitor : visitors_) fds.push_back({visitor.fd(), POLLIN, 0});
+    for (const Visitor& visitor : visitors_) fds.push_back({visitor.socket.fd(), POLLIN, 0});
 }
 
 void Control::answer(const pollfd* fds, const Answers& answers) {
@@ -95,8 +96,10 @@ void Control::answer(const pollfd* fds, const Answers& answers) {
         }
         char message[1024];
         static_assert(sizeof message > sizeof(LimitRequest) && sizeof message > sizeof(ListRequest));
-        const ssize_t n = recv(visitor->fd(), message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
-        if (!answered(visitor->fd(), message, n, answers.limits)) answered(visitor->fd(), message, n, answers.list);
+        const int from = visitor->socket.fd();
+        const ssize_t n = recv(from, message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
+        if (!answered(from, visitor->who, message, n, answers.limits))
+            answered(from, visitor->who, message, n, answers.list);
         visitor = visitors_.erase(visitor);
     }
     if (knocked) greet();
@@ -109,7 +112,7 @@ void Control::greet() {
     if (!visitor || getsockopt(visitor.fd(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return;
     if (who.uid != 0 && who.uid != geteuid()) return;
     if (visitors_.size() == most_visitors) visitors_.pop_front();
-    visitors_.push_back(std::move(visitor));
+    visitors_.push_back({std::move(visitor), who});
 }
 
 }  // namespace barcuda

@@ -4,6 +4,7 @@
 // bridge's own user can come.
 #pragma once
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <functional>
 #include <list>
@@ -25,8 +26,8 @@ class Control {
     std::string open(int region);
     void watch(std::vector<pollfd>& fds) const;
     struct Answers {  // each fills in a reply
-        std::function<void(const LimitRequest&, LimitReply&)> limits;
-        std::function<void(const ListRequest&, ListReply&)> list;
+        std::function<void(const LimitRequest&, LimitReply&, const ucred& by)> limits;
+        std::function<void(const ListRequest&, ListReply&, const ucred& by)> list;
     };
     // What has come of those descriptors, of which the first is at `fds`.
     void answer(const pollfd* fds, const Answers& answers);
@@ -35,7 +36,11 @@ class Control {
     void greet();
     File listener_;
     std::string path_;
-    std::list<File> visitors_;  // the oldest first
+    struct Visitor {
+        File socket;
+        ucred who;
+    };
+    std::list<Visitor> visitors_;  // the oldest first
 };
 
 }  // namespace barcuda

@@ -176,7 +176,30 @@ std::string Bridge::share(const LimitRequest& request) {
     return {};
 }
 
-void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
+// Says in the log which, from what, to what, and by whom.
+void Bridge::change_limits(const LimitRequest& request, Client* one, const ucred& by) {
+    const Of of = request.whose == LimitRequest::the_guests ? Of::guest : Of::client;
+    std::string told;
+    const auto text = [](const AboutLimit& its, std::uint64_t value) { return value ? its.text(value) : "none"; };
+    each_limit([&](Limit limit, const AboutLimit& its) {
+        const auto i = static_cast<unsigned>(limit);
+        if (!request.given[i]) return;
+        auto& all = (of == Of::guest ? options_.limits.guest : options_.limits.client).all;
+        const std::uint64_t before = one ? limit_of(*one, limit) : all[i];
+        if (one) one->own[i] = request.values[i];
+        else all[i] = request.values[i];
+        told += fmt::format("{}{} {} -> {}", told.empty() ? "" : ", ", one ? its.name() : its.option(of),
+                            text(its, before), text(its, request.values[i]));
+    });
+    if (!told.empty())
+        log::info("limits: {}{} (user {}, pid {})", one ? fmt::format("channel {}: ", one->channel.index) : "", told,
+                  by.uid, by.pid);
+    for (auto& client : clients_)
+        if (client) tell_limits(*client);
+    show_memory();
+}
+
+void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply, const ucred& by) {
     const auto refuse = [&](const std::string& why) { why.copy(reply.error, sizeof reply.error - 1); };
     std::vector<Client*> named;
     for (auto& client : clients_)
@@ -193,19 +216,17 @@ void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply) {
     if (request.whose == LimitRequest::one_clients && named.size() != 1)
         return refuse(named.empty() ? "there is no such client"
                                     : "several clients say that they have this pid: name one by its channel");
-    if (request.weight_given || request.priority_given)
+    const turns::Share before = options_.share;
+    if (request.weight_given || request.priority_given) {
         if (const std::string e = share(request); !e.empty()) return refuse(e);
-    for (unsigned i = 0; i < limit_count; ++i) {
-        if (!request.given[i]) continue;
-        if (request.whose == LimitRequest::one_clients) named[0]->own[i] = request.values[i];
-        else (of == Of::guest ? options_.limits.guest : options_.limits.client).all[i] = request.values[i];
+        const auto text = [](const turns::Share& share) {
+            return fmt::format("weight {}, priority {}", share.weight ? std::to_string(share.weight) : "none",
+                               turns::priorities[static_cast<std::size_t>(share.priority)]);
+        };
+        log::info("limits: {} -> {} (user {}, pid {})", text(before), text(options_.share), by.uid, by.pid);
     }
-    if (request.whose != LimitRequest::nobodys) {
-        log::info("limits have been changed");
-        for (auto& client : clients_)
-            if (client) tell_limits(*client);
-        show_memory();
-    }
+    if (request.whose != LimitRequest::nobodys)
+        change_limits(request, request.whose == LimitRequest::one_clients ? named[0] : nullptr, by);
 
     note_memory();
     std::ranges::copy(options_.limits.client.all, reply.client);

@@ -98,6 +98,7 @@ await running "$scratch/first.out"
 [ "$device" != soft ] || soon 'all["clients"][0]["limits"]["device-memory"]["use"] == 80 << 20'  # nobody asks NVML without a limit
 is "all['clients'][0]['pid'] == $first" || fail "the client's pid is not $first: $(cat "$scratch/json")"
 limit guest-device-memory=$((100 + 2 * own))M || fail "a guest's limit"
+await "limits: guest-device-memory none -> .* (user $(id -u), pid [0-9]*)$" "$scratch/log"
 soon 'has(all["guest"]["device-memory"]["use"], 80)'  # the driver's own too, which nobody has asked for before
 take 20 "a second client, beside 80 MiB of 100"
 client "$quota" facts > "$scratch/out" && grep -q "total $((100 + 2 * own)) size $((100 + 2 * own))" "$scratch/out" || fail "what a client sees of the new limit: $(cat "$scratch/out")"
@@ -106,6 +107,7 @@ limit guest-device-memory=none && limit client-device-memory=$((40 + own))M || f
 echo >&8; await "no more" "$scratch/first.out"
 take 40 "another client, with 40 MiB"
 limit --client $first device-memory=$((200 + own))M || fail "one client's limit"
+await "limits: channel 0: device-memory .* -> .* (user $(id -u), pid [0-9]*)$" "$scratch/log"
 echo >&8; await "^more" "$scratch/first.out"
 take 40 "the other clients' limit"
 limit | grep -q "client $first (channel 0) .*device-memory .*$((200 + own))M \*" || fail "the table: $(limit)"
@@ -144,6 +146,7 @@ start one "$build/e2e/endless"; one=$!
 rests() { cp "$scratch/turns" "$scratch/before" && sleep 0.3 && cmp -s "$scratch/turns" "$scratch/before"; }
 rests || fail "turns without a weight"
 limit weight=300 guest-channels=none || fail "a weight"
+await "limits: weight none, priority normal -> weight 300, priority normal (user" "$scratch/log"
 is 'all["time"] == {"weight": 300, "priority": "normal"}' || fail "the weight is not told: $(cat "$scratch/json")"
 for _ in $(seq 100); do rests || break; false; done || fail "no turns with a weight"
 limit priority=high || fail "a priority"
