@@ -25,7 +25,8 @@ bool Quota::take(CUdevice device, std::uint64_t bytes) {
     const std::uint64_t most = limit();
     if (most == 0) {
         limited_ = false;
-        b.counted += std::min(bytes, ~b.counted);
+        if (bytes > ~b.counted) return false;  // no driver has so much, and give() could not take it back
+        b.counted += bytes;
         return true;  // noted when the driver has answered: nobody has said yet that there is so much
     }
     if (!limited_) begin_to_limit();
