@@ -592,7 +592,7 @@ placed := $(placed_module) $(call into,$(PREFIX)/bin,$(filter $(bin)/%,$(product
 $(B)/share/%.1: $(bin)/%
 	@mkdir -p $(@D)
 	@echo "  MAN  $@"
-	@help2man --no-info --name "$$($< --help | head -n 1)" $(if $(filter barcuda,$*),--help-option=--help-all) --output $@ $< \
+	@help2man --no-info --version-string "$$(cat VERSION)" --name "$$($< --help | head -n 1)" $(if $(filter barcuda,$*),--help-option=--help-all) --output $@ $< \
 	    || { echo "help2man is missing: make deps"; exit 1; }
 $(B)/share/bridge.conf: $(bin)/barcuda-bridge
 	@mkdir -p $(@D)

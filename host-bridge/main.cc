@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--worker", worker)->group("");    // how the bridge starts its own workers
     app.add_option("--monitor", monitor)->group("");  // and its monitor
-    app.set_version_flag("--version", BARCUDA_VERSION);
+    app.set_version_flag("--version", barcuda::version_text());
     barcuda::add_config(app);
     int status = 0;
     if (!barcuda::understood(app, argc, argv, status)) return status;

@@ -9,9 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "shm-device/layout.h"
+
 namespace barcuda {
 
 constexpr int wrong_usage = 2;
+
+// Of --version: with what decides whether a guest and its host fit (docs/versions.md).
+inline std::string version_text() {
+    return BARCUDA_VERSION ", region layout " + std::to_string(BARCUDA_LAYOUT) + ", packets " +
+           std::to_string(BARCUDA_PACKETS);
+}
 
 // How many letters are to be put in, left out, replaced or exchanged with their neighbour.
 inline std::size_t distance(const std::string& a, const std::string& b) {

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     CLI::App app{"CUDA for virtual machines over a shared-memory BAR.", "barcuda"};
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "Print this, and the help of each subcommand");
-    app.set_version_flag("--version", BARCUDA_VERSION);
+    app.set_version_flag("--version", barcuda::version_text());
 
     barcuda::RunOptions options;
     const auto bridge = [&](CLI::App* command) {

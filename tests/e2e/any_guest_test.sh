@@ -47,7 +47,7 @@ size=256M serve
 for root in $roots; do
     "${inside[@]}" "$root" /usr/bin/barcuda --version > "$scratch/out" 2>&1
     [ $? != 77 ] || { echo "skipped: no overlay can be mounted: $(cat "$scratch/out")"; exit 77; }
-    [ "$(cat "$scratch/out")" = "$(cat VERSION)" ] || fail "$root: barcuda --version: $(cat "$scratch/out")"
+    [ "$(cut -d , -f 1 "$scratch/out")" = "$(cat VERSION)" ] || fail "$root: barcuda --version: $(cat "$scratch/out")"
     "${inside[@]}" "$root" /usr/bin/barcuda doctor > "$scratch/out" 2>&1 || fail "$root: barcuda doctor: $(cat "$scratch/out")"
     for program in "$scratch"/guest/programs/*; do
         "${inside[@]}" "$root" /usr/bin/barcuda exec -- "/programs/${program##*/}" > "$scratch/out" 2>&1

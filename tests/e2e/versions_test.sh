@@ -5,7 +5,10 @@
 # that is to be upgraded; and a bridge takes over no client that has read another one's rows.
 . "$(dirname "$0")/lib.sh"
 facts="$build/e2e/stream_facts"
-version=$("$build/bin/barcuda" --version)
+version=$(cat VERSION)
+for program in barcuda barcuda-bridge; do
+    "$build/bin/$program" --version | grep -qx "$version, region layout [0-9]*, packets [0-9]*" || fail "$program --version: $("$build/bin/$program" --version)"
+done
 says() { # says REGEX...: the lines of the program's output
     client "$facts" > "$scratch/out" 2> "$scratch/err" || fail "$(cat "$scratch/out" "$scratch/err")"
     for line in "$@"; do grep -qx -- "$line" "$scratch/out" || fail "not '$line' but: $(cat "$scratch/out" "$scratch/err")"; done
