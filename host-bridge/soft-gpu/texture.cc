@@ -28,7 +28,12 @@ struct Table {
     std::vector<std::uint32_t> vacant;
     // Of each slot, used again with it and never freed: a kernel that still runs may be reading a destroyed one.
     std::vector<TextureObject*> objects;
+    std::vector<bool> used;  // by an object that was not destroyed
     std::uint32_t serial = 0;
+    TextureObject* of(std::uint64_t handle) const {  // under the mutex; there or not
+        const std::uint32_t slot = static_cast<std::uint32_t>(handle) - 1;
+        return slot < objects.size() && used[slot] && objects[slot]->handle == handle ? objects[slot] : nullptr;
+    }
 };
 Table& table() {
     static Table* const table = new Table;  // kernels may run while the process exits
@@ -264,6 +269,7 @@ std::uint64_t create(const TextureObject& object) {
     } else if (all.objects.size() < most_objects) {
         slot = static_cast<std::uint32_t>(all.objects.size());
         all.objects.push_back(new TextureObject);
+        all.used.push_back(false);
     } else {
         return 0;
     }
@@ -271,6 +277,7 @@ std::uint64_t create(const TextureObject& object) {
     *made = object;
     made->handle = (std::uint64_t{++all.serial} << 32) | (slot + 1);
     const std::uint64_t handle = made->handle;
+    all.used[slot] = true;
     all.slots[slot].store(made, std::memory_order_release);
     return handle;
 }
@@ -278,11 +285,19 @@ std::uint64_t create(const TextureObject& object) {
 bool destroy(std::uint64_t handle) {
     Table& all = table();
     std::lock_guard lock(all.mutex);
-    if (!find(handle)) return false;
+    if (!all.of(handle)) return false;
     const auto slot = static_cast<std::uint32_t>(handle) - 1;
+    all.used[slot] = false;
     all.slots[slot].store(nullptr, std::memory_order_release);
     all.vacant.push_back(slot);
     return true;
+}
+
+void show(std::uint64_t handle, bool there) {
+    Table& all = table();
+    std::lock_guard lock(all.mutex);
+    if (TextureObject* const object = all.of(handle))
+        all.slots[static_cast<std::uint32_t>(handle) - 1].store(there ? object : nullptr, std::memory_order_release);
 }
 
 const TextureObject* find(std::uint64_t handle) {

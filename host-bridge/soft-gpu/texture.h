@@ -42,7 +42,9 @@ struct TextureObject {
 
 // Enters a copy and gives it its handle; 0 if there are too many.
 std::uint64_t create(const TextureObject& object);
-bool destroy(std::uint64_t handle);               // false: there was none
+bool destroy(std::uint64_t handle);  // false: there was none
+// One whose memory is not there now is none to find(), and keeps its handle.
+void show(std::uint64_t handle, bool there);
 const TextureObject* find(std::uint64_t handle);  // lock-free; nullptr if it is none. Stays readable memory
 
 // Red, green, blue, alpha: float bits if returns_float(), else integers. Channels that the format lacks are 0, 0, 1.

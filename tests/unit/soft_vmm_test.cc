@@ -244,6 +244,91 @@ TEST_F(SoftVmmGraph, AWordOfUnmappedMemoryIsAFault) {
     });
 }
 
+// A texture is made of an address, and keeps nothing alive.
+struct SoftVmmTexture : SoftVmm {
+    CUmodule module = nullptr;
+    CUfunction read = nullptr, nothing = nullptr;
+    void load() {
+        OK(cuModuleLoadData(&module, R"(
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry read(.param .u64 texture, .param .u64 to)
+{
+    .reg .b64 %rd<3>;
+    .reg .f32 %f<5>;
+    ld.param.u64 %rd1, [texture];
+    ld.param.u64 %rd2, [to];
+    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {2}];
+    st.global.f32 [%rd2], %f1;
+    ret;
+}
+.visible .entry nothing()
+{
+    ret;
+}
+)"));
+        OK(cuModuleGetFunction(&read, module, "read"));
+        OK(cuModuleGetFunction(&nothing, module, "nothing"));
+    }
+    static CUtexObject texture(CUdeviceptr at, std::size_t bytes) {
+        CUDA_RESOURCE_DESC resource{};
+        resource.resType = CU_RESOURCE_TYPE_LINEAR;
+        resource.res.linear = {at, CU_AD_FORMAT_FLOAT, 1, bytes};
+        const CUDA_TEXTURE_DESC reading{};
+        CUtexObject made = 0;
+        EXPECT_EQ(CUDA_SUCCESS, cuTexObjectCreate(&made, &resource, &reading, nullptr));
+        return made;
+    }
+    CUresult reads(CUtexObject texture, CUdeviceptr to) {
+        void* parameters[] = {&texture, &to};
+        const CUresult r = cuLaunchKernel(read, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr);
+        return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
+    }
+};
+TEST_F(SoftVmmTexture, OfUnmappedMemoryIsAFault) {
+    load();
+    const CUdeviceptr at = reserve(granule), to = device_memory(4);
+    const auto memory = physical(granule);
+    OK(cuMemMap(at, granule, 0, memory, 0));
+    give_access(at, granule);
+    OK(cuMemsetD32(at, 0x40e00000, 16));  // sevens
+    const CUtexObject made = texture(at, granule);
+    OK(reads(made, to));
+    EXPECT_EQ(7, read_back<float>(to, 1)[0]);
+    OK(cuMemUnmap(at, granule));
+    OK(cuMemRelease(memory));
+    testing::internal::CaptureStderr();
+    SAYS(CUDA_ERROR_ILLEGAL_ADDRESS, reads(made, to));
+    EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("a texture whose memory is there"));
+    OK(cuDevicePrimaryCtxReset(device));
+    OK(cuMemAddressFree(at, granule));
+}
+TEST_F(SoftVmmTexture, IsThereAgainWhenItsMemoryIs) {
+    load();
+    const CUdeviceptr at = reserve(granule), to = device_memory(4);
+    const auto memory = physical(granule);
+    const auto map = [&] {
+        OK(cuMemMap(at, granule, 0, memory, 0));
+        give_access(at, granule);
+    };
+    map();
+    OK(cuMemsetD32(at, 0x40e00000, 16));
+    const CUtexObject made = texture(at, granule);
+    OK(cuMemUnmap(at, granule));
+    OK(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+    OK(cuCtxSynchronize());
+    map();
+    OK(reads(made, to));
+    EXPECT_EQ(7, read_back<float>(to, 1)[0]);
+    OK(cuMemUnmap(at, granule));
+    OK(cuTexObjectDestroy(made));
+    OK(cuMemRelease(memory));
+    OK(cuMemAddressFree(at, granule));
+    OK(cuMemFree(to));
+    OK(cuModuleUnload(module));
+}
+
 TEST_F(SoftVmm, AnAddressThatWasTheDevicesNeverBecomesTheProcesss) {
     constexpr std::size_t size = 8 * granule;
     const CUdeviceptr at = reserve(size);

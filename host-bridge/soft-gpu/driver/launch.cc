@@ -101,6 +101,7 @@ void Launch::run(Context& context) {
     const Busy busy(context.device);
     LaunchConfig here = config;
     here.parameters = parameters;
+    look_at_textures();
     bool printed = false;
     const auto flush = [&] {
         if (printed) std::fflush(stdout);  // whoever waits for the kernel finds its output written

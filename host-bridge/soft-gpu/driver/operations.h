@@ -23,6 +23,9 @@ struct Launch final : OperationOf<Launch, CU_GRAPH_NODE_TYPE_KERNEL> {
 std::shared_ptr<Launch> make_launch(std::shared_ptr<Function> function, const CUlaunchConfig& config, bool cooperative,
                                     void** parameters, void** extra);
 
+// Hides from kernels the textures whose memory is not there any more, and shows those whose memory is there again.
+void look_at_textures();
+
 struct HostCall final : OperationOf<HostCall, CU_GRAPH_NODE_TYPE_HOST> {
     CUDA_HOST_NODE_PARAMS asked{};
     void run(Context&) override;

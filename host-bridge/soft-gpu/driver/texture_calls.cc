@@ -22,6 +22,8 @@ struct Made {
     CUDA_TEXTURE_DESC texture{};
     CUDA_RESOURCE_VIEW_DESC view{};
     bool has_view = false, surface = false;
+    CUdeviceptr memory = 0;  // that it reads in place, and does not keep alive
+    std::size_t bytes = 0;
     std::shared_ptr<Array> array;
     std::shared_ptr<Mipmap> mipmap;
 };
@@ -87,7 +89,8 @@ void set_shape(TextureObject& object, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 }
 
 // Device memory that a texture reads in place.
-std::byte* memory_at(CUdeviceptr address, std::size_t bytes) {
+std::byte* memory_at(Made& of, CUdeviceptr address, std::size_t bytes) {
+    of.memory = address, of.bytes = bytes;
     require(bytes != 0 && Driver::get().memory.covered(address, bytes, false));
     return reinterpret_cast<std::byte*>(address);
 }
@@ -118,7 +121,7 @@ void set_resource(TextureObject& object, Made& of, const CUDA_RESOURCE_DESC& res
             require(linear.sizeInBytes >= object.texel_bytes() && whole.has_value());
             const std::size_t bytes =
                 std::min<std::size_t>(linear.sizeInBytes, whole->base + whole->size - linear.devPtr);
-            object.levels[0] = {memory_at(linear.devPtr, bytes), bytes / object.texel_bytes(), 1, 1, bytes, bytes};
+            object.levels[0] = {memory_at(of, linear.devPtr, bytes), bytes / object.texel_bytes(), 1, 1, bytes, bytes};
             return;
         }
         case CU_RESOURCE_TYPE_PITCH2D: {
@@ -128,7 +131,7 @@ void set_resource(TextureObject& object, Made& of, const CUDA_RESOURCE_DESC& res
             require(flat.pitchInBytes >= flat.width * object.texel_bytes() && flat.pitchInBytes % 32 == 0);
             object.dimensions = 2;
             object.levels[0] = {
-                memory_at(flat.devPtr, (flat.height - 1) * flat.pitchInBytes + flat.width * object.texel_bytes()),
+                memory_at(of, flat.devPtr, (flat.height - 1) * flat.pitchInBytes + flat.width * object.texel_bytes()),
                 flat.width,
                 flat.height,
                 1,
@@ -219,6 +222,19 @@ void leave(std::uint64_t handle, bool surface) {
 }
 
 }  // namespace
+
+// Programs free and unmap memory that textures read. Whoever did that waited for the work before; so what is there when a kernel
+// begins is there as long as it runs.
+void look_at_textures() {
+    MadeObjects& objects = made_objects();
+    const auto look = [](std::uint64_t handle, const Made& of) {
+        if (of.bytes != 0) show(handle, Driver::get().memory.covered(of.memory, of.bytes, false));
+    };
+    std::lock_guard lock(objects.mutex);
+    for (const auto& [handle, of] : objects.all) look(handle, of);
+    for (const Leaving& each : objects.leaving) look(each.handle, each.of);
+}
+
 }  // namespace barcuda::soft::driver
 
 using namespace barcuda::soft::driver;

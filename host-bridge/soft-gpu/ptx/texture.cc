@@ -39,7 +39,9 @@ const TextureObject& object(const Warp& w, std::uint64_t handle, int lane, bool 
     const TextureObject* found = find(handle);
     if (found == nullptr || found->surface != surface)
         throw Fault{CUDA_ERROR_ILLEGAL_ADDRESS,
-                    std::string("a number that is not the handle of a ") + (surface ? "surface" : "texture"), lane};
+                    std::string("a number that is not the handle of a ") + (surface ? "surface" : "texture") +
+                        " whose memory is there",
+                    lane};
     (void)w;
     return *found;
 }
