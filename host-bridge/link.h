@@ -79,7 +79,9 @@ struct Sheet {
         {};  // bytes its client has, of each GPU as the worker counts them
     std::uint64_t device_memory_most[BARCUDA_MAX_DEVICES] = {};  // the most that it has had
     Counts counts = {};
+    std::uint64_t vain_turns = 0;  // how often it has waited for a turn that did not come
     // ---- the bridge's
+    std::uint64_t turns_off_until = 0;       // before that time of CLOCK_MONOTONIC's it waits for none (turns::Trust)
     std::uint64_t limits[limit_count] = {};  // 0: none
     static constexpr std::uint32_t nothing = ~0u;
 };

@@ -8,6 +8,7 @@
 // for too long works without the turn, and no number in the book leads beyond it, since a worker that somebody has taken over
 // may write there what it likes.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,24 @@ struct Book {
     std::uint32_t version, lock;
     Group groups[most_groups];
     Gpu gpus[most_gpus];
+};
+
+// Whether the workers of a VM wait for turns. Each worker that has waited for one in vain has lost a second by that; so when one has, its
+// bridge lets none wait for a while, and for longer each time that turns do not come when they are waited for again.
+class Trust {
+  public:
+    // A worker has waited in vain. True: from now on none waits for a while. (What others began before counts as the same.)
+    bool lose(std::uint64_t now) {
+        if (now < until_) return false;
+        length_ = length_ && now - until_ < memory ? std::min(2 * length_, most) : least;
+        return until_ = now + length_, true;
+    }
+    std::uint64_t lost_until() const { return until_; }  // 0: it never was
+    std::uint64_t length() const { return length_; }
+    static constexpr std::uint64_t least = 5'000'000'000, most = 16 * least, memory = most;  // nanoseconds
+
+  private:
+    std::uint64_t until_ = 0, length_ = 0;
 };
 
 // A bridge's end: the file, made if there is none, and its group in it. An error text, or nothing.

@@ -291,6 +291,7 @@ void Bridge::look_at_slots() {
             to_admit_.push_back(clients_[i].get());  // not one that an earlier bridge served
         if (!clients_[i]) continue;
         bound_host_memory(*clients_[i]);
+        look_at_turns(*clients_[i]);
         if (const Worker& worker = clients_[i]->worker; worker.mapper.has_left_its_worker() && !is_ending(worker))
             end_worker(*clients_[i], "the worker has lost the thread that maps its client's memory");
         if (const std::uint32_t watching = observe(clients_[i]->channel.client().watching);

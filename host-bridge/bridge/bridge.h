@@ -108,11 +108,12 @@ class Bridge {
         Channel channel;
         Bell bell;
         std::uint32_t opening = 0;
-        std::uint64_t number = 0;    // in the order in which clients came
-        std::uint32_t watching = 0;  // what it last said
-        bool told = false;           // that it shows too much
-        bool refused = false;        // its worker has been told that it cannot map something
-        bool bound = false;          // its worker's own memory has the limit that it is to have
+        std::uint64_t number = 0;      // in the order in which clients came
+        std::uint32_t watching = 0;    // what it last said
+        std::uint64_t vain_turns = 0;  // its worker's, of which the bridge has heard
+        bool told = false;             // that it shows too much
+        bool refused = false;          // its worker has been told that it cannot map something
+        bool bound = false;            // its worker's own memory has the limit that it is to have
         std::array<std::optional<std::uint64_t>, limit_count> own{};  // limits of this client alone
         std::optional<Asked> asked;                                   // for memory that cannot be granted yet
     };
@@ -187,6 +188,7 @@ class Bridge {
     std::uint64_t served_clients() const;
     static std::uint64_t own_data(const Worker& worker);
     std::string share(const LimitRequest& request);
+    void look_at_turns(Client& client);
     void describe(const Client& client, LimitRow& row);
     void serve_limits(const LimitRequest& request, LimitReply& reply, const ucred& by);
     void change_limits(const LimitRequest& request, Client* one, const ucred& by);
@@ -241,6 +243,7 @@ class Bridge {
     std::uint64_t came_ = 0, went_[all_ends] = {};
     Counts gone_{};  // what clients have done that are gone
     turns::Member turns_;
+    turns::Trust turns_trust_;
     bool first_ = false;  // a worker is being started that says what they are:
     HostDevices devices_;
     bool software_ = false;                   // they are the software GPU

@@ -10,10 +10,12 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/log.h"
 #include "shm-device/sync.h"
+#include "shm-device/wait.h"
 
 namespace barcuda {
 namespace {
@@ -159,6 +161,16 @@ std::uint64_t Bridge::own_data(const Worker& worker) {
     const std::uint64_t now = statm_of(worker)[5];
     const std::uint64_t bare = worker.sheet ? observe(worker.sheet->bare) : 0;
     return bare == 0 || now < bare ? 0 : now - bare;
+}
+
+// Other VMs' workers may write into the book of turns as they like, and a turn may never come.
+void Bridge::look_at_turns(Client& client) {
+    if (!client.worker.sheet || turns_.fd() < 0) return;
+    const std::uint64_t vain = observe(client.worker.sheet->vain_turns);
+    if (vain != std::exchange(client.vain_turns, vain) && turns_trust_.lose(Os::now()))
+        log::warn("turns at the GPUs do not come: somebody does not keep the rules; workers wait for none for {} s",
+                  turns_trust_.length() / 1'000'000'000);
+    tell(client.worker.sheet->turns_off_until, turns_trust_.lost_until());
 }
 
 // An error text, or nothing.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shm-device/sync.h"
 #include "shm-device/wait.h"
 
 namespace barcuda {
@@ -26,8 +27,8 @@ constexpr unsigned most_in_a_batch = 64;
 
 }  // namespace
 
-TurnTaking::TurnTaking(const Driver& driver, turns::Book& book, std::uint32_t group, Work& work)
-    : driver_(driver), work_(work) {
+TurnTaking::TurnTaking(const Driver& driver, turns::Book& book, std::uint32_t group, Work& work, Sheet& sheet)
+    : driver_(driver), work_(work), sheet_(sheet) {
     int count = 0;
     driver.cuDeviceGetCount(&count);
     for (int d = 0; d < count; ++d) {
@@ -52,11 +53,19 @@ TurnTaking::Own* TurnTaking::of(CUcontext context) {
 void TurnTaking::acquire(Own& own) {
     const std::uint64_t begun = Os::now();
     std::uint64_t now = begun;
-    if (now < own.out_until) return;
-    while (!(own.held = own.place->ask(now)) && now - begun < (own.place->outranked() ? patience_below : patience))
+    const auto out = [&] { return now < own.out_until || now < observe(sheet_.turns_off_until); };
+    if (out()) return;
+    bool patient = true;
+    while (!(own.held = own.place->ask(now)) && !out() && patient) {
         own.place->sleep(look_again), now = Os::now();
-    if (own.held) own.place->renew((now = Os::now()) + change_of_process);
-    else own.place->withdraw(), own.out_until = now + out_for;
+        patient = now - begun < (own.place->outranked() ? patience_below : patience);
+    }
+    if (own.held) {
+        own.place->renew((now = Os::now()) + change_of_process);
+    } else {
+        own.place->withdraw(), own.out_until = now + out_for;
+        if (!patient) add(sheet_.vain_turns, 1);
+    }
     own.since = own.batch_begun = now, own.posted = 0;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host-bridge/driver.h"
+#include "host-bridge/link.h"
 #include "host-bridge/turns.h"
 
 namespace barcuda {
@@ -20,7 +21,7 @@ class TurnTaking {
         virtual bool idle() = 0;  // all of it is done
         virtual ~Work() = default;
     };
-    TurnTaking(const Driver& driver, turns::Book& book, std::uint32_t group, Work& work);
+    TurnTaking(const Driver& driver, turns::Book& book, std::uint32_t group, Work& work, Sheet& sheet);
     // Before a command that gives the GPU of this context something to do.
     void before_work(CUcontext context);
     // There is no command. `asked`: it is time for questions to the driver.
@@ -40,6 +41,7 @@ class TurnTaking {
 
     const Driver& driver_;
     Work& work_;
+    Sheet& sheet_;
     std::vector<Own> gpus_;  // by the driver's number
     CUcontext last_ = nullptr;
     Own* last_own_ = nullptr;

@@ -270,7 +270,7 @@ int run_worker(const std::string& library, bool warm) {
     turns::Book* const book = prepared.takes_turns ? turns::map(turns_fd) : nullptr;
     std::optional<TurnTaking> turns;
     ClientsWork work(session);
-    if (book) session.take_turns(&turns.emplace(driver, *book, prepared.group, work));
+    if (book) session.take_turns(&turns.emplace(driver, *book, prepared.group, work, sheet));
     if (prepared.takes_turns) close(turns_fd);
     Supply supply(channel.supply(), bell, granter, extents, prepared);
     supply.begin();

@@ -290,5 +290,27 @@ TEST_F(TurnsFile, OfEverybodyOrOfAnotherKindIsRefused) {
     EXPECT_THAT(Member().join(scratch / "link", {1}), HasSubstr("symbolic links"));
 }
 
+TEST(Trust, IsLostForAWhileWhenAWorkerWaitsInVain) {
+    Trust trust;
+    EXPECT_EQ(trust.lost_until(), 0u);
+    EXPECT_TRUE(trust.lose(Trust::least));
+    EXPECT_EQ(trust.lost_until(), 2 * Trust::least);
+    EXPECT_FALSE(trust.lose(Trust::least + 1)) << "another worker, which waited with the first one";
+    EXPECT_EQ(trust.lost_until(), 2 * Trust::least);
+}
+TEST(Trust, IsLostForLongerEachTimeUpToABound) {
+    Trust trust;
+    std::uint64_t now = 1;
+    for (std::uint64_t length = Trust::least;; length = std::min(2 * length, Trust::most)) {
+        ASSERT_TRUE(trust.lose(now));
+        EXPECT_EQ(trust.length(), length);
+        if (now > 10 * Trust::most) break;
+        now = trust.lost_until() + 1'000'000'000;  // the next one that has tried
+    }
+    EXPECT_EQ(trust.length(), Trust::most);
+    ASSERT_TRUE(trust.lose(trust.lost_until() + Trust::memory));
+    EXPECT_EQ(trust.length(), Trust::least) << "turns had come for long";
+}
+
 }  // namespace
 }  // namespace barcuda::turns
