@@ -124,8 +124,14 @@ int main(int argc, char** argv) {
         "--worker-wrapper", options.wrapper,
         "a profiler or a debugger around each worker, with its options, as a shell reads them: 'ncu --set basic'; "
         "no worker is started before its client comes then (docs/profiling.md)");
-    app.add_option("--worker-user", options.cage.user,
-                   "the user that workers run as, with its groups (root's bridge alone; default: the bridge's own)");
+    app.add_option(
+           "--user", options.user,
+           "the user that root's bridge becomes when it has taken another one for its workers: NAME, or NAME:GROUP "
+           "with the group of the region's file (default: it stays root)")
+        ->envname("BARCUDA_USER");
+    app.add_option(
+        "--worker-user", options.cage.user,
+        "the user that workers run as, with its groups (root's bridge alone; default: one that nobody else has)");
     app.add_option(
            "--no-cage", options.cage.without,
            "measures of the workers' cage to leave out, with commas between, or all; `barcuda doctor` names them")

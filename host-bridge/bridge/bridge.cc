@@ -19,6 +19,7 @@
 #include <cstring>
 #include <utility>
 
+#include "host-bridge/cage/users.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
@@ -95,6 +96,8 @@ void Bridge::end_waiting() {
 
 // All that comes before the first client. Returns what is wrong.
 std::string Bridge::start() {
+    if (!options_.user.empty())
+        if (std::string e = cage::step_down(options_.user, options_.cage.own); !e.empty()) return e;
     if (!options_.wrapper.empty()) {
         warm_ = WarmPool({.least = 0});  // a profile is of a client's work, and what writes it may not be started twice
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;

@@ -58,6 +58,7 @@ struct BridgeOptions {
     std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
     LimitOptions limits;
     MetricsOptions metrics;
+    std::string user;    // that root's bridge becomes, and its group ("NAME:GROUP"); empty: it stays root
     cage::Wish cage;     // of which the bridge itself fills in what it knows of the worker
     turns::Share share;  // this VM's part of the GPUs' time; without a weight: whatever comes
     std::string turns;   // the file by which bridges share them; empty: this user's own, where there is a weight

@@ -46,7 +46,7 @@ std::string describe_end(int status) {
     if (WEXITSTATUS(status) == no_descriptors)
         return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
     if (WEXITSTATUS(status) == no_namespaces)
-        return "could not enter the workers' namespaces (--no-cage network,ipc,mounts)";
+        return "could not enter the workers' namespaces or become their user (--no-cage network,ipc,mounts,user)";
     if (WEXITSTATUS(status) == no_group) return "could not enter its control group (--no-cage cgroup)";
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
@@ -112,7 +112,7 @@ bool Bridge::start_worker(Worker& worker, const std::vector<int>& devices) {
     if (pid == 0) {
         if (!group.empty() && !cage_.groups->join(group)) _exit(no_group);
         if (first_) cage::enter_bridge(cage_), cage::close_bridge(cage_);  // later ones inherit both
-        if (cage_.namespaces && !cage_.namespaces->join(cage_.order)) _exit(no_namespaces);
+        if (!cage::join(cage_)) _exit(no_namespaces);
         // By way of descriptors that are nobody's: either target may be the other's source.
         constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };
         const int given[][2] = {{moved(region_.fd()), region_fd}, {moved(link[1]), link_fd},

@@ -69,11 +69,14 @@ struct CodePlace {
     std::size_t size = 0;
 };
 
-struct Wish {             // the operator's
-    std::string without;  // names of measures, with commas between, or "all"
-    std::string with;     // the same: they are on all the same, or the bridge does not start
-    std::string user;     // of workers; empty: the bridge's own
-    std::string calls;    // names of system calls, with commas between, that are allowed all the same
+class OwnUser;  // users.h
+
+struct Wish {                            // the operator's
+    std::string without;                 // names of measures, with commas between, or "all"
+    std::string with;                    // the same: they are on all the same, or the bridge does not start
+    std::string user;                    // of workers; empty: one that nobody else has, of root's bridge
+    std::shared_ptr<const OwnUser> own;  // which a bridge that is not root's any more has from when it was (users.h)
+    std::string calls;                   // names of system calls, with commas between, that are allowed all the same
     bool record = false;
     bool wrapped = false, software = false;  // a tool is around the worker; its driver is the software GPU
 };
@@ -82,7 +85,10 @@ struct Wish {             // the operator's
 class Namespaces {
   public:
     // Those among its measures. The driver lies in `library`.
-    explicit Namespaces(const Order& order, const std::string& library = {}) { make(order, library); }
+    // `users`: a namespace that they are to belong to; -1: what this process may make them in.
+    explicit Namespaces(const Order& order, const std::string& library = {}, int users = -1) {
+        make(order, library, users);
+    }
     static bool any_in(const Order& order);
     int error(Measure measure) const;  // 0, or why there is none
     // Those among the measures of `order`, all of which are there. For a process without threads. False: one cannot be joined, with errno;
@@ -91,7 +97,7 @@ class Namespaces {
     static constexpr std::size_t kinds = 3;
 
   private:
-    void make(const Order& order, const std::string& library);
+    void make(const Order& order, const std::string& library, int users);
     bool enter(std::size_t kind) const;
     std::array<File, kinds> files_;
     File users_, root_;
@@ -111,6 +117,7 @@ struct Plan {
     std::array<bool, measures> named{};            // the operator has asked for this one: it must be to be had
     std::shared_ptr<const Namespaces> namespaces;  // where workers have a measure that is one
     std::shared_ptr<Groups> groups;                // where they have 'cgroup'
+    std::shared_ptr<const OwnUser> own;            // where they have a user that nobody else has
     bool bridge_keeps_dumps = false;               // nor has the bridge itself the measures that are its own, too
 };
 
@@ -131,6 +138,9 @@ void report(const Plan& plan);
 // What a worker starts with, for exec: of this process's environment what drivers and workers read.
 std::vector<char*> environment(const Order& order);
 
+// In a process that is to be a worker, before it starts the worker's program: its namespaces and its user. False, with errno: not
+// to be had; where `failed` is told of such a measure it goes on to the others.
+bool join(const Plan& plan, const std::function<void(Measure)>& failed = {});
 // In the worker. An error text, or nothing.
 std::string enter(const Order& order, const std::string& library);
 // After the driver's start, in all threads. `denied` is memory that outlives the process: there the worker writes the

@@ -3,7 +3,6 @@
 // comes before the privileges go. None of them is the project's own invention: each is a call of the kernel's.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,9 +13,17 @@
 #include <cstring>
 
 #include "host-bridge/cage/measures.h"
+#include "host-bridge/cage/users.h"
 #include "host-bridge/message.h"
 
 namespace barcuda::cage {
+
+bool bound_capabilities() {
+    for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c)
+        if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0 && errno != EPERM) return false;  // a plain user's set is of no use
+    return true;
+}
+
 namespace {
 
 bool leave_folder(const Order&, const std::string&) { return chdir("/") == 0; }
@@ -40,15 +47,8 @@ bool be_expendable(const Order&, const std::string&) {
 
 bool gain_no_privileges(const Order&, const std::string&) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
 
-bool become_user(const Order& order, const std::string&) {
-    const gid_t group = order.groups[0];
-    return setgroups(order.group_count, order.groups.data()) == 0 && setresgid(group, group, group) == 0 &&
-           setresuid(order.user, order.user, order.user) == 0;
-}
-
 bool drop_capabilities(const Order&, const std::string&) {
-    for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c)
-        if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0 && errno != EPERM) return false;  // a plain user's set is of no use
+    if (!bound_capabilities()) return false;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     const __user_cap_data_struct none[2]{};
@@ -79,7 +79,7 @@ constexpr Row table[measures] = {
      false},
     {{"privileges", "no new privileges by exec (setuid, file capabilities)"}, gain_no_privileges},
     {{"files", "no access to files but to read the system's and its driver's (Landlock)"}, restrict_files, false},
-    {{"user", "a user and groups of its own (--worker-user)"}, become_user},
+    {{"user", "a user that is neither its bridge's nor another VM's"}, become_user},
     {{"capabilities", "no capability, and none to be had"}, drop_capabilities},
     {{"dumpable", "no debugger of the same user, and no look at its memory"}, hide_memory},
     {{"syscalls", "no system call that its driver has no need of (seccomp)"}, elsewhere},

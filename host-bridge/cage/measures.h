@@ -18,6 +18,9 @@ constexpr auto shared_files = "/dev/shm";
 // record.cc: 0, or -errno.
 int record();
 
+// No capability can be had by exec, from now on. False: with errno.
+bool bound_capabilities();
+
 // landlock.cc
 bool restrict_files(const Order& order, const std::string& library);
 

@@ -50,8 +50,12 @@ struct Made {
     int errors[count]{};
 };
 // In a child. A plain user may make namespaces in one of users alone, where no other user can be become.
-Made make_here(const Order& order, const std::string& library) {
+Made make_here(const Order& order, const std::string& library, int users) {
     Made made;
+    if (users >= 0) {
+        made.users = setns(users, CLONE_NEWUSER) == 0;
+        if (!made.users) return std::ranges::fill(made.errors, errno), made;
+    }
     for (std::size_t i = 0; i < count; ++i) {
         if (!order.has(kinds[i].measure)) continue;
         bool there = unshare(kinds[i].flag) == 0;
@@ -65,7 +69,7 @@ Made make_here(const Order& order, const std::string& library) {
 }  // namespace
 
 // A child makes them, and stays until the bridge holds them by descriptors.
-void Namespaces::make(const Order& order, const std::string& library) {
+void Namespaces::make(const Order& order, const std::string& library, int users) {
     int up[2], down[2];
     const auto fail = [&](int why) { errors_.fill(why); };
     if (pipe2(up, O_CLOEXEC) != 0) return fail(errno);
@@ -78,7 +82,7 @@ void Namespaces::make(const Order& order, const std::string& library) {
     if (child < 0) return fail(errno);
     if (child == 0) {
         release = File();
-        const Made made = make_here(order, library);
+        const Made made = make_here(order, library, users);
         char nothing;
         if (write(tell.fd(), &made, sizeof made) < 0 || read(awaited.fd(), &nothing, 1) < 0) _exit(1);
         _exit(0);
@@ -99,6 +103,7 @@ void Namespaces::make(const Order& order, const std::string& library) {
         if (cage::kinds[i].measure == Measure::mounts) root_ = of_child("root", O_PATH, errors_[i]);
         if (made.users && !users_) users_ = of_child("ns/user", O_RDONLY, errors_[i]);
     }
+    if (users >= 0 && !users_) users_ = File(fcntl(users, F_DUPFD_CLOEXEC, 0));
     release = File();
     waitpid(child, nullptr, 0);
 }
@@ -114,12 +119,11 @@ int Namespaces::error(Measure measure) const {
 }
 
 bool Namespaces::join(const Order& order, const std::function<void(Measure)>& failed) const {
-    bool users = !users_, well = true;
+    const bool users = !users_ || setns(users_.fd(), CLONE_NEWUSER) == 0;
+    bool well = users;
     for (std::size_t i = 0; i < count; ++i) {
         const Measure measure = cage::kinds[i].measure;
-        if (!order.has(measure)) continue;
-        users = users || setns(users_.fd(), CLONE_NEWUSER) == 0;
-        if (users && enter(i)) continue;
+        if (!order.has(measure) || (users && enter(i))) continue;
         well = false;
         if (!failed) break;
         failed(measure);

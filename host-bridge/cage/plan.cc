@@ -22,6 +22,7 @@
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/cage/measures.h"
+#include "host-bridge/cage/users.h"
 #include "host-bridge/link.h"
 #include "host-bridge/log.h"
 #include "host-bridge/message.h"
@@ -88,6 +89,14 @@ std::shared_ptr<Groups> groups() {
     return all;
 }
 
+// So with its workers' user.
+std::shared_ptr<const OwnUser> own_user() {
+    static std::weak_ptr<const OwnUser> taken;
+    std::shared_ptr<const OwnUser> one = taken.lock();
+    if (!one) taken = one = std::make_shared<const OwnUser>();
+    return one;
+}
+
 // Descriptors are denied in vain to who may open the region, or make a system call that fetches one.
 void leave_out_what_leans_on_others(Plan& plan) {
     std::vector<Measure> needed = {Measure::syscalls};
@@ -101,6 +110,15 @@ void leave_out_what_leans_on_others(Plan& plan) {
 // May the process, in its cage, open the region anew? Landlock knows no path of a file that lies in memory alone.
 bool can_reopen(int region) {
     return static_cast<bool>(File(open(fmt::format("/proc/self/fd/{}", region).c_str(), O_RDONLY | O_CLOEXEC)));
+}
+
+// May the worker's user run this program, and use its driver and its devices?
+constexpr int unusable = -2;
+bool can_use(const Order& order, const std::string& library) {
+    return access("/proc/self/exe", R_OK | X_OK) == 0 &&
+           (library.find('/') == library.npos || access(library.c_str(), F_OK) != 0 ||
+            access(library.c_str(), R_OK) == 0) &&
+           (order.software || access("/dev/nvidiactl", F_OK) != 0 || access("/dev/nvidiactl", R_OK | W_OK) == 0);
 }
 
 // In the child: as the worker does it (worker.cc), with nobody who answers. 0, or why not.
@@ -135,9 +153,10 @@ void attempt(Plan& plan, const std::string& library, int region, const std::func
         mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const pid_t child = failed == MAP_FAILED ? -1 : fork();
     if (child == 0) {
-        if (plan.namespaces)
-            plan.namespaces->join(Order(plan.order),
-                                  [&](Measure m) { failed[number(m)] = errno ? errno : EPERM, plan.order.drop(m); });
+        join(Plan(plan), [&](Measure m) { failed[number(m)] = errno ? errno : EPERM, plan.order.drop(m); });
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as after exec: who is another user is not
+        if (plan.order.has(Measure::user) && !can_use(plan.order, library))
+            failed[number(Measure::user)] = unusable, plan.order.drop(Measure::user);
         for (unsigned i = 0; i < measures; ++i) {
             const auto m = static_cast<Measure>(i);
             if (!plan.order.has(m) || row(m).take(plan.order, library)) continue;
@@ -162,6 +181,8 @@ void attempt(Plan& plan, const std::string& library, int region, const std::func
             leave_out(plan, static_cast<Measure>(i),
                       failed[i] == reopened
                           ? "workers could open the region again: a memfd, or in a folder that they read"
+                      : failed[i] == unusable
+                          ? cannot("another user could not use the program, its driver or the GPU's devices")
                           : cannot(failed[i]));
     leave_out_what_leans_on_others(plan);
     if (child > 0 && plan.order.record && failed[number(Measure::syscalls)])
@@ -205,7 +226,11 @@ Plan decide(const Wish& wish) {
         if (p.switched[i]) leave_out(p, m, "switched off (--no-cage)");
     }
     p.bridge_keeps_dumps = p.switched[number(Measure::dumpable)];
-    if (wish.user.empty()) leave_out(p, Measure::user, "no --worker-user is given");
+    const bool could = geteuid() == 0 || (wish.own && wish.own->space() >= 0);
+    if (wish.user.empty() && !could)
+        leave_out(p, Measure::user,
+                  wish.own ? cannot(wish.own->error()) : "a bridge that root has not started has one user alone");
+    if (wish.user.empty()) p.own = wish.own;
     else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
     if (wish.wrapped)  // a tool traces the worker, speaks to it by sockets, and writes its report where it was started
         for (const Measure m : {Measure::environment, Measure::folder, Measure::descriptors, Measure::cgroup,
@@ -214,6 +239,7 @@ Plan decide(const Wish& wish) {
             leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
     constexpr auto writes_a_trace = "BARCUDA_TRACE: the worker writes that file";
     if (getenv("BARCUDA_TRACE")) leave_out(p, Measure::mounts, writes_a_trace);
+    if (getenv("BARCUDA_TRACE") && wish.user.empty()) leave_out(p, Measure::user, writes_a_trace);
     for (const Measure m : {Measure::files, Measure::syscalls}) {
         if (getenv("BARCUDA_TRACE") && (wish.software || m == Measure::files)) leave_out(p, m, writes_a_trace);
         if (sanitized) leave_out(p, m, "this build's sanitizers open files");
@@ -228,8 +254,15 @@ Plan decide(const Wish& wish) {
 
 Plan plan(const Wish& wish, const std::string& library, int region, const std::function<void(const Plan&)>& meanwhile) {
     Plan p = decide(wish);
-    if (p.error.empty() && Namespaces::any_in(p.order)) {
-        p.namespaces = std::make_shared<Namespaces>(p.order, library);
+    if (p.error.empty() && p.order.has(Measure::user) && wish.user.empty()) {
+        if (!p.own) p.own = own_user();
+        p.order.user = p.own->number();
+        if (p.order.user) give_groups(p.order);
+        else leave_out(p, Measure::user, cannot(p.own->error()));
+    }
+    const int users = p.order.has(Measure::user) && p.own ? p.own->space() : -1;
+    if (p.error.empty() && (users >= 0 || Namespaces::any_in(p.order))) {
+        p.namespaces = std::make_shared<Namespaces>(p.order, library, users);
         for (unsigned i = 0; i < measures; ++i)
             if (const int error = p.namespaces->error(static_cast<Measure>(i)))
                 leave_out(p, static_cast<Measure>(i), cannot(error));
@@ -240,6 +273,13 @@ Plan plan(const Wish& wish, const std::string& library, int region, const std::f
     }
     if (p.error.empty()) attempt(p, library, region, meanwhile);
     return p;
+}
+
+bool join(const Plan& plan, const std::function<void(Measure)>& failed) {
+    if (plan.namespaces && !plan.namespaces->join(plan.order, failed) && !failed) return false;
+    if (!plan.order.has(Measure::user) || become_user(plan.order)) return true;
+    if (failed) failed(Measure::user);
+    return false;
 }
 
 void report(const Plan& plan) {

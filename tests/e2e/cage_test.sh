@@ -85,7 +85,7 @@ status() { # status LINE...: what the kernel says of a worker; but its folder is
     kill $! && wait $! 2> /dev/null
     for line in "$@"; do grep -qE "^$line\$" "$scratch/status" || fail "not '$line' but: $(cat "$scratch/status")"; done
 }
-status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|hidden)'
+status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|/tmp|/mnt|/run|hidden)'
 [ "$(grep -cE '^Cap...:\s+0+$' "$scratch/status")" = 5 ] || fail "capabilities: $(grep Cap "$scratch/status")"
 echo "software GPU: each attempt ends the worker that makes it"
 
@@ -143,6 +143,24 @@ if [ "$(id -u)" = 0 ]; then
     caged soft --worker-user nobody
     status "Uid:(\s+$(id -u nobody)){4}" "Gid:(\s+$(id -g nobody)){4}" 'NoNewPrivs:\s+1' 'Seccomp:\s+2'
     client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client of another user's worker"
+    # Of itself root's bridge takes one that nobody has, another one than another bridge; and may go on as a user itself.
+    caged soft
+    if ! grep -q "cage lacks 'user'" "$scratch/log"; then
+        status 'Uid:(\s+6[1-5][0-9]{3}){4}' 'Gid:(\s+6[1-5][0-9]{3}){4}' 'Groups:\s+6[1-5][0-9]{3}\s*'
+        taken=$(sed -n 's/^Uid:\s*\([0-9]*\).*/\1/p' "$scratch/status")
+        mkdir "$scratch/nobodys" && chown nobody "$scratch/nobodys" && mkfifo "$scratch/second"
+        "$scratch/bin/barcuda-bridge" --region "$scratch/nobodys/region" --size 1G --device soft --user nobody --log-level info --ready-fd 9 \
+            9> "$scratch/second" > /dev/null 2> "$scratch/second.log" &
+        second=$!
+        read -r _ < "$scratch/second" || fail "--user nobody: $(cat "$scratch/second.log")"
+        grep -q "cage lacks 'user'" "$scratch/second.log" || {
+            grep -qE "^Uid:(\s+$(id -u nobody)){4}" "/proc/$second/status" && grep -qE '^CapPrm:\s+0+$' "/proc/$second/status" || fail "the bridge is still root's"
+            worker=$(pgrep -P "$second" -f -- --worker) || fail "no worker waits"
+            other=$(sed -n 's/^Uid:\s*\([0-9]*\).*/\1/p' "/proc/$worker/status")
+            [ "$other" -gt 61183 ] && [ "$other" != "$taken" ] || fail "its worker is user $other, the other bridge's $taken"
+        }
+        kill "$second" && wait "$second" 2> /dev/null
+    fi
     echo "a worker of another user"
 fi
 
@@ -165,7 +183,7 @@ ends exec execve
 ends unshare unshare
 ends setuid setuid
 ends handler rt_sigaction
-status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|hidden)'
+status 'NoNewPrivs:\s+1' 'Seccomp:\s+2' 'Max core file size\s+1\s+1\s+bytes\s*' 'OomScore: 500' 'Folder: (/|/tmp|/mnt|/run|hidden)'
 client "$build/programs/vector_add" | grep -q PASSED || fail "an honest client"
 caged cuda --no-cage=mounts
 if grep -q "cage lacks 'files'" "$scratch/log"; then echo "no Landlock here"; else for attempt in open create; do refused $attempt; done; fi
@@ -175,7 +193,7 @@ region_is_open
 ends turn_over remap_file_pages
 ends cut_region ftruncate
 ends copy_region dup
-caged cuda --no-cage=extents,files,mounts,capabilities
+caged cuda --no-cage=extents,files,mounts,user,capabilities
 done_ reopen
 [ "$(id -u)" = 0 ] && done_ reopen_mapping
 caged cuda --no-cage=all
@@ -189,7 +207,8 @@ echo "NVIDIA's driver: what no driver needs ends the worker"
 # So says barcuda doctor.
 "$build/bin/barcuda" doctor > "$scratch/doctor"
 for what in core oom syscalls extents bridge; do grep -qE "^  on +on +$what " "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"; done
-grep -qE '^  off +off +user ' "$scratch/doctor" && grep -q '^  off: user: no --worker-user' "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"
+user="^  off +off +user "; [ "$(id -u)" != 0 ] || user="^  on +on +user "
+grep -qE "$user" "$scratch/doctor" || fail "doctor: $(cat "$scratch/doctor")"
 
 # What the operator allows is done.
 caged cuda --allow-call=socket,fork

@@ -32,6 +32,7 @@
 #include <utility>
 
 #include "host-bridge/cage/measures.h"
+#include "host-bridge/cage/users.h"
 #include "host-bridge/link.h"
 #include "host-bridge/message.h"
 
@@ -70,12 +71,12 @@ std::string on(const Plan& plan) {
     return names;
 }
 
-TEST(CagePlan, HasEveryMeasureButAnotherUser) {
+TEST(CagePlan, HasEveryMeasureAndAnotherUserWhereTheBridgeIsRoots) {
     if (sanitized) GTEST_SKIP() << "sanitizers need more than the cage allows";
     for (const Wish& wish : {Wish{}, soft()})
         EXPECT_EQ(on(decide(wish)),
-                  "environment folder descriptors core oom cgroup network ipc mounts privileges files capabilities "
-                  "dumpable syscalls extents bridge ");
+                  std::string("environment folder descriptors core oom cgroup network ipc mounts privileges files ") +
+                      (geteuid() == 0 ? "user " : "") + "capabilities dumpable syscalls extents bridge ");
 }
 
 TEST(CagePlan, HasExtentsOnlyWithWhatTheyLeanOn) {
@@ -574,6 +575,76 @@ TEST(CageMeasure, NamespacesShowTheWorkersNoNetworkAndNoObjectsOfOthers) {
     EXPECT_THAT(worker(only(Measure::ipc)), AllOf(HasSubstr(net), Not(HasSubstr(ipc))));
     EXPECT_THAT(worker(only(Measure::network)), AllOf(HasSubstr(ipc), Not(HasSubstr(net))));
     munmap(seen, room);
+}
+
+TEST(CageUser, IsOneThatNobodyHasAndIsFreeWhenItsBridgeHasGone) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root has users to give";
+    const std::string folder = testing::TempDir() + "barcuda-cage-users-" + std::to_string(getpid()) + "/users";
+    uid_t freed = 0;
+    {
+        const OwnUser one(folder), another(folder);
+        EXPECT_EQ(one.error() + another.error(), "");
+        EXPECT_GE(one.number(), first_user);
+        EXPECT_LE(another.number(), last_user);
+        EXPECT_NE(one.number(), another.number());
+        EXPECT_NE(child([&](std::uint32_t*) { return OwnUser(folder).number() == one.number() ? 0 : 1; }).status, 0);
+        freed = one.number();
+        // A worker of a bridge that was killed.
+        int ends[2];
+        ASSERT_EQ(pipe(ends), 0);
+        const pid_t left = fork();
+        if (left == 0) {
+            ::close(ends[1]);
+            if (setresuid(freed, freed, freed) != 0) _exit(1);
+            char nothing;
+            _exit(read(ends[0], &nothing, 1) < 0);
+        }
+        ::close(ends[0]);
+        rlimit limit;
+        while (prlimit(left, RLIMIT_CORE, nullptr, &limit) == 0 && getpriority(PRIO_USER, freed) == -1 &&
+               errno == ESRCH) {}
+        EXPECT_NE(child([&](std::uint32_t*) { return OwnUser(folder).number() == freed ? 0 : 1; }).status, 0);
+        ::close(ends[1]);
+        waitpid(left, nullptr, 0);
+    }
+    EXPECT_EQ(OwnUser(folder).number(), freed);
+    chmod(folder.c_str(), 0777);
+    EXPECT_THAT(OwnUser(folder).error(), HasSubstr(folder)) << "somebody else might hold its locks";
+    std::filesystem::remove_all(folder);
+}
+
+// A bridge that root has started goes on as a user without a privilege, and can start workers as one other user all the same.
+TEST(CageUser, IsHadByABridgeThatIsRootsNoMore) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+    auto* const number =
+        static_cast<uid_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    const Child c = child([&](std::uint32_t*) {
+        Wish wish = soft();
+        wish.without = "cgroup";
+        if (!step_down("nobody", wish.own).empty() || !wish.own) return 2;
+        if (!wish.own->number()) return 77;
+        *number = wish.own->number();
+        if (getuid() == 0 || setresuid(0, 0, 0) == 0 || kill(getppid(), 0) == 0) return 3;
+        const Plan p = plan(wish, "/nowhere/libcuda.so.1");
+        if (!p.why[static_cast<unsigned>(Measure::user)].empty()) return 4;
+        const pid_t worker = fork();
+        if (worker == 0) {
+            if (!join(p) || geteuid() != *number || getegid() != *number || setresuid(0, 0, 0) == 0) _exit(1);
+            if (setresuid(getuid() - 1, 0, 0) == 0 || kill(getppid(), 0) == 0 || errno != EPERM) _exit(2);
+            for (;;) pause();
+        }
+        rlimit limit{1 << 30, 1 << 30};
+        int status = 0;
+        while (prlimit(worker, RLIMIT_DATA, &limit, nullptr) != 0 || getpriority(PRIO_USER, *number) == -1)
+            if (waitpid(worker, &status, WNOHANG) == worker) return 10 + WEXITSTATUS(status);
+        if (kill(worker, SIGKILL) != 0) return 5;
+        waitpid(worker, &status, 0);
+        return WIFSIGNALED(status) ? 0 : 6;
+    });
+    if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "no namespaces of users here";
+    EXPECT_EQ(c.status, 0) << WEXITSTATUS(c.status);
+    EXPECT_NE(*number, 0u);
+    munmap(number, 4096);
 }
 
 TEST(CageMeasure, CapabilitiesAreGoneAndDoNotComeBack) {
