@@ -208,6 +208,7 @@ int Bridge::run() {
         close(options_.ready_fd);
     }
 
+    const auto is_worker = [this](const Visitor& visitor) { return this->is_worker(visitor); };
     for (std::vector<pollfd> fds;;) {
         fds.assign({{signals_, POLLIN, 0}, {opens_, POLLIN, 0}});
         doorbell_.watch(fds);
@@ -240,7 +241,7 @@ int Bridge::run() {
         if (events == 0 && !short_of_time_) release_pages();
         if (char news[4096]; fds[1].revents && read(opens_, news, sizeof news) < 0)
             log::debug("inotify: {}", strerror(errno));
-        if (doorbell_.answer(&fds[2], [this](pid_t pid) { return is_worker(pid); }))
+        if (doorbell_.answer(&fds[2], is_worker))
             for (Client* client : at) client->bell.relay();
         for (std::size_t i = 0; i < at.size(); ++i) {
             const pollfd* const its = &fds[first + 3 * i];
@@ -262,7 +263,7 @@ int Bridge::run() {
         control_.answer(
             &fds[control],
             {[this](const auto& request, auto& reply, const ucred& by) { serve_limits(request, reply, by); },
-             [this](const auto& request, auto& reply, const ucred&) { serve_list(request, reply); }});
+             [this](const auto& request, auto& reply, const ucred&) { serve_list(request, reply); }, is_worker});
         keep_warm();
     }
     shut_down();

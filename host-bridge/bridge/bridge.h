@@ -173,7 +173,7 @@ class Bridge {
     void hand_over(Client& client);
     void meet_mapper(Client& client, File listener);
     void answer_mapper(Client& client, short events);
-    bool is_worker(pid_t pid) const;
+    bool is_worker(const Visitor& visitor) const;
     // ---- limiting.cc
     std::uint64_t limit_of(const Client& client, Limit limit) const;
     MemoryLimits memory_limits(const Client& client) const;

@@ -84,7 +84,7 @@ std::string Control::open(int region) {
 
 void Control::watch(std::vector<pollfd>& fds) const {
     fds.push_back({listener_.fd(), POLLIN, 0});  // poll() passes over what is -1
-    for (const Visitor& visitor : visitors_) fds.push_back({visitor.socket.fd(), POLLIN, 0});
+    for (const Seat& visitor : visitors_) fds.push_back({visitor.socket.fd(), POLLIN, 0});
 }
 
 void Control::answer(const pollfd* fds, const Answers& answers) {
@@ -102,17 +102,16 @@ void Control::answer(const pollfd* fds, const Answers& answers) {
             answered(from, visitor->who, message, n, answers.list);
         visitor = visitors_.erase(visitor);
     }
-    if (knocked) greet();
+    if (knocked) greet(answers.is_worker);
 }
 
-void Control::greet() {
+void Control::greet(const std::function<bool(const Visitor&)>& is_worker) {
     File visitor(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    ucred who{};
-    socklen_t length = sizeof who;
-    if (!visitor || getsockopt(visitor.fd(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return;
-    if (who.uid != 0 && who.uid != geteuid()) return;
+    const Visitor who = visitor ? visitor_at(visitor.fd()) : Visitor();
+    if (!who.process || (who.user != 0 && who.user != geteuid())) return;
+    if (is_worker(who)) return log::error("the worker {} came for its limits, and was sent away", who.pid);
     if (visitors_.size() == most_visitors) visitors_.pop_front();
-    visitors_.push_back({std::move(visitor), who});
+    visitors_.push_back({std::move(visitor), {.pid = who.pid, .uid = who.user, .gid = static_cast<gid_t>(-1)}});
 }
 
 }  // namespace barcuda

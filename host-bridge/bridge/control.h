@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "host-bridge/bridge/visitor.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/list_link.h"
 #include "host-bridge/message.h"
@@ -28,19 +29,20 @@ class Control {
     struct Answers {  // each fills in a reply
         std::function<void(const LimitRequest&, LimitReply&, const ucred& by)> limits;
         std::function<void(const ListRequest&, ListReply&, const ucred& by)> list;
+        std::function<bool(const Visitor&)> is_worker;  // who is one is not let in
     };
     // What has come of those descriptors, of which the first is at `fds`.
     void answer(const pollfd* fds, const Answers& answers);
 
   private:
-    void greet();
+    void greet(const std::function<bool(const Visitor&)>& is_worker);
     File listener_;
     std::string path_;
-    struct Visitor {
+    struct Seat {
         File socket;
         ucred who;
     };
-    std::list<Visitor> visitors_;  // the oldest first
+    std::list<Seat> visitors_;  // the oldest first
 };
 
 }  // namespace barcuda

@@ -61,7 +61,7 @@ void Doorbell::watch(std::vector<pollfd>& fds) const {
     for (int fd : {listener_, qemu_, host_}) fds.push_back({fd, POLLIN, 0});  // poll() passes over what is -1
 }
 
-bool Doorbell::answer(const pollfd* fds, const std::function<bool(pid_t)>& is_worker) {
+bool Doorbell::answer(const pollfd* fds, const std::function<bool(const Visitor&)>& is_worker) {
     if (fds[1].revents && qemu_ >= 0) {  // it never says anything
         close(qemu_);
         qemu_ = -1;
@@ -74,14 +74,16 @@ bool Doorbell::answer(const pollfd* fds, const std::function<bool(pid_t)>& is_wo
     return true;
 }
 
-void Doorbell::greet(const std::function<bool(pid_t)>& is_worker) {
+void Doorbell::greet(const std::function<bool(const Visitor&)>& is_worker) {
     const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (qemu < 0) return;
-    ucred peer{};  // the process that connected
-    socklen_t size = sizeof peer;
-    if (getsockopt(qemu, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || is_worker(peer.pid)) {
-        log::error("the worker {} came to the doorbell, where it could have the whole region, and was sent away",
-                   peer.pid);
+    const Visitor peer = visitor_at(qemu);
+    if (!peer.process || is_worker(peer)) {
+        if (!peer.process) log::error("a process that has ended came to the doorbell and was sent away");
+        else
+            log::error(
+                "the worker {} (user {}) came to the doorbell, where it could have the whole region, and was sent away",
+                peer.pid, peer.user);
         close(qemu);
         return;
     }

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "host-bridge/bridge/visitor.h"
+
 namespace barcuda {
 
 class Doorbell {
@@ -33,10 +35,10 @@ class Doorbell {
     static constexpr std::size_t count = 3;
     void watch(std::vector<pollfd>& fds) const;
     // `is_worker`: a process that is none of QEMU's.
-    bool answer(const pollfd* fds, const std::function<bool(pid_t)>& is_worker);
+    bool answer(const pollfd* fds, const std::function<bool(const Visitor&)>& is_worker);
 
   private:
-    void greet(const std::function<bool(pid_t)>& is_worker);
+    void greet(const std::function<bool(const Visitor&)>& is_worker);
 
     std::string path_;
     int region_ = -1, listener_ = -1, qemu_ = -1, host_ = -1, guest_ = -1;

@@ -23,6 +23,7 @@ class Exporting {
     // Why there is none; empty: the address is ours, or none is wished for.
     std::string open(const MetricsOptions& options, const std::string& region);
     void look(Clock::time_point now = Clock::now());
+    pid_t pid() const { return pid_; }  // of the exporter; -1: none
 
   private:
     void launch();

@@ -102,10 +102,12 @@ void Bridge::answer_mapper(Client& client, short events) {
     worker.mapper.answer(events, region_.shape().base, may);
 }
 
-// Who is one gets no part of the region by any other door.
-bool Bridge::is_worker(pid_t pid) const {
-    const auto its = [&](const Worker& w) { return w.pid == pid; };
-    return std::ranges::any_of(waiting_, its) || std::ranges::any_of(leaving_, its) ||
+// A worker gets no part of the region by any other door, and no say in limits. That holds for another bridge's, too.
+bool Bridge::is_worker(const Visitor& visitor) const {
+    const auto its = [&](const Worker& w) { return w.pid == visitor.pid; };
+    if (visitor.pid == exporting_.pid()) return false;
+    return (cage_.order.has(cage::Measure::user) && visitor.user == cage_.order.user) || is_a_bridges(visitor) ||
+           std::ranges::any_of(waiting_, its) || std::ranges::any_of(leaving_, its) ||
            std::ranges::any_of(clients_, [&](const auto& client) { return client && its(client->worker); });
 }
 
