@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "host-bridge/bridge/bridge.h"
+#include "host-bridge/cage/users.h"
 #include "host-bridge/log.h"
 #include "shm-device/sync.h"
 #include "shm-device/wait.h"
@@ -62,12 +63,8 @@ void Bridge::bound_host_memory(Client& client) {
     if (bare == 0) return;  // not yet
     client.bound = true;
     bound_group(client);
-    rlimit its{};
-    if (prlimit(client.worker.pid, RLIMIT_DATA, nullptr, &its) != 0) return;
-    const rlim_t now = limit == 0 || limit > ~std::uint64_t{0} - bare ? its.rlim_max : bare + limit;
-    if (now == its.rlim_cur) return;
-    its.rlim_cur = std::min(now, its.rlim_max);
-    if (prlimit(client.worker.pid, RLIMIT_DATA, &its, nullptr) != 0)
+    const rlim_t now = limit == 0 || limit > ~std::uint64_t{0} - bare ? RLIM_INFINITY : bare + limit;
+    if (!cage::limit_data(client.worker.pid, cage_.order, now))
         log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
 }
 

@@ -140,6 +140,23 @@ bool become_user(const Order& order, const std::string&) {
            setresuid(order.user, order.user, order.user) == 0;
 }
 
+bool limit_data(pid_t worker, const Order& order, rlim_t bytes) {
+    const auto limit = [&] {
+        rlimit its;
+        if (prlimit(worker, RLIMIT_DATA, nullptr, &its) != 0) return false;
+        const rlim_t now = std::min(bytes, its.rlim_max);
+        if (now == std::exchange(its.rlim_cur, now)) return true;
+        return prlimit(worker, RLIMIT_DATA, &its, nullptr) == 0;
+    };
+    if (limit() || errno == ESRCH) return true;  // it has ended
+    if (errno != EPERM || !order.has(Measure::user)) return false;
+    const pid_t child = fork();
+    if (child == 0) _exit(become_user(order) && limit() ? 0 : errno);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) return false;
+    return errno = WEXITSTATUS(status), status == 0;
+}
+
 void give_groups(Order& order) {
     order.groups[0] = order.user, order.group_count = 1;
     std::error_code failed;

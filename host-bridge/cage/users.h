@@ -2,6 +2,7 @@
 // users.h: a user for the workers of one bridge, that nobody else is: not the bridge, not another VM's workers. Root's
 // bridge takes a number of a range that systems keep for such users, and holds it by a lock as long as it lives.
 #pragma once
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <memory>
@@ -37,6 +38,10 @@ std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& o
 
 // This process, which root has started or which is in that namespace. False: with errno.
 bool become_user(const Order& order, const std::string& = {});
+
+// Of a worker's memory (RLIMIT_DATA), in bytes. Root may set it where it is all of root: in a container it often is not, and then
+// a process of the worker's own user does. False, with errno.
+bool limit_data(pid_t worker, const Order& order, rlim_t bytes);
 
 // The groups of a user without an account: its own, and those that may use a GPU's devices where others may not.
 void give_groups(Order& order);
