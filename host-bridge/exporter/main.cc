@@ -3,12 +3,14 @@
 // own: strangers talk to it, so it has no files, and a bridge waits for nobody. `barcuda-bridge --metrics` starts one.
 #include <fmt/format.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -17,6 +19,7 @@
 
 #include "host-bridge/listen.h"
 #include "host-bridge/usage.h"
+#include "host-bridge/visitors.h"
 #include "host-bridge/watch/metrics.h"
 
 namespace {
@@ -51,12 +54,37 @@ MHD_Result say(MHD_Connection* to, unsigned status, const char* type, const std:
     return queued;
 }
 
-MHD_Result answer(void* source, MHD_Connection* to, const char* url, const char* method, const char*, const char*,
+struct Server {
+    Source source;
+    Visitors visitors;
+};
+
+// Connections begin and end.
+void note(void* server, MHD_Connection* to, void**, MHD_ConnectionNotificationCode what) {
+    Visitors& visitors = static_cast<Server*>(server)->visitors;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) return visitors.left(to);
+    const auto* const fd = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const auto* const from = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!fd) return;
+    std::string address;  // of a socket with a path: the same for all
+    if (from && from->client_addr && from->client_addr->sa_family == AF_INET)
+        address.assign(
+            reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in*>(from->client_addr)->sin_addr),
+            sizeof(in_addr));
+    if (from && from->client_addr && from->client_addr->sa_family == AF_INET6)  // a network's: one machine has many
+        address.assign(
+            reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in6*>(from->client_addr)->sin6_addr),
+            sizeof(in6_addr) / 2);
+    visitors.came(to, fd->connect_fd, address);
+}
+
+MHD_Result answer(void* server, MHD_Connection* to, const char* url, const char* method, const char*, const char*,
                   std::size_t*, void**) {
+    static_cast<Server*>(server)->visitors.answered(to);
     if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 && std::strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return say(to, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET is understood\n");
     if (std::strcmp(url, "/metrics") == 0)
-        return say(to, MHD_HTTP_OK, watch::metrics_type, static_cast<Source*>(source)->now());
+        return say(to, MHD_HTTP_OK, watch::metrics_type, static_cast<Server*>(server)->source.now());
     return say(to, std::strcmp(url, "/") == 0 ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND, "text/html",
                "<a href=\"/metrics\">Barcuda's metrics</a>\n");
 }
@@ -113,14 +141,25 @@ int main(int argc, char** argv) {
     std::string error;
     File at = listener >= 0 ? File(listener) : listen_at(address, error);
     if (!at) return complain(error);
-    Source source{watch::Doors(region), clients, gpus, {}, {}};
+    constexpr unsigned most_connections = 16,
+                       most_at_once = 128;  // as many as come before the first of them is sent away
+    constexpr std::chrono::milliseconds patience{5000}, grace{500};
+    Server server{{watch::Doors(region), clients, gpus, {}, {}}, {most_connections, patience, grace}};
     signal(SIGPIPE, SIG_IGN);
-    constexpr unsigned most_connections = 16, patience = 5;  // seconds
-    MHD_Daemon* const daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, nullptr, nullptr, &answer, &source, MHD_OPTION_LISTEN_SOCKET, at.fd(),
-        MHD_OPTION_CONNECTION_LIMIT, most_connections, MHD_OPTION_CONNECTION_TIMEOUT, patience, MHD_OPTION_END);
+    // At the library's own limit others wait until somebody has gone: in the order in which they came, and no longer than `grace` for so many.
+    // Without its log: strangers would write it.
+    MHD_Daemon* const daemon =
+        MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, &answer, &server, MHD_OPTION_LISTEN_SOCKET, at.fd(),
+                         MHD_OPTION_CONNECTION_LIMIT, most_at_once, MHD_OPTION_CONNECTION_TIMEOUT,
+                         static_cast<unsigned>(std::chrono::ceil<std::chrono::seconds>(patience).count()),
+                         MHD_OPTION_NOTIFY_CONNECTION, &note, &server, MHD_OPTION_END);
     if (!daemon) return complain("libmicrohttpd does not start");
     if (!enter_cage()) return complain(fmt::format("no filter of system calls: {}", strerror(errno)));
-    while (MHD_run_wait(daemon, -1) == MHD_YES) {}
+    for (int wait = -1; MHD_run_wait(daemon, wait) == MHD_YES;) {
+        for (const int fd : server.visitors.overdue()) shutdown(fd, SHUT_RDWR);  // the library sees that, and closes it
+        const auto next = server.visitors.next();
+        const auto left = next ? std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count() : -1;
+        wait = next ? static_cast<int>(std::max<std::int64_t>(left, 0)) : -1;
+    }
     return complain("libmicrohttpd has stopped");
 }
