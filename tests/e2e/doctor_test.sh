@@ -79,7 +79,7 @@ says "a bridge, and no region named" 0 "ok +bridge doctor \\(pid $bridge\\) serv
 little
 region "no room beside a bridge's region" 0 "note +/dev/shm has only"
 enough
-CUDA_VISIBLE_DEVICES=7 region "a GPU that there is not" 0 "note +CUDA_VISIBLE_DEVICES=7: programs see no GPU"
+CUDA_VISIBLE_DEVICES=77 region "a GPU that there is not" 0 "note +CUDA_VISIBLE_DEVICES=77: programs see no GPU"
 chown 65534 "$scratch/region" && region "a region of another user's" 1 "missing +a region" "belongs to user 65534, .*chown"
 chown 0 "$scratch/region" && chmod 666 "$scratch/region" && region "a region that everybody may write to" 1 "missing +a region" "every user .*chmod o-w"
 chmod 660 "$scratch/region"
