@@ -9,7 +9,7 @@ namespace barcuda {
 std::string read_size(std::string_view text, std::uint64_t& size) {
     constexpr auto most = std::numeric_limits<std::uint64_t>::max();
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    const std::string wrong = "a number is expected, with K, M, G or T behind it if you like: 4096, 2G, 1.5G";
+    constexpr const char* wrong = "a number is expected, with K, M, G or T behind it if you like: 4096, 2G, 1.5G";
     if (text.starts_with('-')) return "it cannot be negative";
     // Ten times as large as any size with the largest unit, and so never too large for 128 bits.
     unsigned __int128 whole = 0, parts = 0, of = 1;
@@ -36,7 +36,7 @@ std::string read_size(std::string_view text, std::uint64_t& size) {
         return wrong;
     if (has_parts && power == 0) return "a part of a byte, or of one thing, cannot be had";
     const unsigned __int128 each = static_cast<unsigned __int128>(1) << (10 * power);
-    const std::string large = "it is too large: the most is 16E - 1";
+    constexpr const char* large = "it is too large: the most is 16E - 1";
     if (whole > most || whole * each > most) return large;
     const unsigned __int128 all = whole * each + parts * each / of;
     if (all > most) return large;
