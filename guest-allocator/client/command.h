@@ -27,8 +27,7 @@ constexpr bool any_points<std::tuple<Life...>> = ((Life::points != kind::Pointed
 template <Op op> constexpr bool names_device_memory = any_touches<typename RowOf<op>::Parameters> &&
                                                       (has(op, trait::work) || op == Op::copy_out || op == Op::box_out);
 
-// Work of a row that is posted is answered all the same while a stream captures: what spoils a capture must say so itself, as the
-// program may end the capture next.
+// While a stream captures, posted work is answered too: a call that spoils a capture has to return the error itself.
 template <Op op> bool is_posted() noexcept {
     if constexpr (RowOf<op>::how != How::post) return false;
     else if constexpr (op == Op::cuGraphLaunch)

@@ -87,7 +87,8 @@ void Crowd::leave(Place& place) noexcept {
         if (place.until.in_turn) next = take_next();
         place.next = free_, free_ = &place;
     }
-    // Without the lock, which they will want. Somebody else may have such a place by then: it looks once too often.
+    // Without the lock, which those threads take next. Another thread may have got such a place meanwhile, and looks once
+    // too often.
     if (next_leader) wake(*next_leader);
     if (next) wake(*next);
 }

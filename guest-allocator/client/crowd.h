@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// crowd.h: the threads of this process that wait at the same time. If each looked by itself they would take the processors from the
-// worker that is to answer, and from one another: time would grow with the square of their number. So a few look, and the others
-// sleep, each on a word of its own, until one of those that look, the leader, finds that what they wait for has come. A leader whose
-// own wait is over makes another thread the leader.
+// crowd.h: the threads of this process that wait at the same time. If each of them looked for its answer, they would take
+// the processors from the worker and from one another, and time would grow with the square of their number. So a few
+// threads look, and the others sleep, each on a word of its own. One of those that look, the leader, calls a sleeper when
+// its answer has come. When the leader's own wait is over, the next sleeper becomes the leader.
 //
-// A place outlives the wait that it was taken for: a program may leave a wait by longjmp, and then nobody takes its place out.
+// Places are never unmapped: a program may leave a wait by longjmp, and its place then stays in the list.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -37,17 +37,16 @@ class Crowd {
     explicit Crowd(unsigned most_awake) noexcept : most_awake_(most_awake) {}
     Crowd(const Crowd&) = delete;
 
-    // A thread begins to wait, or has been called for nothing. It looks whether it has to wait once more before it sleeps. Null: no
-    // memory.
+    // A thread begins to wait, or was called in vain. Before its first sleep it must look once more. Null: no memory.
     Place* join(const Until& until) noexcept;
     void join_again(Place& place) noexcept;
     void leave(Place& place) noexcept;
 
-    // Of a place that is not awake. False: the time was over. Then, if the leader has not looked all the while, this thread leads.
+    // For a place that is not awake. False: the time was over. If the leader has not looked in that time, this thread leads.
     bool sleep(Place& place, std::uint64_t nanoseconds) noexcept;
-    // Of one that is: the leader calls whoever need not sleep any more.
+    // For a place that is awake: the leader calls the sleepers whose words have come.
     void look(const Place& place) noexcept;
-    // There may be enough for one more of those that go on in turn.
+    // Calls the next place that goes on in turn, if its word has come.
     void call_next() noexcept;
 
   private:

@@ -29,8 +29,8 @@ inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "c
                                                         "cuGetProcAddress",   "cuCtxGetCurrent", "cuDeviceGetCount",
                                                         "cuDeviceGet"};
 
-// CUDA's documentation calls such functions "potentially unsafe", and names no others than cuMemAlloc. These NVIDIA's driver
-// refuses (580.159); the others are harmless here, since the worker's own capture mode forbids nothing.
+// CUDA's documentation calls such functions "potentially unsafe", and names cuMemAlloc alone. NVIDIA's driver (580.159)
+// refuses these. Others do no harm here, since the worker's own capture mode forbids nothing.
 // clang-format off
 inline constexpr std::string_view waits[] = {
     "cuMemAlloc", "cuMemAllocPitch", "cuMemAllocHost", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemHostRegister",

@@ -50,8 +50,8 @@ void close(CUstream stream) noexcept {
     stop_watching_calls();
 }
 
-// CUDA's rule (cuThreadExchangeStreamCaptureMode): a thread's own captures, and those of others that began in the global
-// mode where the thread is in it too.
+// CUDA's rule (cuThreadExchangeStreamCaptureMode): a thread's own captures count, and, for a thread in the global mode,
+// those of other threads that began in the global mode.
 bool forbids(const Open& o) noexcept {
     if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || o.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
     return o.thread == this_thread() ||

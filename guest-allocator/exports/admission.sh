@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# admission.sh NAMES: C++ with the entries of the driver functions whose names stand in the file NAMES, one a line. An
-# entry has the function's name; the function itself is inside_NAME. It jumps there, but while calls are watched (client/watched.h)
-# it first asks barcuda_admit() with the function's number, and may return an error instead. The same numbers find the rules.
+# admission.sh NAMES: C++ with the entries of the driver functions whose names stand in the file NAMES, one a line.
+# The entry has the function's name, and jumps to the function itself, which is inside_NAME. While calls are watched
+# (client/watched.h) the entry first asks barcuda_admit() with the function's number, and may return an error instead.
+# The rules of driver/admission.h are found by the same numbers.
 set -eu
 echo '#include "guest-allocator/driver/admission.h"'
 echo 'namespace barcuda::guest::admission {'
@@ -14,7 +15,7 @@ echo 'extern constinit const Rule rules[] = {'
 sed 's/.*/rule_of("&"),/' "$1"
 echo '};'
 echo '}  // namespace barcuda::guest::admission'
-# The arguments are kept while barcuda_admit() is asked: in registers, of which no function uses more than two for floats.
+# The arguments are kept while barcuda_admit() runs. No function takes more than two floats.
 cat << 'END'
 asm(R"(
     .text

@@ -49,7 +49,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
     bool gpu_worked = false;
     std::uint64_t taken = 0;  // commands
     for (std::optional<Waiter<Kicked>> waiter;;) {
-        // Others of the client's threads are served when the GPU has done what it has; so it is where a driver's own queue is full.
+        // As where a driver's own queue is full, other threads of the client are served when the GPU has done enough.
         const bool full = session.must_wait();
         const auto command = full ? std::nullopt : reader.next();
         if (command) add(sheet.counts.commands, 1);

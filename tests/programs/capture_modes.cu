@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// capture_modes: what a program may not do while a stream captures: the call is refused with the error that says why,
-// the capture has gone wrong, and its end says so. Which calls that are depends on the capture's mode and on that of the
-// calling thread. Expected is what NVIDIA's driver answers (580.159).
+// capture_modes: what a program may not do while a stream captures. The call is refused with the error that says why,
+// the capture is invalidated, and its end says so. Which calls are refused depends on the mode of the capture and of the
+// calling thread. The expected answers are those of NVIDIA's driver (580.159).
 #include <functional>
 #include <thread>
 

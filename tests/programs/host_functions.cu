@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_functions: a function of the program's that a stream or a graph runs may not call CUDA. Each call there is refused
-// (cudaErrorNotPermitted), those that would wait for the function's own stream among them, and changes nothing. What asks
-// nothing of a device is answered.
+// host_functions: a function of the program's that a stream or a graph runs may not call CUDA. Each call there is
+// refused (cudaErrorNotPermitted) and changes nothing, also where the call would wait for the function's own stream.
+// Calls that ask nothing of a device are answered.
 #include <string.h>
 
 #include <vector>

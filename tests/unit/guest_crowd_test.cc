@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest_crowd_test: of many threads that wait few look, and the others are called when what they wait for has come, and not before.
+// guest_crowd_test: few of the threads that wait look, and each of the others is called when its answer has come, not before.
 #include "guest-allocator/client/crowd.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct Crowds : testing::Test {
     Crowd::Place& join(unsigned long long value, bool in_turn = false) { return *crowd.join({&word, value, in_turn}); }
 };
 
-TEST_F(Crowds, HaveSoManyWhoLook) {
+TEST_F(Crowds, HaveSoManyThatLook) {
     Crowd two(2);
     Crowd::Place &a = *two.join({&word, 1}), &b = *two.join({&word, 1}), &c = *two.join({&word, 1});
     EXPECT_TRUE(a.is_awake() && b.is_awake());
@@ -87,7 +87,7 @@ TEST_F(Crowds, ThatAreCalledForNothingWaitAgain) {
 }
 
 // A thread that has left its wait by longjmp will never look.
-TEST_F(Crowds, DoNotRelyOnALeaderWhoDoesNotLook) {
+TEST_F(Crowds, DoNotRelyOnALeaderThatDoesNotLook) {
     Crowd::Place &gone = join(1), &a = join(2), &b = join(3);
     EXPECT_FALSE(crowd.sleep(a, soon));
     EXPECT_TRUE(a.is_awake());
@@ -98,14 +98,14 @@ TEST_F(Crowds, DoNotRelyOnALeaderWhoDoesNotLook) {
     EXPECT_TRUE(a.is_awake());
 }
 
-TEST_F(Crowds, KeepALeaderWhoLooks) {
+TEST_F(Crowds, KeepALeaderThatLooks) {
     Crowd::Place &leader = join(1), &a = join(2);
     crowd.look(leader);
     EXPECT_FALSE(crowd.sleep(a, soon));
     EXPECT_FALSE(a.is_awake());
 }
 
-// The wait of each thread as patience.h does it. Nobody is forgotten, whoever leads.
+// Each thread waits as in patience.h. No thread is forgotten, whichever one leads.
 TEST_F(Crowds, OfManyThreadsGoOnInTheEnd) {
     constexpr unsigned threads = 64, rounds = 200;
     std::atomic<unsigned long long> given{0};

@@ -52,7 +52,7 @@ TEST(Wait, ItSpinsThenYieldsThenNaps) {
               Waited::done);
     EXPECT_EQ(w.acts, "pyn");
 }
-TEST(Wait, WhoBeginsAgainSpinsAgain) {
+TEST(Wait, AWaitThatBeginsAgainSpinsAgain) {
     World w;
     Waiter waiter(kPace, In{&w});
     while (w.acts != "pyn") waiter.turn();

@@ -37,8 +37,8 @@ std::shared_ptr<GraphFree> free_in_graph(CUdeviceptr address);
 void note_free(CUdeviceptr address);
 // And when the work is done. True: the address is a graph's, and is only marked.
 bool free_graph_memory(CUdeviceptr address);
-// Of a launch that is about to be given to a stream. Throws CUDA_ERROR_INVALID_VALUE if it would allocate what an earlier one has
-// left allocated. Under the lock of all graphs.
+// Before a launch is given to a stream. Throws CUDA_ERROR_INVALID_VALUE if the launch would allocate what an earlier one
+// has left allocated. Called under the lock of all graphs.
 void note_launch(const GraphExec& exec);
 
 }  // namespace barcuda::soft::driver
