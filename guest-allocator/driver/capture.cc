@@ -29,6 +29,7 @@ struct Open {
     CUstream stream;  // where it began
     CUstreamCaptureMode mode;
     std::uint64_t thread;
+    CUgraph into;  // null: the capture makes a graph
 };
 Mutex mutex;
 std::vector<Open>& opened() {
@@ -59,13 +60,13 @@ bool forbids(const Open& o) noexcept {
 }
 
 // Counted before the lock is taken: a thread that holds the lock and sees no open capture is ahead of this one.
-template <class Begin> CUresult open(CUstream stream, CUstreamCaptureMode mode, Begin begin) {
+template <class Begin> CUresult open(CUstream stream, CUstreamCaptureMode mode, CUgraph into, Begin begin) {
     open_captures.fetch_add(1, std::memory_order_relaxed);
     const std::unique_lock nobody_else = before_capture(stream);
     const CUresult r = begin();
     if (r != CUDA_SUCCESS) return open_captures.fetch_sub(1, std::memory_order_relaxed), r;
     std::lock_guard lock(mutex);
-    opened().push_back({real(stream), mode, this_thread()});
+    opened().push_back({real(stream), mode, this_thread(), into});
     watch_calls();
     return r;
 }
@@ -116,23 +117,32 @@ CUresult forbidden_by_captures() noexcept {
 using namespace barcuda::guest;
 
 CU cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-    return open(stream, mode, [&] { return command<Op::cuStreamBeginCapture_v2>(stream, mode); });
+    return open(stream, mode, nullptr, [&] { return command<Op::cuStreamBeginCapture_v2>(stream, mode); });
 }
 CU cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
                                size_t count, CUstreamCaptureMode mode) {
-    return open(stream, mode,
+    return open(stream, mode, graph,
                 [&] { return command<Op::cuStreamBeginCaptureToGraph>(stream, graph, after, edges, count, mode); });
 }
 
 CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+    bool own = true;
+    CUgraph into = nullptr;
     {
         std::lock_guard lock(mutex);
         const auto o = std::ranges::find(opened(), real(stream), &Open::stream);
-        if (o != opened().end() && o->mode != CU_STREAM_CAPTURE_MODE_RELAXED && o->thread != this_thread())
-            return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+        if (o != opened().end()) {
+            own = o->mode == CU_STREAM_CAPTURE_MODE_RELAXED || o->thread == this_thread();
+            into = o->into;
+        }
     }
     CUgraph captured = nullptr;  // of a capture to a graph the program has it already, and may pass null
     const CUresult r = command<Op::cuStreamEndCapture>(stream, &captured);
+    if (!own) {  // the capture is over all the same (seen on an H100)
+        if (captured && !into) cuGraphDestroy(captured);
+        close(real(stream));
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    }
     if (graph) *graph = captured;
     // A capture that had gone wrong is over too; a stream that was not capturing ends none.
     if (r == CUDA_SUCCESS || r == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED || r == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)

@@ -341,11 +341,11 @@ CU cuStreamSynchronize(CUstream stream) { return current_context() ? wait_for(st
 
 CU cuStreamQuery(CUstream stream) {
     // The driver may take a stream for busy for a moment longer than the fence that a wait has seen.
-    if (const CUcontext context = Client::current() ? context_of(stream) : nullptr)
-        if (open_captures.load(std::memory_order_relaxed) == 0 && (idle_since_wait(stream) || !gpu_busy(context)))
-            return Client::current()->take_error();
-    const CUresult r = command<Op::cuStreamQuery>(stream);
-    return r == CUDA_SUCCESS ? Client::current()->take_error() : r;
+    const CUcontext context = Client::current() ? context_of(stream) : nullptr;
+    const bool idle = context && (idle_since_wait(stream) || !gpu_busy(context));
+    const bool asked = !idle || open_captures.load(std::memory_order_relaxed) > 0;  // is it one that captures?
+    const CUresult r = asked ? command<Op::cuStreamQuery>(stream) : CUDA_SUCCESS;
+    return r == CUDA_SUCCESS || (idle && r == CUDA_ERROR_NOT_READY) ? Client::current()->take_error() : r;
 }
 
 CU cuStreamGetId(CUstream stream, unsigned long long* id) { return stream_id(real(stream), id); }

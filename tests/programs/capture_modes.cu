@@ -166,8 +166,10 @@ int main() {
         cudaGraph_t graph = nullptr;
         REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureWrongThread);
     }).join();
+    // It is over.
     CHECK(launch(stream));
-    CHECK(cudaStreamEndCapture(stream, &graph));
+    REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState);
+    cudaGetLastError();
 
     // A stream that goes while it captures leaves nothing forbidden.
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
