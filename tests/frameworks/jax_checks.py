@@ -69,6 +69,31 @@ def control_flow():
 
 
 @check
+def graphs_with_conditions():
+    """Loops that XLA makes conditional nodes of: several graphs at a time have some."""
+    loops = [jax.jit(lambda v, n=n: jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sin(c[1]) + 1), (0, v))) for n in (10, 50, 90)]
+    return total(*(f(random(1000))[1] for _ in range(3) for f in loops))
+
+
+@check
+def nuts():
+    try:
+        import numpyro
+        import numpyro.infer
+    except ImportError:
+        raise Skipped("NumPyro is not installed") from None
+    from numpyro import distributions
+
+    def model(y):
+        mean = numpyro.sample("mean", distributions.Normal(0, 5))
+        deviation = numpyro.sample("deviation", distributions.HalfNormal(2))
+        numpyro.sample("y", distributions.Normal(mean, deviation), obs=y)
+    chain = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=100, num_samples=100, progress_bar=False)
+    chain.run(jax.random.PRNGKey(0), jnp.array([1.0, 2.0, 1.5, 1.2]))
+    return total(chain.get_samples()["mean"])
+
+
+@check
 def sort_and_random():
     x = random(100_000)
     return total(jnp.sort(x)[::1000], jnp.cumsum(x)[::1000], jax.random.permutation(KEY, 1000)[:10], jax.random.uniform(KEY, (100,)))
