@@ -229,7 +229,8 @@ CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept {
     };
     CUresult r = CUDA_SUCCESS;
     if (may_print()) {
-        while ((r = command<Op::cuStreamSynchronize>(stream)) == CUDA_ERROR_NOT_READY && nothing_new())
+        // The worker may find out meanwhile that nothing prints.
+        while ((r = command<Op::cuStreamSynchronize>(stream)) == CUDA_ERROR_NOT_READY && nothing_new() && may_print())
             std::this_thread::yield();
         if (r == CUDA_ERROR_NOT_READY) r = CUDA_SUCCESS;
         show_output();
