@@ -37,6 +37,7 @@
 
 #include "guest-allocator/pmem/stack.h"
 #include "guest-allocator/pmem/tables.h"
+#include "guest-allocator/pmem/visitors.h"
 #include "host-bridge/log.h"
 #include "host-bridge/message.h"
 #include "shm-device/door.h"
@@ -50,11 +51,11 @@ constexpr std::uint32_t nobody = 0;  // as in a grant; else a channel + 1
 constexpr char folder[] = "/run/barcuda/parts";
 // How often what was given is looked at (ms): while there are clients, and while something is about to become free.
 constexpr int usual_look = 100, soon = 10;
-constexpr unsigned most_kept = 8;            // in one look
-constexpr std::size_t most_visitors = 1024;  // open sockets: clients, and who only looks
+constexpr unsigned most_kept = 8;  // in one look
 
 struct Visitor {
     File socket;
+    uid_t user;
     std::uint32_t client = nobody;
 };
 
@@ -92,13 +93,14 @@ class Service {
 
     // One turn: until something happens, or it is time to look.
     void turn() {
-        std::vector<pollfd> fds = {
-            {listener_.fd(), static_cast<short>(visitors_.size() < most_visitors ? POLLIN : 0), 0}};
+        std::vector<pollfd> fds = {{listener_.fd(), static_cast<short>(places_.has_place() ? POLLIN : 0), 0}};
         for (const Visitor& v : visitors_) fds.push_back({v.socket.fd(), POLLIN, 0});
         if (poll(fds.data(), fds.size(), look_at_all()) < 0 && errno != EINTR) log::error("poll: {}", strerror(errno));
         for (std::size_t i = visitors_.size(); i-- > 0;)
-            if (fds[i + 1].revents && !answer(visitors_[i]))
+            if (fds[i + 1].revents && !answer(visitors_[i])) {
+                places_.went(visitors_[i].user);
                 visitors_.erase(visitors_.begin() + static_cast<std::ptrdiff_t>(i));
+            }
         if (fds[0].revents) welcome();
     }
 
@@ -178,9 +180,17 @@ class Service {
         File socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
         ucred who{};
         socklen_t size = sizeof who;
+        if (!socket && errno != EAGAIN && errno != ECONNABORTED) {
+            log::error("accept: {}", strerror(errno));
+            usleep(100'000);  // it will be so again at once
+        }
         if (!socket || getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &who, &size)) return;
+        if (!places_.may_come(who.uid))
+            return log::warn("process {} of user {}, who has as many connections as one user may have, was sent away",
+                             who.pid, who.uid);
         log::debug("process {} of user {}", who.pid, who.uid);
-        visitors_.push_back({std::move(socket)});
+        places_.came(who.uid);
+        visitors_.push_back({std::move(socket), who.uid});
     }
 
     // False: it has gone, or sent what no client sends.
@@ -278,6 +288,7 @@ class Service {
     std::vector<std::uint32_t> given_;  // to which client, of granules that count as mapped
     std::size_t given_count_ = 0;
     std::uint32_t next_ = 0;  // with which a look begins
+    Visitors places_{Visitors::raise_descriptors()};
     std::vector<Visitor> visitors_;
 };
 
