@@ -4,8 +4,8 @@
 # knows. Code between backticks does not count. words.txt holds phrases too, which codespell does not look for. When a page has been
 # rewritten it joins the list: the list is meant to grow.
 pages=(README.md CONTRIBUTING.md docs/adding-an-api.md docs/compatibility.md docs/containers.md docs/decisions docs/design.md
-    docs/kubernetes.md docs/nvml.md docs/path-of-a-call.md docs/profiling.md docs/upgrading.md docs/versions.md docs/vm-managers.md
-    docs/where-time-goes.md)
+    docs/distributions.md docs/install.md docs/kubernetes.md docs/nvml.md docs/operating.md docs/path-of-a-call.md docs/profiling.md
+    docs/upgrading.md docs/versions.md docs/vm-managers.md docs/where-time-goes.md)
 
 cd "$(dirname "$0")/../.." || exit 1
 words=tests/tree/words.txt
