@@ -5,8 +5,8 @@
 # rewritten it joins the list: the list is meant to grow.
 pages=(README.md CONTRIBUTING.md docs/adding-an-api.md docs/compatibility.md docs/containers.md docs/cuda-users.md docs/decisions
     docs/design.md docs/distributions.md docs/install.md docs/kubernetes.md docs/nvml.md docs/operating.md docs/path-of-a-call.md
-    docs/profiling.md docs/troubleshooting.md docs/upgrading.md docs/using-your-own-vm.md docs/versions.md docs/vm-managers.md
-    docs/where-time-goes.md)
+    docs/profiling.md docs/testing.md docs/troubleshooting.md docs/upgrading.md docs/using-your-own-vm.md docs/versions.md
+    docs/vm-managers.md docs/where-time-goes.md)
 
 cd "$(dirname "$0")/../.." || exit 1
 words=tests/tree/words.txt
