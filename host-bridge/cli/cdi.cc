@@ -8,6 +8,7 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
+#include "host-bridge/cli/installation.h"
 #include "host-bridge/watch/region_file.h"
 #include "shm-device/door.h"
 

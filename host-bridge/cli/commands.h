@@ -105,16 +105,4 @@ int vm(const VmCommand& command);
 // not /dev/shm/barcuda-NAME, of the one VM that is named.
 int cdi(const std::vector<std::string>& vms, const std::string& region);
 
-// Where this installation's files are, found from where this program is.
-struct Installation {
-    std::string bridge, library, links, libraries, software;
-};
-Installation installation();
-std::string check(const Installation& here);  // what it lacks to run a program; empty: nothing
-// Into this process's environment: Barcuda's library for the programs that it will be. `libraries`: its cuBLAS and cuRAND, too;
-// `by_force`: also where a program brings its own.
-void put_in_front(const Installation& here, bool libraries, bool by_force);
-// Becomes the program. Returns, when it has said why, the status for "not found" or "cannot be run".
-int become(const char* command, const std::vector<std::string>& words);
-
 }  // namespace barcuda

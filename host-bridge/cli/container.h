@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 
 namespace barcuda::container {
 

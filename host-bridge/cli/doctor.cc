@@ -23,6 +23,7 @@
 
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/machine.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/limits_link.h"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 #include "shm-device/trace.h"
 
 namespace barcuda {

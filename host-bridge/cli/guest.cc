@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/machine.h"
 #include "shm-device/door.h"
 #include "shm-device/region.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// installation.cc: where this installation's files are, and how a program is started with its library in front: for every
-// command that does.
+#include "host-bridge/cli/installation.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "host-bridge/cli/commands.h"
 #include "host-bridge/home.h"
 
 namespace barcuda {

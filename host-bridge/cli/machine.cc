@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "guest-allocator/pmem/stack.h"
-#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/message.h"
 #include "shm-device/door.h"

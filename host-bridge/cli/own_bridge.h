@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 
 namespace barcuda {
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/machine.h"
 #include "host-bridge/cli/own_bridge.h"
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/installation.h"
 #include "host-bridge/driver.h"
 #include "shm-device/nvml_rows.h"
 #include "shm-device/region.h"
