@@ -9,11 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "host-bridge/exit_status.h"
 #include "shm-device/layout.h"
 
 namespace barcuda {
-
-constexpr int wrong_usage = 2;
 
 // Of --version: with what decides whether a guest and its host fit (docs/versions.md).
 inline std::string version_text() {

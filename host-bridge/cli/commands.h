@@ -21,7 +21,6 @@ struct RunOptions {
 // Runs the program; returns its exit status (128 + signal if one killed it), or 125 if it could not be run under
 // Barcuda.
 int run(const RunOptions& options);
-constexpr int cannot_run = 125;  // as env(1) and others use it: the failure is not the program's
 
 // In a guest: becomes the program, with the library in front. Returns only if that cannot be: 125, or 126 and 127 as shells have
 // them.

@@ -6,6 +6,7 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
+#include "host-bridge/exit_status.h"
 #include "shm-device/trace.h"
 
 namespace barcuda {

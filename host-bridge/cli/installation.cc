@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "host-bridge/exit_status.h"
 #include "host-bridge/home.h"
 
 namespace barcuda {
@@ -74,7 +75,7 @@ int become(const char* command, const std::vector<std::string>& words) {
     execvp(arguments[0], arguments.data());
     const int error = errno;
     fmt::print(stderr, "barcuda {}: cannot run {}: {}\n", command, words[0], strerror(error));
-    return error == ENOENT ? 127 : 126;
+    return error == ENOENT ? not_found : cannot_execute;
 }
 
 }  // namespace barcuda

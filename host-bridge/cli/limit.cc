@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/machine.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/message.h"
 #include "host-bridge/size.h"

@@ -53,10 +53,4 @@ Machine::Machine()
     }
 }
 
-std::string hint_for_guests() {
-    const Machine here;
-    if (here.bridge || (!here.is_guest() && !here.guest_package)) return {};
-    return "This is a guest, and bridges run on its host: `barcuda smi` shows its GPUs and the programs that use them.";
-}
-
 }  // namespace barcuda

@@ -21,11 +21,4 @@ struct Machine {
     bool is_guest() const { return module || socket || !devices.empty() || !pmem.empty(); }
 };
 
-// What a command of hosts adds where it finds nothing; empty: this is no guest.
-std::string hint_for_guests();
-inline std::string with_hint(const std::string& text) {
-    const std::string hint = hint_for_guests();
-    return hint.empty() ? text : text + " " + hint;
-}
-
 }  // namespace barcuda

@@ -10,6 +10,7 @@
 #include "guest-allocator/pmem/service.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/exit_status.h"
 #include "host-bridge/log.h"
 #include "host-bridge/usage.h"
 

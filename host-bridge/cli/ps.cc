@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/machine.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/metrics.h"

@@ -11,8 +11,9 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
-#include "host-bridge/cli/machine.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/own_bridge.h"
+#include "host-bridge/exit_status.h"
 
 namespace barcuda {
 namespace {
@@ -29,12 +30,7 @@ int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: 
 int run(const RunOptions& o) {
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return complain(lacks);
-    if (access(here.bridge.c_str(), X_OK) != 0) {
-        const bool guest = !hint_for_guests().empty();
-        return complain(guest ? "this is a guest, and bridges run on its host: `barcuda exec PROGRAM` runs a program "
-                                "with the VM's GPUs"
-                              : here.bridge + " is missing: run make, or install Debian's package barcuda-host");
-    }
+    if (access(here.bridge.c_str(), X_OK) != 0) return complain(bridge_is_missing(here));
     const OwnFolder folder("run");
     if (!folder) return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
     const std::string region = folder.path() + "/region";
@@ -57,7 +53,7 @@ int run(const RunOptions& o) {
     int status = 0;
     while (waitpid(running_program, &status, 0) < 0 && errno == EINTR) {}
     end_bridge(bridge);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return exit_status(status);
 }
 
 }  // namespace barcuda

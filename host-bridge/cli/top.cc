@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/machine.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/rates.h"

@@ -22,6 +22,7 @@
 
 #include "host-bridge/cli/own_bridge.h"
 #include "host-bridge/cli/vm_parts.h"
+#include "host-bridge/exit_status.h"
 
 namespace barcuda {
 namespace {

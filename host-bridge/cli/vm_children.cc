@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "host-bridge/cli/vm_parts.h"
+#include "host-bridge/exit_status.h"
 
 namespace barcuda::parts {
 namespace {
@@ -79,7 +80,7 @@ int call(const Words& words, const std::string& output) {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
     waited_for = 0;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return exit_status(status);
 }
 
 std::string last_lines(const std::string& file, unsigned lines) {
