@@ -9,6 +9,7 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -513,6 +514,26 @@ TEST(CageMeasure, MountsShowAWorkerItsDriversFilesAndNoOthers) {
     }
     unsetenv(more_files);
     std::filesystem::remove_all(folder);
+}
+
+// Linux 5.12 can restrict a mount with all beneath it; older ones the mount.
+TEST(CageMeasure, MountsAreReadOnlyInAnOlderKernelToo) {
+    SKIP_WITH_SANITIZERS();
+    const Child c = child([](std::uint32_t*) {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        const scmp_filter_ctx older = seccomp_init(SCMP_ACT_ALLOW);
+        if (seccomp_rule_add(older, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(mount_setattr), 0) != 0 ||
+            seccomp_load(older) != 0)
+            return 77;
+        const Order order = only(Measure::mounts);
+        const Namespaces mounts(order);
+        if (mounts.error(Measure::mounts)) return mounts.error(Measure::mounts) == EPERM ? 77 : 2;
+        if (!mounts.join(order)) return 3;
+        if (open("/usr/x", O_CREAT | O_WRONLY, 0600) >= 0 || errno != EROFS) return 4;
+        return open("/dev/null", O_RDWR) >= 0 && open("/etc/passwd", O_RDONLY) < 0 ? 0 : 5;
+    });
+    if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "this user may make no namespaces here";
+    EXPECT_EQ(WEXITSTATUS(c.status), 0);
 }
 
 // A cache that the bridge's user has the workers of another user cannot write to.
