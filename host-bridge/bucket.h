@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bucket.h: how much of something there may be at a time: so much a second, and what was not used lately at once, up to a bound.
+// bucket.h: how much of something there may be at a time: so much a second, and what was not used lately at once, up to
+// a bound.
 #pragma once
 #include <algorithm>
 #include <chrono>

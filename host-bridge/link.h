@@ -37,8 +37,8 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
 };
 
 struct BridgeRequest {  // worker -> bridge
-    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): the first message, where the cage has
-    // 'extents', before anything of its client's is read; and never again. Without a reply.
+    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): the first message, where the
+    // cage has 'extents', before anything of its client's is read; and never again. Without a reply.
     enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay, mapper } what;
     std::uint64_t offset, bytes;  // borrow, repay: of the device with this number in the worker
     Shared::Kind kind{};          // share, find
@@ -87,8 +87,9 @@ struct Sheet {
 };
 
 // The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
-// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What it says for the log goes into a pipe of
-// its own (`log_fd`), which the bridge reads (bridge/worker_log.h). There may be no doorbell, and no turns to take.
+// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What it says for the log goes
+// into a pipe of its own (`log_fd`), which the bridge reads (bridge/worker_log.h). There may be no doorbell, and no
+// turns to take.
 constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
               turns_fd = 10;
 

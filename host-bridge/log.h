@@ -21,11 +21,12 @@ std::string escaped(std::string_view text, bool lines = false);
 // itself, "<6>NAME VM: ...". `least` is the name of a level of spdlog's: what is below is not said.
 void start(std::FILE* to, const std::string& name, const std::string& least, const std::string& vm = {});
 
-// The same for a worker, whose bridge reads what it writes, and has the time and the names: "<6>..." (bridge/worker_log.h).
+// The same for a worker, whose bridge reads what it writes, and has the time and the names: "<6>..."
+// (bridge/worker_log.h).
 void start_worker(std::FILE* to, const std::string& least);
 
-// From now on no more of our own lines than so many bytes a second (0: any number), which is looked up at each line: that word may change.
-// Ten seconds' worth may come at once. What was left out is said as soon as there is room again.
+// From now on no more of our own lines than so many bytes a second (0: any number), which is looked up at each line:
+// that word may change. Ten seconds' worth may come at once. What was left out is said as soon as there is room again.
 void limit(const std::uint64_t& bytes_a_second);
 // A line of somebody else's, whose length and number are bounded already.
 void pass_on(Level level, std::string_view text);

@@ -70,11 +70,13 @@ struct Book {
     Gpu gpus[most_gpus];
 };
 
-// Whether the workers of a VM wait for turns. Each worker that has waited for one in vain has lost a second by that; so when one has, its
-// bridge lets none wait for a while, and for longer each time that turns do not come when they are waited for again.
+// Whether the workers of a VM wait for turns. Each worker that has waited for one in vain has lost a second by that; so
+// when one has, its bridge lets none wait for a while, and for longer each time that turns do not come when they are
+// waited for again.
 class Trust {
   public:
-    // A worker has waited in vain. True: from now on none waits for a while. (What others began before counts as the same.)
+    // A worker has waited in vain. True: from now on none waits for a while. (What others began before counts as the
+    // same.)
     bool lose(std::uint64_t now) {
         if (now < until_) return false;
         length_ = length_ && now - until_ < memory ? std::min(2 * length_, most) : least;

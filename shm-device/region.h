@@ -74,7 +74,8 @@ class Region {
     Kind kind() const { return kind_; }
     const char* path() const { return path_; }
     int fd() const { return fd_; }
-    // As the header said when it was checked. Nobody reads those numbers from the region again: a guest may write there.
+    // As the header said when it was checked. Those numbers are never read from the region again: a guest may write
+    // there.
     const Shape& shape() const { return shape_; }
     const barcuda_slot* slots() const { return table<barcuda_slot>(BARCUDA_SLOTS_OFFSET); }
     const barcuda_grant* grants() const { return table<barcuda_grant>(BARCUDA_GRANTS_OFFSET); }
@@ -97,7 +98,7 @@ class Region {
     bool contains(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - shape_.base < shape_.size; }
     std::uint64_t offset_of(const void* p) const { return reinterpret_cast<std::uintptr_t>(p) - shape_.base; }
 
-    // ---- guest, and whoever looks at a region from outside: what the header says now
+    // ---- guests and tools: what the header says now
     std::uint64_t heartbeat() const { return observe(header_->heartbeat); }
     unsigned driver_version() const { return observe(header_->driver_version); }
     // Of entries in devices(). A bridge that takes the region over may have other devices.

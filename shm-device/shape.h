@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// shape.h: how a region is divided. The numbers are the header's (layout.h), as they were when this process checked them: a copy of its
-// own, since a guest can write to the header at any time.
+// shape.h: how a region is divided. The numbers are the header's (layout.h), as they were when this process checked
+// them: a copy of its own, since a guest can write to the header at any time.
 #pragma once
 #include <cstdint>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// admissions.h: which of the clients that have come may begin now. A client costs the bridge a worker, a driver's start and two lines in
-// the log. So a guest may begin only so many in a second (Limit::starts), and one process of it far fewer: a process is one client for its
-// life, unless it opens channels again and again. Those of such a process wait, and clients of other processes pass them. (A process is
-// what a client says that its pid is. A guest that lies there is held by its own limit.)
+// admissions.h: which of the clients that have come may begin now. A client costs the bridge a worker, a driver's start
+// and two lines in the log. So a guest may begin only so many in a second (Limit::starts), and one process of it far
+// fewer: a process is one client for its life, unless it opens channels again and again. Those of such a process wait,
+// and clients of other processes pass them. (A process is what a client says that its pid is. A guest that lies there
+// is held by its own limit.)
 #pragma once
 #include <cstddef>
 #include <cstdint>

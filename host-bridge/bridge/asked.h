@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// asked.h: a client's request for memory of the region that cannot be granted at once: why it waits, and for how long. Memory may have
-// to be emptied first, or workers hold it in reserve for clients to come. Those workers are ended for a request once, and only where
-// the request can be granted without their reserves; while a request waits, the bridge starts no worker in advance, so no new
-// reserve takes the place of the old one.
+// asked.h: a client's request for memory of the region that cannot be granted at once: why it waits, and for how long.
+// Memory may have to be emptied first, or workers hold it in reserve for clients to come. Those workers are ended for a
+// request once, and only where the request can be granted without their reserves; while a request waits, the bridge
+// starts no worker in advance, so no new reserve takes the place of the old one.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker_log.h: what a worker says for the log. It has a pipe of its own for that, and nothing of the bridge's: a worker that somebody has
-// taken over can fill the pipe, and neither read, change nor remove what the log holds. The bridge reads the pipe, bounds
-// each line and all of them together, and puts before each whose it is; log.h makes it printable. A line may begin with a level as
-// sd-daemon(3) has it ("<4>"), as the worker's own lines do (log::start_worker); what has none is the driver's, and a warning.
+// worker_log.h: what a worker says for the log. It has a pipe of its own for that, and nothing of the bridge's: a
+// worker that somebody has taken over can fill the pipe, and neither read, change nor remove what the log holds. The
+// bridge reads the pipe, bounds each line and all of them together, and puts before each whose it is; log.h makes it
+// printable. A line may begin with a level as sd-daemon(3) has it ("<4>"), as the worker's own lines do
+// (log::start_worker); what has none is the driver's, and a warning.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -31,7 +32,8 @@ class WorkerLog {
     WorkerLog() = default;
     explicit WorkerLog(File pipe) : pipe_(std::move(pipe)) {}
 
-    // To poll. One that says more than it may is left alone for a while: then the worker waits in its write. -1: not now.
+    // To poll. One that says more than it may is left alone for a while: then the worker waits in its write. -1: not
+    // now.
     int fd(Time now) const { return now < quiet_until_ ? -1 : pipe_.fd(); }
     // What has come, at most a pipe's worth.
     void read_on(const Limits& limits, Time now, const Say& say);

@@ -203,8 +203,8 @@ void Bridge::dismiss_waiting(bool (*which)(const Worker&)) {
     });
 }
 
-// What waiting workers hold, for a client that finds no room. Others come later: each costs a start of the driver, and may have
-// to go for the next such client.
+// What waiting workers hold, for a client that finds no room. Others come later: each costs a start of the driver, and
+// may have to go for the next such client.
 void Bridge::drop_reserves() {
     dismiss_waiting([](const Worker& w) { return !w.reserved.empty(); });
     put_off_warm();

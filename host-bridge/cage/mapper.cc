@@ -117,7 +117,7 @@ bool judge(int listener, std::uint64_t base, const MayMap& may) {
 namespace {
 
 bool is_listener(int file) {
-    std::uint64_t question = 0;  // that nobody has asked
+    std::uint64_t question = 0;  // that no mapper has asked
     return ioctl(file, SECCOMP_IOCTL_NOTIF_ID_VALID, &question) == 0 || errno == ENOENT;
 }
 

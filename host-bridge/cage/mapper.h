@@ -51,13 +51,13 @@ class Mapper {
 // Of a mapping of [offset, offset + bytes) at its own address.
 using MayMap = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
 
-// Answers one question of a mapper, if there is one. The kernel makes the asker of an empty listener wait, and knows no other way: poll()
-// comes first, and nobody else has this listener who could take the question meanwhile (Listener). The process that asked may have been
-// killed since. False: this is no listener to ask any more.
+// Answers one question of a mapper, if there is one. The kernel makes a reader of an empty listener wait, and knows no
+// other way. So poll() comes first; and no other process has this listener and could take the question meanwhile
+// (Listener). The process that asked may have been killed since. False: this is no listener to ask any more.
 bool judge(int listener, std::uint64_t base, const MayMap& may);
 
-// What the bridge has of one worker's mapper. The worker tells of it in its first message, before anything of a client's has reached
-// the worker; so whatever comes later is from somebody who has taken the worker over.
+// What the bridge has of one worker's mapper. The worker tells of it in its first message, before anything of a
+// client's has reached the worker; so what comes later is from an attacker who has taken the worker over.
 class Listener {
   public:
     using Time = std::chrono::steady_clock::time_point;

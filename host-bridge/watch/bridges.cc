@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{3};  // with all of them: a bridge looks at everything several times a second
-// Anybody may make some of these names. So many bridges one user may have; others' are not hidden by that.
+// Every user may make such names. One user may have so many bridges, and hides no other user's.
 constexpr std::size_t most_doors_of_a_user = 256;
 
 template <std::size_t N> std::string text(const char (&from)[N]) { return printable({from, strnlen(from, N)}); }

@@ -19,9 +19,8 @@ namespace barcuda {
 
 class Addresses {
   public:
-    // `status`: the channel's, for log lines.
-    Addresses(const Driver& driver, const Extents& extents, const Streams& streams, const barcuda_status& status)
-        : driver_(driver), extents_(extents), streams_(streams), status_(status) {}
+    Addresses(const Driver& driver, const Extents& extents, const Streams& streams)
+        : driver_(driver), extents_(extents), streams_(streams) {}
 
     // [address, address + bytes) is memory that the GPU may touch on this client's behalf.
     Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
@@ -82,7 +81,6 @@ class Addresses {
     const Driver& driver_;
     const Extents& extents_;
     const Streams& streams_;
-    const barcuda_status& status_;
     std::map<CUdeviceptr, Promise> promised_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
     std::unordered_map<CUdeviceptr, Allocation> allocations_;

@@ -29,7 +29,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       contexts_(driver, extents, handles_),
       in_flight_(driver),
       fences_(driver, extents, status, bell_, contexts_, streams_, output_, in_flight_),
-      addresses_(driver, extents, streams_, status),
+      addresses_(driver, extents, streams_),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
       deferred_(driver, extents, granter, handles_, contexts_, streams_, in_flight_, fences_, addresses_, launches_),
       print_search_(status),

@@ -2,8 +2,8 @@
 // bounds.cu: for limits_test.sh: what a client may have beside device memory. `pinned`: takes pinned memory until there is no more,
 // twice, and prints how many MiB. `events`: the same, of events. `image`: what an image of 256 MiB that is none is refused with; and
 // that all is well then. `print LINES`: that many lines of 64 bytes. `queue LAUNCHES`: launches so many kernels behind one that waits;
-// prints "running" when all were called; ends it at the end of its input. `large MIB`: prints "running", and at the end of its input asks
-// for so much pinned memory at once; prints the answer's number.
+// prints "running" when all were called; ends it at the end of its input. `large MIB`: prints "running", and at the end
+// of its input asks for so much pinned memory at once; prints the answer's number.
 #include <cstring>
 #include <string>
 #include <thread>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A guest's root writes other numbers into the header while a new bridge takes the region over, and opens channels that there are not. The
-# bridge goes by its own numbers: it lives, serves those who have a channel, and lists nobody else.
+# bridge goes by its own numbers: it lives, serves the clients that have a channel, and lists no others.
 . "$(dirname "$0")/lib.sh"
 need python3
 cat > "$scratch/root.py" <<'PY'
@@ -12,7 +12,7 @@ word = lambda at: struct.unpack_from("<I", region, at)[0]
 write = lambda at, value: struct.pack_into("<I", region, at, value)
 true, count = region[:8], word(64)
 print("running", flush=True)
-while region[:8] == true: pass                            # nobody has begun to take it over
+while region[:8] == true: pass                            # no bridge has begun to take it over
 while region[:8] != true: write(64, channels)             # until it is announced
 taken = word(64) == channels
 for slot in range(count, min(channels, 480)):             # those further on are in other tables

@@ -29,7 +29,7 @@ os.setgid(65534); os.setuid(65534)
 held = []
 for i in range(1100):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.bind(f"/dev/shm/barcuda-limits-0-0-{i}")             # nobody listens
+    s.bind(f"/dev/shm/barcuda-limits-0-0-{i}")             # none listens
     if i < 500: held.append(s)
     else: s.close()
 open("/dev/shm/made", "w").close()

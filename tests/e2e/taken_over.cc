@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// taken_over.cc: for taken_over_test.sh: what somebody who has taken a worker over does to its bridge. It is built into a driver that is
-// otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an errno.
+// taken_over.cc: for taken_over_test.sh: what an attacker who has taken a worker over does to its bridge. It is built into
+// a driver that is otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about, and
+// gets 0 (done) or an errno.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -34,7 +35,8 @@ int send_as_mapper(int file) {
 }
 // Always readable, and no listener.
 int second_mapper() { return send_as_mapper(memfd_create("mapper", MFD_CLOEXEC)); }
-// A listener of a thread of ours, which others may have as well: one of them takes the question that the bridge has been told of.
+// A listener of a thread of ours, which others may have as well: one of them takes the question that the bridge has
+// been told of.
 int own_listener() {
     int result = -1;
     std::thread([&] {
@@ -45,13 +47,13 @@ int own_listener() {
     }).join();
     return result;
 }
-// The one thread that has the region: its stack is anybody's to write.
+// The one thread that has the region: every other thread can write to its stack.
 int end_mapper() {
     signal(SIGABRT, [](int) {
         if (close(barcuda::region_fd) == 0) syscall(SYS_exit, 0);
     });
     const pid_t process = getpid();
-    for (pid_t thread = process + 1; thread < process + 64; ++thread) syscall(SYS_tgkill, process, thread, SIGABRT);
+    for (pid_t thread = process + 1; thread < process + 100000; ++thread) syscall(SYS_tgkill, process, thread, SIGABRT);
     return 0;
 }
 

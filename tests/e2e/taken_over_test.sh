@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that somebody has taken over (taken_over.cc, from inside the driver) does what it can to its bridge. It ends for that, with a line
+# A worker that an attacker has taken over (taken_over.cc, from inside the driver) does what it can to its bridge. It ends for that, with a line
 # in the log; the bridge goes on serving others.
 . "$(dirname "$0")/lib.sh"
 need g++
@@ -63,11 +63,11 @@ log_is_the_bridges() {
     local before; before=$(head -n 3 "$scratch/log")
     case $(answers cut_log) in 9 | 22 | 29) ;; *) fail "cut_log was answered $(cat "$scratch/out")" ;; esac # EBADF, EINVAL, ESPIPE
     [ "$(answers forge_log)" = 0 ] || fail "forge_log was answered $(cat "$scratch/out")"
-    await 'error barcuda-bridge region: channel 0: worker [0-9]*: all is lost$' "$scratch/log"
-    await 'barcuda-bridge region: channel 0: worker [0-9]*: forged barcuda-bridge: all is well.x1b.2J.x0dforged$' "$scratch/log"
-    await 'info barcuda-bridge region: channel 0: worker [0-9]*: forged x*\.\.\.$' "$scratch/log"
+    await 'error barcuda-bridge region: channel [0-9]*: worker [0-9]*: all is lost$' "$scratch/log"
+    await 'barcuda-bridge region: channel [0-9]*: worker [0-9]*: forged barcuda-bridge: all is well.x1b.2J.x0dforged$' "$scratch/log"
+    await 'info barcuda-bridge region: channel [0-9]*: worker [0-9]*: forged x*\.\.\.$' "$scratch/log"
     [ "$(answers flood_log)" = 0 ] || fail "flood_log was answered $(cat "$scratch/out")"
-    await 'channel 0: worker [0-9]*: [0-9]* lines were left out (log-text)$' "$scratch/log"
+    await 'channel [0-9]*: worker [0-9]*: [0-9]* lines were left out (log-text)$' "$scratch/log"
     innocent flood_log
     [ "$(stat -c %s "$scratch/log")" -lt 300000 ] || fail "a megabyte of a worker's in the log: $(stat -c %s "$scratch/log")"
     ! grep -q '^forged' "$scratch/log" || fail "a line that looks like the bridge's"
@@ -84,7 +84,7 @@ for kind in soft cuda; do
     ends end_mapper "the worker has lost the thread that maps its client's memory"
     taken_over $kind --no-cage=extents
     ends second_mapper "the worker tells of a mapper, and its cage has none"
-    echo "$kind: nobody but the first mapper is believed"
+    echo "$kind: only the first mapper is believed"
 done
 kill "$bridge"; wait "$bridge" || fail "the bridge ended with $?"
 bridge=

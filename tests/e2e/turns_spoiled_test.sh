@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Whoever may write into the book of turns can keep a turn for ever, or hold its locks. A VM's workers then wait for no turns, of which one
+# A process that may write into the book of turns can keep a turn for ever, or hold its locks. A VM's workers then wait for no turns, of which one
 # of them alone has waited in vain; and the log says so.
 . "$(dirname "$0")/lib.sh"
 need python3

@@ -135,7 +135,8 @@ TEST_F(CageMapper, ThatIsKilledWhileItAsksKeepsNobodyWaiting) {
 
 // ---- what the bridge believes of a mapper
 
-// A thread with a listener of its own, which asks nothing. (Without privileges to gain, which a kernel wants of threads with a filter.)
+// A thread with a listener of its own, which asks nothing. (Without privileges to gain, which a kernel wants of threads
+// with a filter.)
 class Quiet {
   public:
     Quiet() : thread_([this](const std::stop_token& stop) { live(stop); }) { made_.wait(0); }

@@ -223,8 +223,8 @@ void leave(std::uint64_t handle, bool surface) {
 
 }  // namespace
 
-// Programs free and unmap memory that textures read. Whoever did that waited for the work before; so what is there when a kernel
-// begins is there as long as it runs.
+// Programs free and unmap memory that textures read. Both wait for the work before; so what is there when
+// a kernel begins is there as long as it runs.
 void look_at_textures() {
     MadeObjects& objects = made_objects();
     const auto look = [](std::uint64_t handle, const Made& of) {

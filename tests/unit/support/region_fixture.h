@@ -10,7 +10,8 @@
 
 namespace barcuda {
 
-// A BAR is not at hand everywhere: a region in a file is made to believe that it is one. And a header says what no bridge would.
+// A BAR is not at hand everywhere: a region in a file is made to believe that it is one. And a header says what no
+// bridge would.
 struct RegionProbe {
     static barcuda_header& header(Region& region) { return region.writable_header(); }
     static void pretend(Region& region, Region::Kind kind) { region.kind_ = kind; }
