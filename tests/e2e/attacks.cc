@@ -5,73 +5,36 @@
 // has been opened by then, and the cage is closed. (-DCLIENT: that client.)
 //
 // `done` in the list says what shows that an attempt is one: that it is done without a cage, by a worker of root's.
-#define ATTEMPTS(X)                                                                                                    \
-    X(other_region, "done")                                                                                            \
-    X(other_doorbell, "") X(own_doorbell, "") X(other_limits, "") X(look_into_shared, "done") X(               \
-        read_accounts, "done") X(read_secrets, "done") X(read_victim, "done") X(change_victim, "done")                 \
-        X(chmod_victim, "done") X(chmodat_victim, "done") X(chown_victim, "done") X(setuid_victim, "done") X(          \
-            xattr_victim, "") X(times_victim, "done") X(link_victim, "done") X(symlink_there, "done")                  \
-            X(rename_victim, "") X(remove_victim, "") X(make_folder, "done") X(make_node, "") X(                       \
-                truncate_victim, "done") X(change_descriptors, "") X(write_usr, "") X(write_root, "") X(stream_socket, \
-                                                                                                        "done")        \
-                X(datagram_socket, "done") X(datagram_by_pair, "done") X(abstract_socket, "done") X(system_bus, "") X( \
-                    inet,                                                                                              \
-                    "done") X(raw, "") X(netlink, "done")                                                              \
-                    X(packet, "") X(vsock, "") X(crypto, "") X(limit_bridge, "done") X(read_bridges_limits, "done") X( \
-                        signal_bridge, "done") X(signal_thread,                                                        \
-                                                 "done") X(queue_signal, "done")                                       \
-                        X(signal_all, "done") X(pidfd_of_bridge, "done") X(signal_by_io, "done") X(                    \
-                            idle_bridge, "") X(affinity_of_bridge, "done")                                             \
-                            X(nice_bridge, "done") X(io_of_bridge, "done") X(attributes_of_bridge, "") X(              \
-                                migrate_bridge,                                                                        \
-                                "") X(move_pages_of_bridge, "")                                                        \
-                                X(robust_list_of_bridge, "") X(memory_of_bridge, "") X(files_of_bridge, "done") X(     \
-                                    environment_of_bridge, "done") X(root_of_bridge,                                   \
-                                                                     "done") X(command_of_bridge, "done")              \
-                                    X(root_of_first, "") X(trace_bridge, "") X(read_process, "") X(                    \
-                                        write_process, "") X(advise_process,                                           \
-                                                             "") X(compare_process, "")                                \
-                                        X(execute, "") X(execute_memory, "") X(make_process, "done") X(                \
-                                            vfork_process, "") X(thread_in_new_users, "")                              \
-                                            X(become_bridge, "done") X(become_group, "done") X(                        \
-                                                gain_capabilities,                                                     \
-                                                "") X(is_bridges_user, "done") X(has_groups, "")                       \
-                                                X(leave_users, "") X(leave_mounts, "") X(leave_network, "") X(     \
-                                                    join_first,                                                        \
-                                                    "") X(change_root, "") X(pivot, "")                                \
-                                                    X(mount_there, "") X(unmount, "") X(open_tree_there, "") X(        \
-                                                        new_file_system, "") X(handle_of_file,                         \
-                                                                               "done") X(by_handle, "")                \
-                                                        X(key, "done") X(keys, "done") X(                              \
-                                                            program_in_kernel, "") X(count_events,                     \
-                                                                                     "") X(faults,                     \
-                                                                                           "") X(ring,                 \
-                                                                                                 "") X(module, "")     \
-                                                            X(kernel_log, "") X(swap, "") X(account, "") X(quota, "")  \
-                                                                X(ports, "") X(tables, "") X(                          \
-                                                                    host_name, "") X(set_clock,                        \
-                                                                                     "") X(another_personality, "")    \
-                                                                    X(huge_file, "done") X(huge_memory, "") X(         \
-                                                                        raise_own_limit, "done") X(dump_core, "done")  \
-                                                                        X(be_traced, "done") X(live_longer, "done") X( \
-                                                                            handle_denials,                            \
-                                                                            "done") X(push_into_terminal, "")          \
-                                                                            X(answer_for_the_kernel, "") X(            \
-                                                                                shared_segment,                        \
-                                                                                "done") X(semaphores, "done")          \
-                                                                                X(queue, "done") X(watch_host, "") X(  \
-                                                                                    watch_files, "") X(core_pattern,   \
-                                                                                                       "")             \
-                                                                                    X(system_request, "") X(           \
-                                                                                        leave_group, "")               \
-                                                                                        X(protected_from_oom, "") X(   \
-                                                                                            disks, "")                 \
-                                                                                            X(kernel_memory, "") X(    \
-                                                                                                virtual_machines, "")  \
-                                                                                                X(terminal, "") X(     \
-                                                                                                    log_cut, "")       \
-                                                                                                    X(log_over, "") X( \
-                                                                                                        log_read, "")
+// clang-format off
+#define ATTEMPTS(X) \
+    X(other_region, "done") X(other_doorbell, "") X(own_doorbell, "") X(other_limits, "") X(look_into_shared, "done") \
+    X(read_accounts, "done") X(read_secrets, "done") X(read_victim, "done") X(change_victim, "done") \
+    X(chmod_victim, "done") X(chmodat_victim, "done") X(chown_victim, "done") X(setuid_victim, "done") \
+    X(xattr_victim, "") X(times_victim, "done") X(link_victim, "done") X(symlink_there, "done") X(rename_victim, "") \
+    X(remove_victim, "") X(make_folder, "done") X(make_node, "") X(truncate_victim, "done") X(change_descriptors, "") \
+    X(write_usr, "") X(write_root, "") X(stream_socket, "done") X(datagram_socket, "done") \
+    X(datagram_by_pair, "done") X(abstract_socket, "done") X(system_bus, "") X(inet, "done") X(raw, "") \
+    X(netlink, "done") X(packet, "") X(vsock, "") X(crypto, "") X(limit_bridge, "done") \
+    X(read_bridges_limits, "done") X(signal_bridge, "done") X(signal_thread, "done") X(queue_signal, "done") \
+    X(signal_all, "done") X(pidfd_of_bridge, "done") X(signal_by_io, "done") X(idle_bridge, "") \
+    X(affinity_of_bridge, "done") X(nice_bridge, "done") X(io_of_bridge, "done") X(attributes_of_bridge, "") \
+    X(migrate_bridge, "") X(move_pages_of_bridge, "") X(robust_list_of_bridge, "") X(memory_of_bridge, "") \
+    X(files_of_bridge, "done") X(environment_of_bridge, "done") X(root_of_bridge, "done") \
+    X(command_of_bridge, "done") X(root_of_first, "") X(trace_bridge, "") X(read_process, "") X(write_process, "") \
+    X(advise_process, "") X(compare_process, "") X(execute, "") X(execute_memory, "") X(make_process, "done") \
+    X(vfork_process, "") X(thread_in_new_users, "") X(become_bridge, "done") X(become_group, "done") \
+    X(gain_capabilities, "") X(is_bridges_user, "done") X(has_groups, "") X(leave_users, "") X(leave_mounts, "") \
+    X(leave_network, "") X(join_first, "") X(change_root, "") X(pivot, "") X(mount_there, "") X(unmount, "") \
+    X(open_tree_there, "") X(new_file_system, "") X(handle_of_file, "done") X(by_handle, "") X(key, "done") \
+    X(keys, "done") X(program_in_kernel, "") X(count_events, "") X(faults, "") X(ring, "") X(module, "") \
+    X(kernel_log, "") X(swap, "") X(account, "") X(quota, "") X(ports, "") X(tables, "") X(host_name, "") \
+    X(set_clock, "") X(another_personality, "") X(huge_file, "done") X(huge_memory, "") X(raise_own_limit, "done") \
+    X(dump_core, "done") X(be_traced, "done") X(live_longer, "done") X(handle_denials, "done") \
+    X(push_into_terminal, "") X(answer_for_the_kernel, "") X(shared_segment, "done") X(semaphores, "done") \
+    X(queue, "done") X(watch_host, "") X(watch_files, "") X(core_pattern, "") X(system_request, "") \
+    X(leave_group, "") X(protected_from_oom, "") X(disks, "") X(kernel_memory, "") X(virtual_machines, "") \
+    X(terminal, "") X(log_cut, "") X(log_over, "") X(log_read, "")
+// clang-format on
 
 #ifdef CLIENT
 #include <sys/socket.h>

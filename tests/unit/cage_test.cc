@@ -377,10 +377,10 @@ TEST(CageFilter, OfNvidiasDriverReachesNobodyElse) {
                         ? -1
                         : 0;
          }}};
-    for (const auto& [name, attempt] : attempts) {
-        const Child c = with_nvidias_list([&] { return attempt() == -1 && errno == EPERM ? 0 : 1; });
-        EXPECT_EQ(c.status, 0) << name;
-        EXPECT_THAT(c.log, HasSubstr("--allow-call ")) << name;
+    for (const auto& one : attempts) {
+        const Child c = with_nvidias_list([&] { return one.second() == -1 && errno == EPERM ? 0 : 1; });
+        EXPECT_EQ(c.status, 0) << one.first;
+        EXPECT_THAT(c.log, HasSubstr("--allow-call ")) << one.first;
     }
     EXPECT_EQ(with_nvidias_list([] {
                   return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == -1 && errno == EAGAIN ? 0 : 1;
