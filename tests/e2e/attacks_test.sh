@@ -30,17 +30,19 @@ under=(env LD_PRELOAD="$(realpath "$build")/lib/libbarcuda.so" LD_LIBRARY_PATH="
 parts=" ${PARTS:-all list open plain} "
 
 # Another VM's bridge, of the same user, and what else that user has. As $user it is all done: as root, and as a user without rights.
-attacks() { # attacks USER
-    user=$1 as=()
-    others=$scratch/others-$user
+attacks() { # attacks USER [unit]: whom bridges run as; of a unit they begin as root, with two capabilities
+    user=$1 as=() by=() becomes=()
+    others=$scratch/others-$user${2:-}
     mkdir "$others" && chmod 755 "$others"
     for file in victim movable removable; do echo x > "$others/$file" && chmod 600 "$others/$file"; done
     cp "$(type -P true)" "$others/program" && chmod 700 "$others/program"
     if [ "$user" != "$(id -un)" ]; then
         as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
         chown -R "$user" "$others"
+        by=("${as[@]}")
     fi
-    export BARCUDA_TEST_OTHERS=$others BARCUDA_TEST_ABSTRACT=barcuda-attack-$user-$$ BARCUDA_TEST_USER=$(id -u "$user") BARCUDA_TEST_HARMLESS=yes
+    [ "${2:-}" != unit ] || by=(setpriv --bounding-set=-all,+setuid,+setgid) becomes=(--user "$user")
+    export BARCUDA_TEST_OTHERS=$others BARCUDA_TEST_ABSTRACT=barcuda-attack-$user${2:-}-$$ BARCUDA_TEST_USER=$(id -u "$user") BARCUDA_TEST_HARMLESS=yes
     mkfifo "$others/started"
     "${as[@]}" "${under[@]}" "$scratch/attack" serve "$others" "$BARCUDA_TEST_ABSTRACT" > "$others/started" & server=$!
     read -r _ < "$others/started" || fail "no sockets to reach"
@@ -48,7 +50,7 @@ attacks() { # attacks USER
 }
 up() { # up REGION OPTIONS...: prints the bridge's pid
     rm -f "$1" "$1.ready" && mkfifo "$1.ready"
-    LD_LIBRARY_PATH=$scratch/nvidia:$scratch/real${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "${as[@]}" "$build/bin/barcuda-bridge" --region "$1" --size 256M --log-level info --ready-fd 9 "${@:2}" \
+    LD_LIBRARY_PATH=$scratch/nvidia:$scratch/real${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "${by[@]}" "$build/bin/barcuda-bridge" --region "$1" --size 256M --log-level info --ready-fd 9 "${@:2}" "${becomes[@]}" \
         9> "$1.ready" 2> "$1.log" > /dev/null & echo $!
     read -r _ < "$1.ready"
 }
@@ -110,9 +112,13 @@ if [[ $parts = *" open "* ]] && [ "$(id -u)" = 0 ]; then
 fi
 all_over
 
-# A bridge that root has not started has no second user for its workers.
+# A bridge that goes on as a plain user has another one for its workers. One that root has not started has none.
 if [[ $parts = *" plain "* ]] && [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null && id nobody > /dev/null 2>&1; then
     bridge=
+    attacks nobody unit
+    caged
+    lacks user || tries "all measures, of a bridge that began as root" "${names[@]}"
+    all_over
     attacks nobody
     caged
     mapfile -t names < <(printf '%s\n' "${names[@]}" | grep -vx $own)
