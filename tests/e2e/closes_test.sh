@@ -11,7 +11,7 @@ for how in closefrom range loop system-call; do
     echo "$how: passed"
 done
 
-# No address space for more of the region: the GPU works on, and nobody says that it is lost, or that the region is full.
+# No address space for more of the region: the GPU works on, and no message says that it is lost, or that the region is full.
 cat > "$scratch/space.cc" <<'C'
 #include <cuda_runtime.h>
 #include <sys/resource.h>

@@ -153,7 +153,7 @@ PUBLIC int pthread_mutex_trylock(pthread_mutex_t* m) noexcept {
 }
 PUBLIC int pthread_mutex_unlock(pthread_mutex_t* m) noexcept {
     if (!real_unlock) real_unlock = behind<OnMutex>("pthread_mutex_unlock");
-    if (held.count && !child) give(m);  // whoever calls: a function may end in a jump to this one
+    if (held.count && !child) give(m);  // whatever the caller: a function may end in a jump to this one
     return real_unlock(m);
 }
 
