@@ -19,7 +19,7 @@ enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
 //    what it is
 #define BARCUDA_LIMITS(X)                                                                                             \
     X(device_memory, both, bytes, 0,                                                                                  \
-      "device memory of each GPU, whichever way it is had; programs see it as the GPU's size")                        \
+      "device memory of each GPU, however it is allocated; programs see it as the GPU's size")                        \
     X(region_memory, both, bytes, 0, "memory of the region: pinned memory, and what malloc takes from it")            \
     X(channels, guest, count, 0, "clients at a time")                                                                 \
     X(starts, guest, count_a_second, 64, "clients that are given a worker; others wait for theirs")                   \

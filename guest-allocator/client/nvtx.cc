@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvtx.cc: what the program says of itself by NVTX, in the trace. NVTX is headers: at its first call each library that has it
-// opens what NVTX_INJECTION64_PATH names and hands it a table of its functions' places. With BARCUDA_TRACE that is this library;
-// without, NVTX finds nothing to open, and its calls are a load and a branch.
+// nvtx.cc: writes the program's NVTX annotations into the trace. NVTX is a set of headers: at its first call each library that contains
+// them opens the library that NVTX_INJECTION64_PATH names, and passes it a table of the places of its functions. With BARCUDA_TRACE this
+// is our library; without it, NVTX finds nothing to open, and each of its calls costs a load and a branch.
 //
-// Ranges that are pushed and popped are slices of their thread, those that are started and ended are lanes of their own, marks are
-// instants. A domain is the event's category ("nvtx:NAME"); NVTX's own categories are among its arguments.
+// Ranges that are pushed and popped are slices of their thread, ranges that are started and ended are lanes of their own, marks are
+// instants. A domain is the event's category ("nvtx:NAME"); NVTX's own categories are among the event's arguments.
 #include <dlfcn.h>
 #include <locale.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// refused.cc: what a function that is refused says: its name, why, and what to do instead (shm-device/refused.h).
+// refused.cc: the message of a refused function: its name, the reason, and what to do instead (shm-device/refused.h).
 #include "shm-device/refused.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// extents.cc: which parts of the region a client gets, and which its worker may map: its channel and its extents. Of
-// each mapping the kernel asks here first (cage/mapper.h). What was granted is in the bridge's own books (grants.h).
+// extents.cc: which parts of the region a client gets, and which its worker may map: its channel and its extents. The
+// kernel asks here before each mapping (cage/mapper.h). The bridge's own records (grants.h) say what was granted.
 #include <cuda.h>
 #include <poll.h>
 #include <sys/stat.h>

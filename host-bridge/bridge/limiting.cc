@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// limiting.cc: how the bridge keeps limits (host-bridge/limits.h): what it grants itself it compares here; what only a worker can count
-// it writes into the worker's sheet (link.h), where the worker looks before it does anything; and what `barcuda limit` asks.
+// limiting.cc: how the bridge enforces limits (host-bridge/limits.h). It compares its own grants here. Limits that only a worker can count
+// it writes into the worker's sheet (link.h), which the worker reads before each action. It also answers `barcuda limit`.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>

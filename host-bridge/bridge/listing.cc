@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// listing.cc: what the bridge tells of itself and its clients: in the log, when one comes and when it goes; and to `barcuda ps` and its
-// like (list_link.h). What a worker counts is in its sheet (link.h); it is read when somebody asks, and when the worker ends.
+// listing.cc: what the bridge reports about itself and its clients: in the log, at the start and the end of each client; and to `barcuda ps`
+// and similar commands (list_link.h). A worker counts in its sheet (link.h); the bridge reads it on request, and when the worker ends.
 #include <fmt/format.h>
 
 #include <algorithm>

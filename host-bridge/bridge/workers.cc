@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// workers.cc: the processes that the bridge starts for its clients: how one begins, with what it is given; how it ends, and what
-// it says of that; and those that wait, warm, for a client to come. (Which client gets which: bridge.cc.)
+// workers.cc: the processes that the bridge starts for its clients: how a worker starts, and what it is given; how it ends, and what the
+// bridge logs about that; and warm workers, which wait for a client. (bridge.cc decides which client gets which worker.)
 #include <cuda.h>
 #include <fcntl.h>
 #include <fmt/format.h>
