@@ -114,25 +114,7 @@ inline bool understood(CLI::App& app, int argc, char** argv, int& status, const 
         return false;
     }
 }
-// `barcuda help` and `barcuda help COMMAND ...`, as git and docker have it: prints what --help prints there. False: that was not asked for.
-inline bool helped(CLI::App& app, int argc, char** argv, int& status, const Elsewhere& elsewhere) {
-    if (argc < 2 || std::string(argv[1]) != "help") return false;
-    CLI::App* of = &app;
-    status = 0;
-    for (int i = 2; i < argc; ++i) {
-        const std::string word = argv[i];
-        if (word == "--help" || word == "-h") continue;
-        const auto names = names_of_commands(*of);
-        if (std::ranges::find(names, word) == names.end()) {
-            std::cerr << app.get_name() << " help: " << no_such_command(word, names, elsewhere) << "\n`"
-                      << full_name(*of) << " --help` says what there is\n";
-            return status = wrong_usage, true;
-        }
-        of = of->get_subcommand(word);
-    }
-    std::cout << of->help(of == &app ? "" : full_name(*of->get_parent()));
-    return true;
-}
+
 inline bool understood(CLI::App& app, int argc, char** argv, int& status) {
     return understood(app, argc, argv, status, [](const CLI::App&) { return wrong_usage; });
 }

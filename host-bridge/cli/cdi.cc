@@ -3,8 +3,10 @@
 // regions.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
@@ -29,9 +31,13 @@ std::vector<std::string> nodes() {
     return all;
 }
 
-}  // namespace
-
+// Prints a CDI specification (containers' device interface) of these VMs' bridges, or of this guest's devices. `region`:
+// the file, if it is not /dev/shm/barcuda-NAME, of the one VM that is named.
 int cdi(const std::vector<std::string>& vms, const std::string& region) {
+    if (vms.size() != 1 && !region.empty()) {
+        fmt::print(stderr, "barcuda cdi: --region: of one bridge that is named\n");
+        return wrong_usage;
+    }
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return fmt::print(stderr, "barcuda cdi: {}\n", lacks), 1;
     std::map<std::string, container::Edits> devices;
@@ -52,6 +58,23 @@ int cdi(const std::vector<std::string>& vms, const std::string& region) {
         return fmt::print(stderr, "barcuda cdi: no GPU of a VM here: name bridges, as in `barcuda cdi vm1`\n"), 1;
     fmt::print("{}\n", container::specification(devices, container::library(here)).dump(2));
     return 0;
+}
+
+struct CdiOptions {
+    std::vector<std::string> bridges;
+    std::string region;
+};
+
+}  // namespace
+
+void add_cdi(App& app) {
+    const auto options = std::make_shared<CdiOptions>();
+    CLI::App& command =
+        app.add("cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host",
+                [options] { return cdi(options->bridges, options->region); });
+    command.add_option("NAME", options->bridges,
+                       "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)");
+    command.add_option("--region", options->region, "the bridge's file (default: /dev/shm/barcuda-NAME)");
 }
 
 }  // namespace barcuda

@@ -8,12 +8,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -25,6 +27,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/machine.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/driver.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/watch/bridges.h"
@@ -302,8 +305,7 @@ void look_at_cage() {
         if (!plan.error.empty()) bad("the workers' cage", plan.error);
 }
 
-}  // namespace
-
+// Returns 0 if CUDA programs can run here, 1 if something is missing.
 int doctor(bool json) {
     report.json = json;
     const Machine machine;
@@ -346,6 +348,18 @@ int doctor(bool json) {
                                 {"cage", report.cage}}
                                .dump(1, ' ', false, Json::error_handler_t::replace));
     return report.missing != 0;
+}
+
+}  // namespace
+
+void add_doctor(App& app) {
+    const auto json = std::make_shared<bool>(false);
+    CLI::App& command =
+        app.add("doctor", "what is there, what is missing, and what to do", [json] { return doctor(*json); });
+    add_json(command, *json);
+    command.add_option_function<std::string>(
+        "--region", [](const std::string& file) { setenv("BARCUDA_REGION", file.c_str(), 1); },
+        "of this bridge's file (default: BARCUDA_REGION, or this guest's device)");
 }
 
 }  // namespace barcuda

@@ -3,22 +3,47 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <memory>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/exit_status.h"
 #include "shm-device/trace.h"
 
 namespace barcuda {
+namespace {
 
+int complain(const std::string& what) {
+    fmt::print(stderr, "barcuda exec: {}\n", what);
+    return cannot_run;
+}
+
+// In a guest: becomes the program, with the library in front. Returns only if that cannot be: 125, or 126 and 127 as
+// shells have them.
 int exec(const std::vector<std::string>& program, bool host_libraries) {
     const Installation here = installation();
-    if (const std::string lacks = check(here); !lacks.empty())
-        return fmt::print(stderr, "barcuda exec: {}\n", lacks), cannot_run;
+    if (const std::string lacks = check(here); !lacks.empty()) return complain(lacks);
     if (const char* e = trace::begin_run())
-        return fmt::print(stderr, "barcuda exec: BARCUDA_TRACE={}: {}\n", getenv("BARCUDA_TRACE"), e), cannot_run;
+        return complain(fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e));
     put_in_front(here, host_libraries, host_libraries);
     return become("exec", program);
+}
+
+struct ExecOptions {
+    std::vector<std::string> program;
+    bool host_libraries = false;
+};
+
+}  // namespace
+
+void add_exec(App& app) {
+    const auto options = std::make_shared<ExecOptions>();
+    CLI::App& command = app.add(
+        "exec", "in a guest: run a program with the VM's GPUs, as if they were this machine's",
+        [options] { return exec(options->program, options->host_libraries); }, cannot_run);
+    add_host_libraries(command, options->host_libraries);
+    add_program(command, options->program);
 }
 
 }  // namespace barcuda

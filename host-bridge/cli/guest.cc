@@ -9,17 +9,21 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
+#include "guest-allocator/pmem/service.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/machine.h"
+#include "host-bridge/log.h"
 #include "shm-device/door.h"
 #include "shm-device/region.h"
 
@@ -27,6 +31,14 @@ namespace barcuda {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct GuestOptions {
+    bool disable = false;
+    bool user = false;           // this user's programs alone
+    bool system = false;         // all programs: what it means, too, if nothing is said
+    bool every_program = false;  // by /etc/ld.so.preload
+    std::string root;            // of the guest's file system; empty: this one's
+};
 
 constexpr auto begun = "# Written by `barcuda guest enable`; `barcuda guest disable` removes it.";
 constexpr auto ended = "# The end of what `barcuda guest enable` wrote.";
@@ -72,7 +84,7 @@ struct Place {
     const char* says;  // a line of another's that says the same of its own begins so; null: nobody's does
 };
 
-std::vector<Place> places(const GuestCommand& c, const Installation& here) {
+std::vector<Place> places(const GuestOptions& c, const Installation& here) {
     const std::string path = "LD_LIBRARY_PATH=" + here.links, library = "LD_PRELOAD=" + here.library;
     const std::string both = c.every_program ? path : library + '\n' + path;
     if (c.user) {
@@ -101,7 +113,7 @@ std::vector<Place> places(const GuestCommand& c, const Installation& here) {
 
 int refuse(const std::string& why) { return fmt::print(stderr, "barcuda guest: {}\n", why), 1; }
 
-int enable(const GuestCommand& c, const std::vector<Place>& all) {
+int enable(const GuestOptions& c, const std::vector<Place>& all) {
     for (const Place& p : all) {
         std::istringstream in(p.says ? without_ours(read(p.file)) : "");
         for (std::string line; std::getline(in, line);)
@@ -170,9 +182,8 @@ std::string membership() {
     return fmt::format("not a member of barcuda: sudo usermod -aG barcuda {}, then log in again", me);
 }
 
-}  // namespace
-
-int guest_status() {
+// Prints which device this guest has, who may use it, and which programs find it by themselves.
+int status() {
     const Installation here = installation();
     const Machine machine;
     const auto say = [](const char* what, const std::string& is) { fmt::print("{:<9} {}\n", what, is); };
@@ -192,8 +203,9 @@ int guest_status() {
                         region.served() ? fmt::format("{} GPUs", region.device_count()) : "and no bridge serves it"));
     say("group", membership());
     std::vector<std::string> told;
-    GuestCommand all, own;
-    all.root.push_back('/'), all.disable = true;  // all places, those of --every-program, too
+    GuestOptions all, own;
+    all.root.push_back('/');
+    all.disable = true;  // all places, those of --every-program, too
     own.user = true;
     for (const Place& p : places(all, here))
         if (has_ours(p, here)) told.push_back(fmt::format("{} ({})", p.what, p.file.string()));
@@ -206,16 +218,75 @@ int guest_status() {
     return 0;
 }
 
-int guest(const GuestCommand& c) {
+// Lets a guest's programs find the library by themselves, or no more. Returns 1, after a message, if that cannot be.
+int change(const GuestOptions& c) {
     const Installation here = installation();
     if (const std::string lacks = check(here); !c.disable && !lacks.empty()) return refuse(lacks);
     if (c.user && !getenv("HOME")) return refuse("--user: the variable HOME names no folder");
     if (!c.user && c.root.empty() && geteuid() != 0)
         return refuse("the system's files are root's: with sudo, or --user for your own programs alone");
-    GuestCommand where = c;
+    GuestOptions where = c;
     if (where.root.empty()) where.root.push_back('/');
     const auto all = places(where, here);
     return c.disable ? disable(all, here.library) : enable(where, all);
+}
+
+int give_out(const pmem::ServiceOptions& options) {
+    const char* const level = getenv("BARCUDA_LOG");
+    log::start(stderr, "barcuda-guest", level ? level : "info");
+    return pmem::serve(options);
+}
+
+// Of `enable` and `disable`: whose programs. Returns --user, which excludes what is of the system alone.
+CLI::Option* add_whose(CLI::App& command, GuestOptions& options) {
+    CLI::Option* const own = command.add_flag("--user", options.user, "your own programs alone");
+    command.add_flag("--system", options.system, "all programs (the default)")->excludes(own);
+    command.add_option("--root", options.root, "of the guest that lies in this folder: an image that is being made")
+        ->check(CLI::ExistingDirectory)
+        ->excludes(own);
+    return own;
+}
+
+void add_enable(App& app, CLI::App& guest) {
+    const auto options = std::make_shared<GuestOptions>();
+    CLI::App& command = app.add_to(guest, "enable", "from now on they do, with no `barcuda exec` and no variable set",
+                                   [options] { return change(*options); });
+    CLI::Option* const every = command.add_flag(
+        "--every-program", options->every_program,
+        "by the loader's /etc/ld.so.preload: also programs that sudo starts, and that nobody's environment reaches");
+    every->excludes(add_whose(command, *options));
+}
+
+void add_disable(App& app, CLI::App& guest) {
+    const auto options = std::make_shared<GuestOptions>();
+    options->disable = true;
+    add_whose(app.add_to(guest, "disable", "no more; files are as they were", [options] { return change(*options); }),
+              *options);
+}
+
+void add_serve(App& app, CLI::App& guest) {
+    const auto options = std::make_shared<pmem::ServiceOptions>();
+    CLI::App& command = app.add_to(
+        guest, "serve",
+        "where the region is a virtio-pmem device: give clients their parts of it, with no module of ours; for root",
+        [options] { return give_out(*options); });
+    command.add_option("--device", options->device, "/dev/pmemN (default: the one that has a region)");
+    command.add_option("--socket", options->socket, "where clients ask")->capture_default_str();
+    command.add_option("--group", options->group, "whose members may use CUDA")->capture_default_str();
+}
+
+}  // namespace
+
+void add_guest(App& app) {
+    CLI::App& guest = app.add(
+        "guest",
+        "in a guest: whether programs find its GPUs by themselves, and to change that; the service of virtio-pmem",
+        status);
+    guest.require_subcommand(0, 1);
+    app.add_to(guest, "status", "which GPUs, through which device, and which programs find them (the default)", status);
+    add_enable(app, guest);
+    add_disable(app, guest);
+    add_serve(app, guest);
 }
 
 }  // namespace barcuda

@@ -7,17 +7,20 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/limits_link.h"
 #include "host-bridge/message.h"
 #include "host-bridge/size.h"
@@ -26,6 +29,13 @@ namespace barcuda {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct LimitCommand {
+    std::string region = "/dev/shm/barcuda";
+    std::optional<std::uint32_t> client, channel;  // one of the two, or neither: which client's alone
+    std::vector<std::string> changes;              // NAME=VALUE
+    bool json = false;
+};
 
 int complain(const std::string& what) { return fmt::print(stderr, "barcuda limit: {}\n", what), 1; }
 
@@ -197,8 +207,7 @@ void print_table(const LimitReply& reply) {
         });
 }
 
-}  // namespace
-
+// Shows or changes what the clients of a running bridge may have. Returns 1, after a message, if that cannot be.
 int limit(const LimitCommand& command) {
     LimitRequest request;
     const bool of_one = command.client || command.channel;
@@ -222,6 +231,28 @@ int limit(const LimitCommand& command) {
     if (!command.changes.empty() && !command.json) return 0;
     command.json ? print_json(*reply) : print_table(*reply);
     return 0;
+}
+
+}  // namespace
+
+void add_limit(App& app) {
+    const auto options = std::make_shared<LimitCommand>();
+    CLI::App& command = app.add("limit",
+                                "on a host: what the clients of a running bridge have and may have, and to "
+                                "change that; root's and the bridge's user's",
+                                [options] { return limit(*options); });
+    command.add_option("--region", options->region, "the bridge's")->envname("BARCUDA_REGION")->capture_default_str();
+    CLI::Option* const pid = command.add_option(
+        "--client", options->client,
+        "one client's alone: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
+    command.add_option("--channel", options->channel, "the same, by its channel")->excludes(pid);
+    add_json(command, options->json);
+    command.add_option(
+        "LIMIT", options->changes,
+        "NAME=VALUE: a new limit, or none; K, M, G are understood: client-device-memory=2G (of each client), "
+        "guest-channels=8, and "
+        "with --client or --channel device-memory=2G; of the guest also weight=300, priority=high. docs/limits.md has "
+        "all");
 }
 
 }  // namespace barcuda

@@ -3,16 +3,32 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
+
+namespace CLI {
+class App;
+}
 
 namespace barcuda {
 
-// Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), with all that is in it at the end gone. Others see
-// the folder's name, but can put nothing of that name or into it.
+struct BridgeOptions {
+    std::string device = "auto";
+    std::string gpus;           // of this machine; empty: all
+    std::string wrapper;        // around the worker
+    std::string no_cage, cage;  // measures that are left out, and taken on
+    std::uint64_t region_size = 4ull << 30;
+};
+// --device, --gpus and --region-size.
+void add_bridge_options(CLI::App& command, BridgeOptions& options);
+// --worker-wrapper, --no-cage and --cage.
+void add_worker_options(CLI::App& command, BridgeOptions& options);
+
+// Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), which is removed at the end with all
+// that is in it. Others see the folder's name, but can put nothing of that name or into it.
 class OwnFolder {
   public:
     explicit OwnFolder(const char* command);
@@ -26,9 +42,9 @@ class OwnFolder {
     const bool made_;
 };
 
-// How the bridge of `region` is started, with these options, which it understands as well.
+// How the bridge of `region` is started: it understands these options as well.
 std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
-                                      const RunOptions& options);
+                                      const BridgeOptions& options);
 
 struct OwnBridge {
     pid_t pid = -1;   // -1: there is none

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ps.cc: `barcuda ps`: the bridges of this machine, their VMs and clients, once; `barcuda metrics`: the same for Prometheus.
+// ps.cc: `barcuda ps`: the bridges of this machine, their VMs and clients, once.
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include <memory>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
-#include "host-bridge/watch/metrics.h"
 #include "host-bridge/watch/text.h"
 
 namespace barcuda {
@@ -19,8 +20,6 @@ void print(std::vector<std::vector<std::string>> rows) {
     const std::vector<std::string> lines = columns(std::move(rows));
     for (const std::string& line : lines) fmt::print("{}\n", line);
 }
-
-}  // namespace
 
 int ps(bool json) {
     const View view = look(false);
@@ -64,10 +63,14 @@ int ps(bool json) {
     return status;
 }
 
-int metrics(bool clients, bool gpus) {
-    const View view = gpus ? look_at_gpus() : look(false);
-    for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda metrics: {}\n", complaint);
-    return fmt::print("{}", watch::metrics(view, clients)), 0;
+}  // namespace
+
+void add_ps(App& app) {
+    const auto json = std::make_shared<bool>(false);
+    CLI::App& command = app.add(
+        "ps", "on a host: the bridges that run, their VMs, and who uses them: one's own, or, as root, everybody's",
+        [json] { return ps(*json); });
+    add_json(command, *json);
 }
 
 }  // namespace barcuda

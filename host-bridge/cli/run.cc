@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// run.cc: `barcuda run`: a region in /dev/shm, in a folder that nobody else can enter, a bridge that serves it, the
+// run.cc: `barcuda run`: a region in /dev/shm, in a folder that no other user can enter, a bridge that serves it, the
 // program under the library; then all of it is gone.
+#include "host-bridge/cli/run.h"
+
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,11 +10,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/own_bridge.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/exit_status.h"
 
 namespace barcuda {
@@ -27,6 +30,21 @@ int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: 
 
 }  // namespace
 
+void add_options(CLI::App& command, RunOptions& options) {
+    add_bridge_options(command, options.bridge);
+    add_worker_options(command, options.bridge);
+    add_host_libraries(command, options.host_libraries, " (always so with the software GPU)");
+    add_program(command, options.program);
+}
+
+void add_run(App& app) {
+    const auto options = std::make_shared<RunOptions>();
+    add_options(
+        app.add(
+            "run", "run a program with a region of its own, no VM", [options] { return run(*options); }, cannot_run),
+        *options);
+}
+
 int run(const RunOptions& o) {
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return complain(lacks);
@@ -36,7 +54,7 @@ int run(const RunOptions& o) {
     const std::string region = folder.path() + "/region";
 
     bool soft = false;
-    auto words = bridge_words(here, region, fmt::format("run-{}", getpid()), o);
+    auto words = bridge_words(here, region, fmt::format("run-{}", getpid()), o.bridge);
     // A second driver that starts while the program runs, and may never be used, costs the program time.
     for (const char* const word : {"--no-vm", "--warm=0", "--warm-first=1", "--warm-most=1"}) words.emplace_back(word);
     const OwnBridge bridge = start_bridge("run", words, true, soft);

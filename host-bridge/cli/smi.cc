@@ -6,13 +6,16 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/driver.h"
 #include "shm-device/nvml_rows.h"
 #include "shm-device/region.h"
@@ -192,8 +195,8 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     fmt::print(rule);
 }
 
-}  // namespace
-
+// Prints how the GPUs of this guest are doing, or, of a machine without a region or with a `device` (cuda, soft), that
+// machine's own. Returns 1 where there is no answer.
 int smi(const std::string& device, bool as_json) {
     const auto complain = [](const std::string& what) { return fmt::print(stderr, "barcuda smi: {}\n", what), 1; };
     char region[256];
@@ -232,6 +235,26 @@ int smi(const std::string& device, bool as_json) {
     for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));
     fmt::print("{}\n", all.dump(1));
     return 0;
+}
+
+struct SmiOptions {
+    std::string device;
+    bool json = false;
+};
+
+}  // namespace
+
+void add_smi(App& app) {
+    const auto options = std::make_shared<SmiOptions>();
+    CLI::App& command = app.add(
+        "smi",
+        "how the GPUs are doing that this guest sees, and which of its processes use them; on a host, all of them",
+        [options] { return smi(options->device, options->json); });
+    command
+        .add_option("--device", options->device,
+                    "this machine's own, whatever region there is: cuda: its GPUs; soft: the software GPU")
+        ->check(CLI::IsMember({"cuda", "soft"}));
+    add_json(command, options->json);
 }
 
 }  // namespace barcuda

@@ -3,11 +3,13 @@
 // to the host, and how. docs/support.py makes docs/support.md of them.
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/options.h"
 #include "shm-device/commands.h"
 
 namespace barcuda {
@@ -28,8 +30,7 @@ std::string_view library_of(std::string_view name) {
     return name.starts_with("cu") && name.size() > 2 && name[2] >= 'A' && name[2] <= 'Z' ? "driver" : "Barcuda";
 }
 
-}  // namespace
-
+// Prints which functions cross to the host, and how.
 int support(bool json) {
     if (json) {
         nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -40,6 +41,18 @@ int support(bool json) {
     }
     for (const auto& [name, how] : rows) fmt::print("{:<8} {:<12} {}\n", library_of(name), how, name);
     return 0;
+}
+
+}  // namespace
+
+void add_support(App& app) {
+    const auto json = std::make_shared<bool>(false);
+    CLI::App& command =
+        app.add("support",
+                "the functions that cross to the host, and how: call, the program waits for the host; post, it goes "
+                "on at once (docs/support.md has every function of CUDA, those that do not cross too)",
+                [json] { return support(*json); });
+    add_json(command, *json, "as JSON: an array of {name, how, library}");
 }
 
 }  // namespace barcuda

@@ -7,15 +7,18 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <clocale>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/rates.h"
@@ -220,9 +223,14 @@ int live(double interval) {
     }
 }
 
-}  // namespace
+struct TopOptions {
+    bool once = false, json = false;
+    double interval = 1;  // seconds
+};
 
-int top(bool json, bool once, double interval) {
+// Looks again and again, until a key ends it; `once`, `json`: one look over the interval, as text.
+int top(const TopOptions& options) {
+    const auto [once, json, interval] = options;
     const char* const terminal = std::getenv("TERM");
     if (!json && !once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && terminal && *terminal) return live(interval);
     const View before = look(true);
@@ -240,6 +248,25 @@ int top(bool json, bool once, double interval) {
         for (const std::string& line : *part) fmt::print("{}\n", line);
     }
     return 0;
+}
+
+}  // namespace
+
+void add_top(App& app) {
+    const auto options = std::make_shared<TopOptions>();
+    CLI::App& command = app.add("top",
+                                "the same, and what they do: launches, copies, queues, how busy the GPUs are; "
+                                "on the whole terminal, until q is typed",
+                                [options] { return top(*options); });
+    command.add_flag("--once", options->once, "one look, as text; so it is where the output is no terminal");
+    add_json(command, options->json, "the same, as JSON");
+    command.add_option("--interval", options->interval, "seconds between two looks")
+        ->check([](const std::string& text) {  // CLI11's Range lets in what is no number
+            double seconds = 0;
+            const bool within = CLI::detail::lexical_cast(text, seconds) && seconds >= 0.1 && seconds <= 3600;
+            return std::string(within ? "" : text + ": a number of seconds from 0.1 to 3600 is expected");
+        })
+        ->capture_default_str();
 }
 
 }  // namespace barcuda

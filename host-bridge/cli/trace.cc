@@ -5,6 +5,7 @@
 // worker's trace names its client's pid, and commands of a name come in the same order on both sides.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -161,8 +163,8 @@ std::map<std::int64_t, std::int64_t> numbers(const Trace& trace, std::set<std::i
     return all;
 }
 
-}  // namespace
-
+// Puts traces (BARCUDA_TRACE) of guests and hosts together, on the first one's clock, into the file `output`; "-": printed.
+// Returns 1, after a message, if that cannot be.
 int merge_traces(const std::vector<std::string>& files, const std::string& output) {
     std::vector<Trace> traces;
     for (const std::string& file : files) {
@@ -194,6 +196,25 @@ int merge_traces(const std::vector<std::string>& files, const std::string& outpu
     if (!to) return fmt::print(stderr, "barcuda trace: {} cannot be written\n", output), 1;
     const bool alone = std::ranges::any_of(traces, [](const Trace& t) { return !t.placed; });
     return alone ? 1 : 0;
+}
+
+struct TraceOptions {
+    std::vector<std::string> files;
+    std::string output = "-";
+};
+
+}  // namespace
+
+void add_trace(App& app) {
+    const auto options = std::make_shared<TraceOptions>();
+    CLI::App& command = app.add(
+        "trace", "put what BARCUDA_TRACE wrote in a guest and on its host together, on one clock (docs/profiling.md)",
+        [options] { return merge_traces(options->files, options->output); });
+    command
+        .add_option("FILE", options->files,
+                    "the first one's clock is everybody's; the host's, if there are several guests")
+        ->required();
+    command.add_option("-o,--output", options->output, "the new file; -: it is printed")->capture_default_str();
 }
 
 }  // namespace barcuda

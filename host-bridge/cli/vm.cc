@@ -12,15 +12,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <thread>
 
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/options.h"
 #include "host-bridge/cli/own_bridge.h"
+#include "host-bridge/cli/vm_config.h"
 #include "host-bridge/cli/vm_parts.h"
 #include "host-bridge/exit_status.h"
 
@@ -71,7 +76,7 @@ struct Machine {
 };
 
 // `said`: where the guest's second serial port leads.
-Words qemu_words(const VmCommand& c, const Machine& m, const std::string& said) {
+Words qemu_words(const VmOptions& c, const Machine& m, const std::string& said) {
     Words words = {"qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"};
     const auto add = [&](Words more) { words.insert(words.end(), more.begin(), more.end()); };
     // x86-64-v2, which distributions ask for; more would cost an emulated processor time
@@ -95,26 +100,26 @@ Words qemu_words(const VmCommand& c, const Machine& m, const std::string& said) 
     return words;
 }
 
-std::string ssh_configuration(const VmCommand& c, const Machine& m) {
+std::string ssh_configuration(const VmOptions& c, const Machine& m) {
     return fmt::format(
         "Host vm\n  HostName 127.0.0.1\n  Port {}\n  User {}\n  IdentityFile {}/key\n  IdentitiesOnly yes\n"
         "  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n  BatchMode yes\n",
         m.port, c.user, m.folder);
 }
 
-Words ssh_words(const VmCommand& c, const Machine& m) {
+Words ssh_words(const VmOptions& c, const Machine& m) {
     Words words = {"ssh", "-F", m.folder + "/ssh"};
     if (isatty(0) && isatty(1)) words.emplace_back("-t");
     words.emplace_back("vm");
     // A shell that had nothing more to do would become the program, and a signal that ends it would be ssh's 255.
-    if (!c.run.program.empty()) words.push_back(quoted(c.run.program) + "; exit $?");
+    if (!c.program.empty()) words.push_back(quoted(c.program) + "; exit $?");
     return words;
 }
 
 Words key_words(const Machine& m) {
     return {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "barcuda-vm", "-f", m.folder + "/key"};
 }
-Words put_words(const VmCommand& c, const Machine& m) {
+Words put_words(const VmOptions& c, const Machine& m) {
     Words words = {"scp", "-q", "-r", "-F", m.folder + "/ssh"};
     words.insert(words.end(), c.put.begin(), c.put.end());
     words.emplace_back("vm:");
@@ -122,7 +127,7 @@ Words put_words(const VmCommand& c, const Machine& m) {
 }
 
 // What cannot be right, before anything is made.
-std::string wrong(const VmCommand& c) {
+std::string wrong(const VmOptions& c) {
     if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
         return fmt::format("--user {}: a user's name has small letters, digits, _ and -", c.user);
     for (const std::string& file : c.put)
@@ -135,8 +140,8 @@ std::string wrong(const VmCommand& c) {
 }
 
 // The region's size, or why it cannot be had.
-std::string look_at_region(const VmCommand& c, VmConfig& device) {
-    device.size = c.run.region_size;
+std::string look_at_region(const VmOptions& c, VmConfig& device) {
+    device.size = c.bridge.region_size;
     if (c.region.empty()) return {};
     struct stat status = {};
     if (stat(c.region.c_str(), &status) != 0)
@@ -147,7 +152,7 @@ std::string look_at_region(const VmCommand& c, VmConfig& device) {
 }
 
 // Waits until the guest says that it is ready; why it will not be, else.
-std::string await(int said, const VmCommand& c, const Machine& m) {
+std::string await(int said, const VmOptions& c, const Machine& m) {
     const auto patience = std::chrono::seconds(c.timeout);
     auto end = Clock::now() + patience;
     const auto console = [&] { return last_lines(m.folder + "/console", 20); };
@@ -186,7 +191,7 @@ void power_off(pid_t qemu, const Machine& m) {
     tell("the guest does not power off; it is ended");
 }
 
-int serve_vm(const VmCommand& c, const Machine& m) {
+int serve_vm(const VmOptions& c, const Machine& m) {
     int said[2];
     if (pipe(said) != 0) return complain(strerror(errno));
     fcntl(said[0], F_SETFD, FD_CLOEXEC);
@@ -208,9 +213,9 @@ int serve_vm(const VmCommand& c, const Machine& m) {
     return status;
 }
 
-}  // namespace
-
-int vm(const VmCommand& c) {
+// Starts a VM and runs the program in it, by ssh, or a shell; returns its status, 128 + signal as a shell has it, 255 if
+// ssh has failed, or 125 if there is no VM.
+int vm(const VmOptions& c) {
     const Installation here = installation();
     Machine m = {};
     m.kvm = has_kvm();
@@ -235,7 +240,7 @@ int vm(const VmCommand& c) {
     m.device.pmem = !c.module;
     m.device.interrupts = c.module && c.region.empty();
     m.device.socket = m.folder + "/doorbell";
-    Words bridge = bridge_words(here, m.device.region, fmt::format("vm-{}", getpid()), c.run);
+    Words bridge = bridge_words(here, m.device.region, fmt::format("vm-{}", getpid()), c.bridge);
     if (m.device.interrupts) bridge.insert(bridge.end(), {"--doorbell", m.device.socket});
     if (c.dry_run) {
         if (c.region.empty()) fmt::print("{} &\n", quoted(bridge));
@@ -258,6 +263,52 @@ int vm(const VmCommand& c) {
     const int status = serve_vm(c, m);
     if (own.pid > 0) end_bridge(own);
     return status;
+}
+
+}  // namespace
+
+void add_vm(App& app) {
+    const auto options = std::make_shared<VmOptions>();
+    VmOptions& o = *options;
+    CLI::App& command = app.add(
+        "vm",
+        "start a VM that has the GPUs and run a program in it, or a shell; all of it is "
+        "gone afterwards",
+        [options] { return vm(*options); }, cannot_run);
+    CLI::Option* const image = command.add_option(
+        "--image", o.image, "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. It is not written to");
+    command
+        .add_option("--debian", o.debian,
+                    "without an image: a Debian of this release, made of the archive's packages the first time")
+        ->check(CLI::IsMember({"bookworm", "trixie"}))
+        ->capture_default_str()
+        ->excludes(image);
+    command.add_flag("--write", o.write, "what the guest writes stays on the disk");
+    command
+        .add_option("--packages", o.packages,
+                    "the folder with the guest's packages (default: that of `make deb`, or the current one)")
+        ->check(CLI::ExistingDirectory);
+    command
+        .add_option("--put", o.put,
+                    "a file or a folder of this machine, copied into the guest's home; may be said again")
+        ->type_name("PATH")
+        ->expected(1)
+        ->take_all();
+    command.add_option("--user", o.user, "in the guest; made if it is not there")->capture_default_str();
+    CLI::Option* const served = command.add_option(
+        "--region", o.region, "one that a bridge serves already (default: a new one, with a bridge of its own)");
+    add_bridge_options(command, o.bridge);
+    for (const char* name : {"--device", "--gpus", "--region-size"}) command.get_option(name)->excludes(served);
+    command.add_flag("--module", o.module,
+                     "with the kernel module, which DKMS builds in the guest, and interrupts, in place of virtio-pmem");
+    add_size(command, "--memory", o.memory, "the VM's own; K, M, G are understood");
+    command.add_option("--cpus", o.cpus, "the VM's")->check(CLI::Range(1, 255))->capture_default_str();
+    command.add_option("--port", o.port, "of this machine, for ssh (default: one that is free)");
+    command.add_option("--timeout", o.timeout, "seconds that the guest may say nothing before it is ready")
+        ->capture_default_str();
+    command.add_flag("--dry-run", o.dry_run, "print the commands, and do nothing");
+    command.add_option("PROGRAM", o.program, "the program and its arguments, in the guest (default: a shell)");
+    command.positionals_at_end();
 }
 
 }  // namespace barcuda

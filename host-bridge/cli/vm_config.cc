@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // vm_config.cc: `barcuda vm-config`: what to add to a VM, in the words of whoever manages it. Names are those of the
 // unit barcuda-bridge@NAME: its region, and its socket for interrupts.
+#include "host-bridge/cli/vm_config.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+#include <memory>
+
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
+#include "host-bridge/cli/options.h"
 
 namespace barcuda {
 namespace {
@@ -106,22 +112,7 @@ std::string kubevirt(const VmConfig& c) {
         c.name, block, container::vm_resource);
 }
 
-}  // namespace
-
-std::vector<std::string> qemu_options(const VmConfig& c) {
-    if (c.interrupts)
-        return {"-chardev", "socket,id=barcuda,path=" + c.socket, "-device",
-                "ivshmem-doorbell,chardev=barcuda,vectors=1"};
-    std::vector<std::string> words = {
-        "-object",
-        fmt::format("memory-backend-file,id=barcuda,share=on,mem-path={},size={}", c.region, size_in(c.size)),
-        "-device", c.pmem ? "virtio-pmem-pci,memdev=barcuda" : "ivshmem-plain,memdev=barcuda"};
-    if (c.pmem)
-        words.insert(words.begin(),
-                     {"-m", fmt::format("{},slots=1,maxmem={}", size_in(c.memory), size_in(most_memory(c)))});
-    return words;
-}
-
+// Prints what a manager of VMs is to add to a VM.
 int vm_config(VmConfig c) {
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
@@ -142,6 +133,45 @@ int vm_config(VmConfig c) {
     if (c.manager == "incus") fmt::print("{}", incus(c));
     if (c.manager == "kubevirt") fmt::print("{}", kubevirt(c));
     return 0;
+}
+
+}  // namespace
+
+std::vector<std::string> qemu_options(const VmConfig& c) {
+    if (c.interrupts)
+        return {"-chardev", "socket,id=barcuda,path=" + c.socket, "-device",
+                "ivshmem-doorbell,chardev=barcuda,vectors=1"};
+    std::vector<std::string> words = {
+        "-object",
+        fmt::format("memory-backend-file,id=barcuda,share=on,mem-path={},size={}", c.region, size_in(c.size)),
+        "-device", c.pmem ? "virtio-pmem-pci,memdev=barcuda" : "ivshmem-plain,memdev=barcuda"};
+    if (c.pmem)
+        words.insert(words.begin(),
+                     {"-m", fmt::format("{},slots=1,maxmem={}", size_in(c.memory), size_in(most_memory(c)))});
+    return words;
+}
+
+void add_vm_config(App& app) {
+    const auto options = std::make_shared<VmConfig>();
+    CLI::App& command = app.add("vm-config", "on a host: what to add to a VM, for who manages it",
+                                [options] { return vm_config(*options); });
+    CLI::App* const managers = command.add_option_group("manager", "who manages the VM");
+    for (const char* name : {"libvirt", "qemu", "proxmox", "incus", "kubevirt"})
+        managers->add_flag_callback(
+            std::string("--") + name, [options = options.get(), name] { options->manager = name; },
+            std::string("for ") + name);
+    managers->require_option(1);
+    command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME")->required();
+    command.add_option("--region", options->region, "the file (default: /dev/shm/barcuda-NAME)");
+    add_size(command, "--size", options->size, "of the region, as the bridge has it; K, M, G are understood");
+    CLI::Option* const doorbell =
+        command.add_flag("--doorbell", options->interrupts, "with interrupts, by the bridge's socket");
+    command
+        .add_flag("--virtio-pmem", options->pmem,
+                  "as memory, which a service gives out (`barcuda guest serve`): the guest needs no module of ours")
+        ->excludes(doorbell);
+    add_size(command, "--memory", options->memory, "the VM's own, with --virtio-pmem; K, M, G are understood");
+    command.add_option("--socket", options->socket, "which (default: /run/barcuda/NAME/doorbell)");
 }
 
 }  // namespace barcuda

@@ -3,15 +3,32 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/installation.h"
+#include "host-bridge/cli/own_bridge.h"
 
 namespace barcuda::parts {
 
 using Words = std::vector<std::string>;
+
+struct VmOptions {
+    BridgeOptions bridge;              // if no region is named
+    std::vector<std::string> program;  // in the guest; empty: a shell
+    std::string image;                 // a disk with cloud-init; empty: Debian's `debian`, which is made
+    std::string debian = "bookworm";   // a release
+    std::string packages;              // the folder with the guest's .deb files; empty: beside this program, or here
+    std::string region;                // one that a bridge serves already
+    std::string user = "cuda";         // in the guest
+    std::vector<std::string> put;      // files and folders of this machine, into that user's home
+    std::uint64_t memory = 2ull << 30;
+    unsigned cpus = 2, timeout = 900;
+    std::uint16_t port = 0;  // of this machine, for ssh; 0: one that is free
+    bool module = false;     // Barcuda's, which DKMS builds in the guest, in place of virtio-pmem
+    bool write = false;      // the disk keeps what the guest writes
+    bool dry_run = false;
+};
 
 // ---- children (vm_children.cc) ----
 bool found(const std::string& command);  // in PATH
@@ -40,7 +57,7 @@ struct Seed {
     bool module;
 };
 // The guest's packages in the folder that `c` names, or in the usual ones.
-std::string find_packages(const VmCommand& c, Words& packages);
+std::string find_packages(const VmOptions& c, Words& packages);
 // Makes the folder that the guest gets as a disk: cloud-init's NoCloud, with a script that installs the packages and says on the
 // second serial port how far that is: "ready", "failed: ...", or what it is about.
 std::string make_seed(const std::string& folder, const Seed& seed);

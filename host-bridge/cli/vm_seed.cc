@@ -61,7 +61,7 @@ say ready
 
 }  // namespace
 
-std::string find_packages(const VmCommand& c, Words& packages) {
+std::string find_packages(const VmOptions& c, Words& packages) {
     Words folders = {c.packages};
     if (c.packages.empty()) folders = {fs::path(installation().bridge).parent_path().parent_path() / "packages", "."};
     Words names = {"barcuda-common", "barcuda-guest"};

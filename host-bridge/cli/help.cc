@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// help.cc: `barcuda help` is answered before the words are parsed: CLI11 would take `help run` for two subcommands, and
+// `help --help` for a question about `help`.
+#include "host-bridge/cli/help.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "host-bridge/cli/app.h"
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/hints.h"
+#include "host-bridge/usage.h"
+
+namespace barcuda {
+
+int help(CLI::App& all, const std::vector<std::string>& words) {
+    CLI::App* of = &all;
+    for (const std::string& word : words) {
+        if (word == "--help" || word == "-h") continue;
+        const auto names = names_of_commands(*of);
+        if (std::ranges::find(names, word) == names.end()) {
+            std::cerr << all.get_name() << " help: " << no_such_command(word, names, hints()) << "\n`" << full_name(*of)
+                      << " --help` says what there is\n";
+            return wrong_usage;
+        }
+        of = of->get_subcommand(word);
+    }
+    std::cout << of->help(of == &all ? "" : full_name(*of->get_parent()));
+    return 0;
+}
+
+void add_help(App& app) {
+    const auto words = std::make_shared<std::vector<std::string>>();
+    app.add("help", "the help of a command, as its --help", [&app, words] { return help(app.all(), *words); })
+        .add_option("COMMAND", *words, "which (default: all that there is)");
+}
+
+}  // namespace barcuda

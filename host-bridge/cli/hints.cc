@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/cli/hints.h"
+
+namespace barcuda {
+
+const Elsewhere& hints() {
+    static const Elsewhere all = {
+        {"list", "`barcuda ps` lists bridges and their clients"},
+        {"ls", "`barcuda ps` lists bridges and their clients"},
+        {"info", "`barcuda doctor` says what is there, `barcuda ps` what runs"},
+        {"status", "`barcuda ps` says what runs, `barcuda doctor` whether all is well"},
+        {"start", "`systemctl start barcuda-bridge@NAME` starts a bridge, `barcuda run` one for a program"},
+        {"stop",
+         "`systemctl stop barcuda-bridge@NAME` ends a bridge, and so does kill with the pid that `barcuda ps` shows"},
+        {"logs", "`journalctl -u barcuda-bridge@NAME` shows a bridge's log"},
+    };
+    return all;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.cc: `barcuda metrics`: what `barcuda top` shows, once, for Prometheus.
+#include "host-bridge/watch/metrics.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/watch/bridges.h"
+
+namespace barcuda {
+namespace {
+
+struct MetricsOptions {
+    bool clients = false, gpus = false;
+};
+
+int metrics(const MetricsOptions& options) {
+    const watch::View view = options.gpus ? watch::look_at_gpus() : watch::look(false);
+    for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda metrics: {}\n", complaint);
+    fmt::print("{}", watch::metrics(view, options.clients));
+    return 0;
+}
+
+}  // namespace
+
+void add_metrics(App& app) {
+    const auto options = std::make_shared<MetricsOptions>();
+    CLI::App& command =
+        app.add("metrics",
+                "the same as metrics for Prometheus, for the textfile collector of node-exporter (docs/operating.md)",
+                [options] { return metrics(*options); });
+    command.add_flag("--clients", options->clients, "series of each client, too");
+    command.add_flag("--gpus", options->gpus, "how busy the GPUs are, too, for which NVML is asked");
+}
+
+}  // namespace barcuda

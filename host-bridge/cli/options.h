@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// options.h: options that several subcommands have, with their names and their help.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace barcuda {
+
+void add_json(CLI::App& command, bool& json, const std::string& help = "as JSON");
+// A number of bytes, typed as 4G or 4096. `bytes` is whole gibibytes, which the help shows as the default.
+void add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& help);
+void add_host_libraries(CLI::App& command, bool& wanted, const std::string& more = "");
+// All words from the first one on that is no option.
+void add_program(CLI::App& command, std::vector<std::string>& words);
+
+}  // namespace barcuda

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// run.h: a program under a bridge of its own, for `barcuda run` and `barcuda stats`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "host-bridge/cli/own_bridge.h"
+
+namespace barcuda {
+
+struct RunOptions {
+    BridgeOptions bridge;
+    std::vector<std::string> program;
+    bool statistics = false;      // the program prints them when it exits
+    bool host_libraries = false;  // cuBLAS and cuRAND of the host, though there may be others
+};
+void add_options(CLI::App& command, RunOptions& options);
+// Runs the program. Returns its exit status (128 + signal if one killed it), or 125 if it cannot be run under Barcuda.
+int run(const RunOptions& options);
+
+}  // namespace barcuda

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// stats.cc: `barcuda stats`: as `barcuda run`, with the library's statistics when the program exits.
+#include <memory>
+
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/run.h"
+#include "host-bridge/exit_status.h"
+
+namespace barcuda {
+
+void add_stats(App& app) {
+    const auto options = std::make_shared<RunOptions>();
+    options->statistics = true;
+    add_options(app.add(
+                    "stats", "the same, and show at exit how its memory and copies travelled",
+                    [options] { return run(*options); }, cannot_run),
+                *options);
+}
+
+}  // namespace barcuda

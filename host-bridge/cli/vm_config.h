@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// vm_config.h: a region as a device of a VM, for `barcuda vm-config`, which prints it, and `barcuda vm`, which uses it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace barcuda {
+
+struct VmConfig {
+    std::string manager, name, region, socket;  // region and socket: empty: those of the unit barcuda-bridge@NAME
+    std::uint64_t size = 4ull << 30;
+    std::uint64_t memory = 4ull << 30;  // the VM's own
+    bool interrupts = false;
+    bool pmem = false;  // as memory, not as an ivshmem device
+};
+// QEMU's words for the device, with the sizes and paths as they are given.
+std::vector<std::string> qemu_options(const VmConfig& config);
+
+}  // namespace barcuda
