@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// app.h: `barcuda` as the files of its subcommands see it. Each file has a function add_NAME (commands.h), which declares
-// the subcommand with its help and its options, and hands over the function that does the subcommand's work.
+// app.h: `barcuda` as the files of its subcommands see it. Each file has a function add_NAME (commands.h), which
+// declares the subcommand with its help and its options, and hands over the function that does its work.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,8 +17,8 @@ namespace barcuda {
 
 class App {
   public:
-    // Called after the words on the command line are parsed; its result is the exit status. It owns the options that the
-    // parser writes to.
+    // Called after the words on the command line are parsed; its result is the exit status. It owns the options that
+    // the parser writes to.
     using Body = std::function<int()>;
 
     App();

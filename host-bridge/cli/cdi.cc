@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cdi.cc: `barcuda cdi`: a specification by which engines of containers hand on a bridge's GPUs: in a guest the module's devices, on a host
-// regions.
+// cdi.cc: `barcuda cdi`: a specification by which container engines hand a bridge's GPUs to a container: in a guest the
+// module's devices, on a host regions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
 #include "host-bridge/cli/installation.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/watch/region_file.h"
 #include "shm-device/door.h"
 
@@ -31,31 +32,28 @@ std::vector<std::string> nodes() {
     return all;
 }
 
-// Prints a CDI specification (containers' device interface) of these VMs' bridges, or of this guest's devices. `region`:
-// the file, if it is not /dev/shm/barcuda-NAME, of the one VM that is named.
+// Prints a CDI specification (containers' device interface) of these VMs' bridges, or of this guest's devices.
+// `region`: the file, if it is not /dev/shm/barcuda-NAME, of the one VM that is named.
 int cdi(const std::vector<std::string>& vms, const std::string& region) {
-    if (vms.size() != 1 && !region.empty()) {
-        fmt::print(stderr, "barcuda cdi: --region: of one bridge that is named\n");
-        return wrong_usage;
-    }
+    if (vms.size() != 1 && !region.empty())
+        return complain("cdi", "--region: of one bridge that is named", wrong_usage);
     const Installation here = installation();
-    if (const std::string lacks = check(here); !lacks.empty()) return fmt::print(stderr, "barcuda cdi: {}\n", lacks), 1;
+    if (const std::string lacks = check(here); !lacks.empty()) return complain("cdi", lacks);
     std::map<std::string, container::Edits> devices;
     std::string none;
     const std::set<uid_t> owners = watch::believed_users({}, none);
     for (const std::string& name : vms) {
         const std::string wanted = fs::absolute(region.empty() ? container::usual_region(name) : region);
         const watch::RegionFile file = watch::region_file(wanted, owners);
-        if (!file.error.empty())  // an engine of containers would mount whatever lies there
-            return fmt::print(stderr, "barcuda cdi: {}\n", file.error), 1;
+        // A container engine would mount whatever lies there.
+        if (!file.error.empty()) return complain("cdi", file.error);
         devices[name] = container::region(file.path);
     }
     const auto next = [&] { return fmt::format("gpu{}", devices.size()); };
     if (vms.empty())
         for (const std::string& node : nodes()) devices[next()] = container::node(node);
     if (vms.empty() && fs::exists(door::usual_path)) devices[next()] = container::region(door::usual_path);
-    if (devices.empty())
-        return fmt::print(stderr, "barcuda cdi: no GPU of a VM here: name bridges, as in `barcuda cdi vm1`\n"), 1;
+    if (devices.empty()) return complain("cdi", "no GPU of a VM here: name bridges, as in `barcuda cdi vm1`");
     fmt::print("{}\n", container::specification(devices, container::library(here)).dump(2));
     return 0;
 }

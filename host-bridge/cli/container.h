@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// container.h: what a container is given so that its programs use a bridge's GPUs: in words that `barcuda cdi` and the device plugin for Kubernetes
-// say in a form of their own. Source of CDI's: the Container Device Interface, github.com/cncf-tags/container-device-interface (SPEC.md,
-// version 0.5.0).
+// container.h: what a container is given so that its programs use a bridge's GPUs. `barcuda cdi` and the device plugin
+// for Kubernetes each put that into a form of their own. Source of CDI's: the Container Device Interface,
+// github.com/cncf-tags/container-device-interface (SPEC.md, version 0.5.0).
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,8 @@
 namespace barcuda::container {
 
 constexpr auto kind = "barcuda.dev/gpu";  // of CDI's names: KIND=DEVICE; and what Kubernetes' pods ask for
-// A bridge's region, which Kubernetes counts for KubeVirt's VMs, and where a VM's pod finds it: libvirt looks for it in /dev/shm.
+// A bridge's region, which Kubernetes counts for KubeVirt's VMs, and where a VM's pod finds it: libvirt looks for it in
+// /dev/shm.
 constexpr auto vm_resource = "barcuda.dev/vm", in_kubevirt = "/dev/shm/barcuda";
 
 struct Mount {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it. A guest is not asked for
-// what only a host needs.
+// doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it. In a
+// guest it does not look for what only a host needs.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,7 +68,10 @@ struct {
 
 void good(const std::string& what) { report.find("ok", what); }
 void note(const std::string& what) { report.find("note", what); }
-void bad(const std::string& what, const std::string& remedy) { report.find("missing", what, remedy), ++report.missing; }
+void bad(const std::string& what, const std::string& remedy) {
+    report.find("missing", what, remedy);
+    ++report.missing;
+}
 
 void look_at_installation(const Machine& machine) {
     const Installation here = installation();
@@ -159,15 +162,17 @@ void look_for_device(const Machine& machine) {
 // A bridge that has ended says so, or its lock does; the heart of one that a guest cannot see stands still.
 bool is_served(const Region& region) {
     constexpr const char* start = "start barcuda-bridge on the host";
-    if (!region.served()) return bad("a bridge: none serves this region", start), false;
+    if (!region.served()) {
+        bad("a bridge: none serves this region", start);
+        return false;
+    }
     constexpr int naps = 40;  // of 50 ms: a bridge's heart beats four times a second at least
     const std::uint64_t beat = region.heartbeat();
     for (int i = 0; i < naps; ++i)
         if (region.heartbeat() != beat) return true;
         else usleep(50'000);
-    return bad("a bridge: the one that served this region is silent (it was killed or stopped, or its host was)",
-               start),
-           false;
+    bad("a bridge: the one that served this region is silent (it was killed or stopped, or its host was)", start);
+    return false;
 }
 
 // `needed`: there is to be one, as there is where one is named.
@@ -189,7 +194,8 @@ void look_at_region(bool needed) {
         bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
 }
 
-// Is the file that this bridge serves still where programs and VMs look for it? The numbers of the file are in its door's name.
+// Is the file that this bridge serves still where programs and VMs look for it? The numbers of the file are in its
+// door's name.
 bool has_its_file(const watch::Bridge& bridge) {
     if (!bridge.region.starts_with('/') || bridge.region.starts_with("/proc/")) return true;
     struct stat st {};

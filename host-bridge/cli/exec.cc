@@ -7,6 +7,7 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/options.h"
 #include "host-bridge/exit_status.h"
 #include "shm-device/trace.h"
@@ -14,10 +15,7 @@
 namespace barcuda {
 namespace {
 
-int complain(const std::string& what) {
-    fmt::print(stderr, "barcuda exec: {}\n", what);
-    return cannot_run;
-}
+int complain(const std::string& what) { return barcuda::complain("exec", what, cannot_run); }
 
 // In a guest: becomes the program, with the library in front. Returns only if that cannot be: 125, or 126 and 127 as
 // shells have them.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest.cc: `barcuda guest enable` and `disable`: every program of a guest, or of one of its users, finds the library without being told by
-// its user. Programs are told by their environment, as this system hands it to them: PAM's file for logins, cron and su; environment.d
-// for a user's session; systemd's defaults for services. With --every-program the loader itself is told (/etc/ld.so.preload).
-// `barcuda guest status` says what is so.
+// guest.cc: `barcuda guest enable` and `disable`: every program of a guest, or of one of its users, finds the library
+// by itself. Programs learn of it from their environment, which this system sets: PAM's file for logins, cron and su;
+// environment.d for a user's session; systemd's defaults for services. With --every-program the loader itself reads it
+// (/etc/ld.so.preload). `barcuda guest status` says what is so, `barcuda guest serve` is the service of virtio-pmem.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grp.h>
@@ -23,6 +23,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/machine.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/log.h"
 #include "shm-device/door.h"
 #include "shm-device/region.h"
@@ -111,7 +112,7 @@ std::vector<Place> places(const GuestOptions& c, const Installation& here) {
     return all;
 }
 
-int refuse(const std::string& why) { return fmt::print(stderr, "barcuda guest: {}\n", why), 1; }
+int refuse(const std::string& why) { return complain("guest", why); }
 
 int enable(const GuestOptions& c, const std::vector<Place>& all) {
     for (const Place& p : all) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have, and the guest's part of the GPUs' time; and
-// a change of that (host-bridge/limits.h has the table of limits, limits_link.h what is said).
+// limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have, and the guest's part of the GPUs'
+// time; and a change of that (host-bridge/limits.h has the table of limits, limits_link.h what is said).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/socket.h>
@@ -37,12 +37,15 @@ struct LimitCommand {
     bool json = false;
 };
 
-int complain(const std::string& what) { return fmt::print(stderr, "barcuda limit: {}\n", what), 1; }
+int complain(const std::string& what) { return barcuda::complain("limit", what); }
 
-// A number with a unit, or none, which the bridge hears as 0; an error, or nothing. A typed 0 means something else to the operator than
-// to the bridge.
+// A number with a unit, or none, which the bridge hears as 0; an error, or nothing. A typed 0 means something else to
+// the operator than to the bridge.
 std::string read(const std::string& value, std::uint64_t& number) {
-    if (value == "none") return number = 0, "";
+    if (value == "none") {
+        number = 0;
+        return "";
+    }
     if (std::string e = read_size(value, number); !e.empty()) return e;
     return number == 0 ? "0 is not taken: 1 is the least, and none takes the limit away" : "";
 }
@@ -52,13 +55,15 @@ std::string read_share(const std::string& name, const std::string& value, LimitR
     if (name == "priority") {
         const auto priority = turns::priority_named(value);
         if (!priority) return fmt::format("a priority is {}", fmt::join(turns::priorities, ", "));
-        request.priority_given = true, request.share.priority = *priority;
+        request.priority_given = true;
+        request.share.priority = *priority;
         return {};
     }
     std::uint64_t weight = 0;
     std::string e = read(value, weight);
     if (e.empty() && weight > turns::most_weight) e = fmt::format("a weight is at most {}", turns::most_weight);
-    request.weight_given = true, request.share.weight = static_cast<std::uint32_t>(weight);
+    request.weight_given = true;
+    request.share.weight = static_cast<std::uint32_t>(weight);
     return e;
 }
 

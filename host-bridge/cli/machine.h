@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// machine.h: what this machine is to Barcuda: a guest has a device, a host has a bridge. For commands that say something else in each.
+// machine.h: what this machine is to Barcuda: a guest has a device, a host has a bridge. For commands that do something
+// else in each.
 #pragma once
 #include <string>
 #include <vector>

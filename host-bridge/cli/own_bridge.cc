@@ -86,14 +86,16 @@ OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool
         }
         _exit(become(command, words));
     }
-    close(ready[1]), close(served[1]);
+    close(ready[1]);
+    close(served[1]);
     char line[64];
     const ssize_t n = read(ready[0], line, sizeof line);
     close(ready[0]);
     soft = std::string_view(line, n > 0 ? n : 0).starts_with("ready soft");
     if (n > 0) return {bridge, served[0]};
     if (bridge > 0) waitpid(bridge, nullptr, 0);
-    return close(served[0]), OwnBridge{};
+    close(served[0]);
+    return {};
 }
 
 void end_bridge(OwnBridge bridge) {

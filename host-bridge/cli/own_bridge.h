@@ -27,8 +27,8 @@ void add_bridge_options(CLI::App& command, BridgeOptions& options);
 // --worker-wrapper, --no-cage and --cage.
 void add_worker_options(CLI::App& command, BridgeOptions& options);
 
-// Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), which is removed at the end with all
-// that is in it. Others see the folder's name, but can put nothing of that name or into it.
+// Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), which is removed at the end with
+// all that is in it. Others see the folder's name, but can put nothing of that name or into it.
 class OwnFolder {
   public:
     explicit OwnFolder(const char* command);

@@ -25,8 +25,14 @@ int ps(bool json) {
     const View view = look(false);
     for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda ps: {}\n", complaint);
     const int status = view.silent.empty() ? 0 : 1;
-    if (json) return fmt::print("{}\n", json_of(view).dump(1)), status;
-    if (view.bridges.empty() && view.silent.empty()) return fmt::print("{}\n", with_hint(nobody_serves(view))), status;
+    if (json) {
+        fmt::print("{}\n", json_of(view).dump(1));
+        return status;
+    }
+    if (view.bridges.empty() && view.silent.empty()) {
+        fmt::print("{}\n", with_hint(nobody_serves(view)));
+        return status;
+    }
     std::vector<std::vector<std::string>> bridges = {
         {"VM", ">BRIDGE", ">AGE", ">CLIENTS", ">CHANNELS", ">REGION", ">OF", ">GPU", ">GPU MEMORY", ">OF", "NAME"}};
     std::vector<std::vector<std::string>> clients = {
@@ -52,12 +58,17 @@ int ps(bool json) {
     }
     for (const SilentBridge& b : view.silent) {
         std::vector<std::string> row(bridges[0].size());
-        row[0] = "?", row[1] = b.pid ? std::to_string(b.pid) : "?", row[2] = "silent";
+        row[0] = "?";
+        row[1] = b.pid ? std::to_string(b.pid) : "?";
+        row[2] = "silent";
         bridges.push_back(row);
     }
     print(bridges);
     if (view.bridges.empty()) return status;
-    if (clients.size() == 1) return fmt::print("\nNo client uses them.\n"), status;
+    if (clients.size() == 1) {
+        fmt::print("\nNo client uses them.\n");
+        return status;
+    }
     fmt::print("\n");
     print(clients);
     return status;

@@ -26,7 +26,7 @@ void pass_on(int signal) {
     if (running_program > 0) kill(running_program, signal);
 }
 
-int complain(const std::string& what) { return fmt::print(stderr, "barcuda run: {}\n", what), cannot_run; }
+int complain(const std::string& what) { return barcuda::complain("run", what, cannot_run); }
 
 }  // namespace
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// smi.cc: `barcuda smi`: the table that people know from nvidia-smi. Where there is a region (in a guest, under `barcuda run`)
-// it is made of what the guest's NVML says: the devices and processes of that guest. Else it is made of what this machine's
-// NVML says: all GPUs, all processes. (NVIDIA's own program asks its library for private tables, so it runs on hosts alone.)
+// smi.cc: `barcuda smi`: the table that people know from nvidia-smi. Where there is a region (in a guest, under
+// `barcuda run`) it is made of what the guest's NVML says: the devices and processes of that guest. Else it is made of
+// what this machine's NVML says: all GPUs, all processes. (NVIDIA's own program asks its library for private tables, so
+// it runs on hosts alone.)
 #include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/installation.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/options.h"
 #include "host-bridge/driver.h"
 #include "shm-device/nvml_rows.h"
@@ -180,7 +182,10 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     constexpr const char* between =
         "+-----------------------------------------+------------------------+----------------------+\n";
     fmt::print(under);
-    for (unsigned i = 0; i < gpus.size(); ++i) print_gpu(i, gpus[i]), fmt::print(between);
+    for (unsigned i = 0; i < gpus.size(); ++i) {
+        print_gpu(i, gpus[i]);
+        fmt::print(between);
+    }
     fmt::print("\n");
     fmt::print(rule);
     fmt::print("| {:<87} |\n", of_guest ? "Processes (of this guest):" : "Processes:");
@@ -198,7 +203,7 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
 // Prints how the GPUs of this guest are doing, or, of a machine without a region or with a `device` (cuda, soft), that
 // machine's own. Returns 1 where there is no answer.
 int smi(const std::string& device, bool as_json) {
-    const auto complain = [](const std::string& what) { return fmt::print(stderr, "barcuda smi: {}\n", what), 1; };
+    const auto complain = [](const std::string& what) { return barcuda::complain("smi", what); };
     char region[256];
     const Error no_region = find_region(region, sizeof region);
     const bool of_guest = device.empty() && !no_region;
@@ -229,7 +234,10 @@ int smi(const std::string& device, bool as_json) {
         if (Device d = nullptr; handle(i, &d) == success) gpus.push_back(look(nvml, d));
     const std::string driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
     const int cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
-    if (!as_json) return print_table(driver, cuda, gpus, of_guest), 0;
+    if (!as_json) {
+        print_table(driver, cuda, gpus, of_guest);
+        return 0;
+    }
     Json all = {{"driver_version", driver}, {"cuda_version", fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10)}};
     all["gpus"] = Json::array();
     for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));

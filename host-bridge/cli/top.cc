@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// top.cc: `barcuda top`: what the bridges of this machine and their clients do, again and again, on the whole terminal (ncurses);
-// where there is none, or with --once, one look as text.
+// top.cc: `barcuda top`: what the bridges of this machine and their clients do, again and again, on the whole terminal
+// (ncurses); where there is none, or with --once, one look as text.
 #include <curses.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -94,7 +94,9 @@ Picture draw(const View& view, const Since& since, const Order& order) {
             bridges.push_back(with(with(with(name, its), own), rates));
             picture.fill.push_back(gpu.memory ? Percent(unsigned(double(gpu.held) * 100 / double(gpu.memory)))
                                               : Percent());
-            name = {""}, own = {"", "", ""}, rates = std::vector<std::string>(rates.size());  // a line of its own each
+            name = {""};  // the other GPUs' lines say nothing of the bridge
+            own = {"", "", ""};
+            rates = std::vector<std::string>(rates.size());
         }
         for (const watch::Client& c : b.rows) rows.push_back({&b, &c, since.of(b, c)});
     }
@@ -108,7 +110,8 @@ Picture draw(const View& view, const Since& since, const Order& order) {
                                 percent(c.all_busy()), size(c.all_device_memory()), size(c.region_memory)},
                                words_of(r.rates, c.queued)));
     }
-    picture.bridges = columns(bridges), picture.clients = columns(clients);
+    picture.bridges = columns(bridges);
+    picture.clients = columns(clients);
     return picture;
 }
 
@@ -127,12 +130,20 @@ class Screen {
   public:
     explicit Screen(bool with_colours) {
         std::setlocale(LC_CTYPE, "");
-        set_escdelay(25), initscr(), cbreak(), noecho(), curs_set(0), keypad(stdscr, TRUE);
+        set_escdelay(25);
+        initscr();
+        cbreak();
+        noecho();
+        curs_set(0);
+        keypad(stdscr, TRUE);
         coloured_ = with_colours && has_colors();
         if (!coloured_) return;
-        start_color(), use_default_colors();
-        init_pair(title_pair, COLOR_CYAN, -1), init_pair(good_pair, COLOR_GREEN, -1);
-        init_pair(high_pair, COLOR_YELLOW, -1), init_pair(full_pair, COLOR_RED, -1);
+        start_color();
+        use_default_colors();
+        init_pair(title_pair, COLOR_CYAN, -1);
+        init_pair(good_pair, COLOR_GREEN, -1);
+        init_pair(high_pair, COLOR_YELLOW, -1);
+        init_pair(full_pair, COLOR_RED, -1);
     }
     ~Screen() { endwin(); }
     Screen(const Screen&) = delete;
@@ -219,7 +230,9 @@ int live(double interval) {
         if (key != ERR && key != ' ') continue;  // the same look, in another way
         now = look(true);
         next.look_again();
-        since = next, next = Since(now), wait = interval;
+        since = next;
+        next = Since(now);
+        wait = interval;
     }
 }
 
@@ -239,8 +252,14 @@ int top(const TopOptions& options) {
     const View now = look(true);
     since.look_again();
     for (const std::string& complaint : now.complaints) fmt::print(stderr, "barcuda top: {}\n", complaint);
-    if (json) return fmt::print("{}\n", json_of(now, &since).dump(1)), 0;
-    if (now.bridges.empty()) return fmt::print("{}\n", with_hint(nobody_serves(now))), 0;
+    if (json) {
+        fmt::print("{}\n", json_of(now, &since).dump(1));
+        return 0;
+    }
+    if (now.bridges.empty()) {
+        fmt::print("{}\n", with_hint(nobody_serves(now)));
+        return 0;
+    }
     const Picture picture = draw(now, since, orders()[1]);
     fmt::print("{}\n", headline(now));
     for (const auto* part : {&picture.bridges, &picture.clients}) {

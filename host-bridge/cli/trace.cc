@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace.cc: `barcuda trace`: the traces of a guest and of its host as one. Each has the clock of its own kernel. But a
-// worker takes a command on after its client has sent it, and before the client goes on (the worker's slice may end later):
-// each call bounds from both sides how far apart the two clocks are, and of thousands the narrowest bounds remain. A
-// worker's trace names its client's pid, and commands of a name come in the same order on both sides.
+// worker takes a command on after its client has sent it, and before the client goes on (the worker's slice may end
+// later): each call bounds from both sides how far apart the two clocks are, and of thousands the narrowest bounds
+// remain. A worker's trace names its client's pid, and commands of a name come in the same order on both sides.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/notices.h"
 #include "shm-device/commands.h"
 
 namespace barcuda {
@@ -83,15 +84,20 @@ Trace read(const std::string& file) {
     trace.file = file;
     std::ifstream in(file);
     std::stringstream all;
-    if (!in || !(all << in.rdbuf())) return trace.error = "cannot be read", trace;
+    if (!in || !(all << in.rdbuf())) {
+        trace.error = "cannot be read";
+        return trace;
+    }
     std::string text = std::move(all).str();
     trace.events = Json::parse(text, nullptr, false);
     if (trace.events.is_discarded())  // who wrote it was killed: up to its last whole line
         if (const auto end = text.rfind("}\n", text.size() - std::min<std::size_t>(text.size(), 2)); end != text.npos)
             trace.events = Json::parse(text.substr(0, end) + "}]", nullptr, false);
     const auto is_event = [](const Json& e) { return e.is_object(); };
-    if (!trace.events.is_array() || !std::ranges::all_of(trace.events, is_event))
-        return trace.error = "is no trace that BARCUDA_TRACE has made", trace;
+    if (!trace.events.is_array() || !std::ranges::all_of(trace.events, is_event)) {
+        trace.error = "is no trace that BARCUDA_TRACE has made";
+        return trace;
+    }
     try {
         look(trace);
     } catch (const Json::exception& e) {
@@ -145,7 +151,8 @@ void place(std::vector<Trace>& traces) {
                 if (trace.placed || !other.placed) continue;
                 const Bounds bounds = apart(trace, other);
                 if (!bounds.any()) continue;
-                trace.shift = bounds.middle(), trace.placed = moved = true;
+                trace.shift = bounds.middle();
+                trace.placed = moved = true;
                 fmt::print(stderr, "{}: {:+.6f} s to the clock of {}, to within {:.1f} us\n", trace.file,
                            trace.shift / 1e6, traces[0].file, bounds.doubt());
             }
@@ -163,14 +170,14 @@ std::map<std::int64_t, std::int64_t> numbers(const Trace& trace, std::set<std::i
     return all;
 }
 
-// Puts traces (BARCUDA_TRACE) of guests and hosts together, on the first one's clock, into the file `output`; "-": printed.
-// Returns 1, after a message, if that cannot be.
+// Puts traces (BARCUDA_TRACE) of guests and hosts together, on the first one's clock, into the file `output`; "-": they
+// are printed. Returns 1, after a message, if that cannot be.
 int merge_traces(const std::vector<std::string>& files, const std::string& output) {
     std::vector<Trace> traces;
     for (const std::string& file : files) {
         traces.push_back(read(file));
         if (const std::string& e = traces.back().error; !e.empty())
-            return fmt::print(stderr, "barcuda trace: {} {}\n", file, e), 1;
+            return complain("trace", fmt::format("{} {}", file, e));
     }
     place(traces);
     std::ofstream out;
@@ -193,7 +200,7 @@ int merge_traces(const std::vector<std::string>& files, const std::string& outpu
         }
     }
     to << (*between == '[' ? "[\n]\n" : "\n]\n") << std::flush;
-    if (!to) return fmt::print(stderr, "barcuda trace: {} cannot be written\n", output), 1;
+    if (!to) return complain("trace", output + " cannot be written");
     const bool alone = std::ranges::any_of(traces, [](const Trace& t) { return !t.placed; });
     return alone ? 1 : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm.cc: `barcuda vm`: a bridge with a region of its own, QEMU with a disk that forgets, the guest's packages on a second disk, and ssh
-// with a key of this run's alone. When it ends, all of that is gone.
+// vm.cc: `barcuda vm`: a bridge with a region of its own, QEMU with a disk that forgets, the guest's packages on a
+// second disk, and ssh with a key of this run's alone. When it ends, all of that is gone.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/options.h"
 #include "host-bridge/cli/own_bridge.h"
 #include "host-bridge/cli/vm_config.h"
@@ -35,7 +36,7 @@ namespace {
 using namespace parts;
 using Clock = std::chrono::steady_clock;
 
-int complain(const std::string& what) { return fmt::print(stderr, "barcuda vm: {}\n", what), cannot_run; }
+int complain(const std::string& what) { return barcuda::complain("vm", what, cannot_run); }
 void tell(const std::string& what) { fmt::print(stderr, "barcuda vm: {}\n", what); }
 
 // KVM only on a processor that says so: elsewhere /dev/kvm may open and not work.
@@ -213,8 +214,8 @@ int serve_vm(const VmOptions& c, const Machine& m) {
     return status;
 }
 
-// Starts a VM and runs the program in it, by ssh, or a shell; returns its status, 128 + signal as a shell has it, 255 if
-// ssh has failed, or 125 if there is no VM.
+// Starts a VM and runs the program in it, by ssh, or a shell; returns its status, 128 + signal as a shell has it, 255
+// if ssh has failed, or 125 if there is no VM.
 int vm(const VmOptions& c) {
     const Installation here = installation();
     Machine m = {};

@@ -11,6 +11,7 @@
 
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
+#include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/options.h"
 
 namespace barcuda {
@@ -31,9 +32,9 @@ std::string shmem(const VmConfig& c) {
                        c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
 }
 
-// QEMU's options, since libvirt 9.0 (Debian 12's) starts no domain with its own <memory model='virtio-pmem'>: "virtio-pmem memory device info
-// is not handled yet". What -m says beside libvirt's size joins that. QEMU makes this device first: its slot must be none of libvirt's, which
-// begin at 1 (and at 0x1d are those of the chip set).
+// QEMU's options, since libvirt 9.0 (Debian 12's) starts no domain with its own <memory model='virtio-pmem'>:
+// "virtio-pmem memory device info is not handled yet". What -m says beside libvirt's size joins that. QEMU makes this
+// device first: its slot must be none of libvirt's, which begin at 1 (and at 0x1d are those of the chip set).
 std::string libvirt_pmem(const VmConfig& c) {
     std::string arguments;
     for (std::string word : qemu_options(c)) {
@@ -72,8 +73,8 @@ std::string incus(const VmConfig& c) {
                        qemu_line(c), c.interrupts ? c.socket : c.region);
 }
 
-// KubeVirt has no such device of its own: a hook puts it into the domain. Its protocol: `onDefineDomain --vmi JSON --domain XML` prints the domain
-// (github.com/kubevirt/kubevirt, cmd/sidecars/README.md).
+// KubeVirt has no such device of its own: a hook puts it into the domain. Its protocol: `onDefineDomain --vmi JSON
+// --domain XML` prints the domain (github.com/kubevirt/kubevirt, cmd/sidecars/README.md).
 constexpr auto hook = R"sh(#!/bin/sh
 # onDefineDomain --vmi JSON --domain XML: prints the domain with the region's device.
 while [ $# -gt 0 ]; do
@@ -117,16 +118,14 @@ int vm_config(VmConfig c) {
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
     if (c.interrupts && c.manager == "kubevirt")
-        return fmt::print(stderr, "barcuda vm-config: a KubeVirt VM polls: --doorbell is not for it\n"), 1;
+        return complain("vm-config", "a KubeVirt VM polls: --doorbell is not for it");
     if (c.pmem && c.manager == "kubevirt")
-        return fmt::print(stderr, "barcuda vm-config: KubeVirt has no virtio-pmem: leave out --virtio-pmem\n"), 1;
+        return complain("vm-config", "KubeVirt has no virtio-pmem: leave out --virtio-pmem");
     if (!c.interrupts && !c.pmem && (c.manager == "libvirt" || c.manager == "kubevirt") &&
         !c.region.starts_with("/dev/shm/"))
-        return fmt::print(stderr,
-                          "barcuda vm-config: libvirt looks for {} in /dev/shm; use --doorbell, which gives it the "
-                          "memory by a socket\n",
-                          c.region),
-               1;
+        return complain("vm-config", fmt::format("libvirt looks for {} in /dev/shm; use --doorbell, which gives it the "
+                                                 "memory by a socket",
+                                                 c.region));
     if (c.manager == "qemu") fmt::print("{}\n", qemu_line(c));
     if (c.manager == "libvirt") fmt::print("{}", libvirt(c));
     if (c.manager == "proxmox") fmt::print("{}", proxmox(c));

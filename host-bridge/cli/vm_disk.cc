@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_disk.cc: the disk of a VM: an image that the user has, or a root of Debian's that mmdebstrap makes from the archive, once, in
-// ~/.cache/barcuda. That one has nothing of Barcuda's in it but a unit that runs the script of the seed (vm_seed.cc), as cloud-init does
-// in an image.
+// vm_disk.cc: the disk of a VM: an image that the user has, or a root of Debian's that mmdebstrap makes from the
+// archive, once, in ~/.cache/barcuda. The only thing of Barcuda's in that root is a unit that runs the script of the
+// seed (vm_seed.cc), as cloud-init does in an image.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -31,7 +31,8 @@ cat > "$1/etc/systemd/system/barcuda-vm.service" << 'UNIT'
 Description=What barcuda vm asks of this guest
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'mkdir -p /run/barcuda-seed && mount -o ro -L CIDATA /run/barcuda-seed && exec sh /run/barcuda-seed/user-data'
+ExecStart=/bin/sh -c 'mkdir -p /run/barcuda-seed && mount -o ro -L CIDATA /run/barcuda-seed && )sh"
+                        R"sh(exec sh /run/barcuda-seed/user-data'
 [Install]
 WantedBy=multi-user.target
 UNIT

@@ -35,8 +35,8 @@ bool found(const std::string& command);  // in PATH
 std::string quoted(const Words& words);  // as a shell reads them
 void catch_signals();                    // SIGINT, SIGTERM and SIGHUP are passed on to whatever `call` waits for
 int caught();                            // the last of them, or 0
-// Starts a command whose output goes to a file; empty: to this command's own. `apart`: Ctrl-C on this terminal is not for it, and it
-// goes down with this process.
+// Starts a command whose output goes to a file; empty: to this command's own. `apart`: Ctrl-C on this terminal is not
+// for it, and it goes down with this process.
 pid_t start(const Words& words, const std::string& output, bool apart);
 int call(const Words& words, const std::string& output = {});  // the same, and its status, as a shell has it
 std::string last_lines(const std::string& file, unsigned lines);
@@ -58,8 +58,8 @@ struct Seed {
 };
 // The guest's packages in the folder that `c` names, or in the usual ones.
 std::string find_packages(const VmOptions& c, Words& packages);
-// Makes the folder that the guest gets as a disk: cloud-init's NoCloud, with a script that installs the packages and says on the
-// second serial port how far that is: "ready", "failed: ...", or what it is about.
+// Makes the folder that the guest gets as a disk: cloud-init's NoCloud, with a script that installs the packages and
+// says on the second serial port how far that is: "ready", "failed: ...", or what it is about.
 std::string make_seed(const std::string& folder, const Seed& seed);
 
 }  // namespace barcuda::parts

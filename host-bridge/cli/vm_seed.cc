@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_seed.cc: what a guest of `barcuda vm` is told, in the form of cloud-init's NoCloud: a disk with the label CIDATA, which is a folder
-// that QEMU shows as one, with a script `user-data` and the packages beside it.
+// vm_seed.cc: what a guest of `barcuda vm` is told, in the form of cloud-init's NoCloud: a disk with the label CIDATA,
+// which is a folder that QEMU shows as one, with a script `user-data` and the packages beside it.
 #include <fmt/format.h>
 #include <glob.h>
 
@@ -46,7 +46,10 @@ try barcuda guest enable
 try systemctl daemon-reexec
 if ! id "$user" > /dev/null 2>&1; then
     try useradd -m -s /bin/bash "$user"
-    [ ! -d /etc/sudoers.d ] || { echo "$user ALL=(ALL:ALL) NOPASSWD: ALL" > /etc/sudoers.d/90-barcuda-vm; chmod 440 /etc/sudoers.d/90-barcuda-vm; }
+    [ ! -d /etc/sudoers.d ] || {
+        echo "$user ALL=(ALL:ALL) NOPASSWD: ALL" > /etc/sudoers.d/90-barcuda-vm
+        chmod 440 /etc/sudoers.d/90-barcuda-vm
+    }
 fi
 try usermod -aG barcuda "$user"
 home=$(getent passwd "$user" | cut -d: -f6)
