@@ -142,6 +142,6 @@ region "a guest with all that it needs" 0 "ok +kernel module uio_barcuda is load
 kill -TERM "$bridge"; wait "$bridge"; bridge=
 region "a guest whose bridge has ended" 1 "missing +a bridge: none serves this region" "on the host"
 rm -r /sys/bus/pci/devices/0000:00:05.0 /sys/module/uio_barcuda
-mkdir /run/barcuda && python3 -c 'import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind("/run/barcuda/guest.sock")'
+mkdir -p /run/barcuda && python3 -c 'import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind("/run/barcuda/guest.sock")'
 says "a guest's service that has ended" 2 "missing +the guest's service: it has ended" "systemctl enable --now barcuda-guest"
 echo "passed: $count situations"
