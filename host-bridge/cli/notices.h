@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// notices.h: what subcommands say that went wrong, and what those of hosts say in a guest, where they find nothing.
+// notices.h: how a subcommand reports a failure, and what one of hosts adds in a guest, where it finds nothing.
 #pragma once
 #include <string>
 
