@@ -37,6 +37,7 @@ class Addresses {
     void promise(CUdeviceptr address, std::uint64_t bytes, CUgraph graph) {
         promised_[address] = {bytes, graph, nullptr};
     }
+    bool is_a_graphs(CUdeviceptr address) const { return promised_.contains(address); }
     // To the graph that the stream is capturing, if it does.
     void promise_in_capture(CUdeviceptr address, std::uint64_t bytes, CUstream stream);
     void capture_ended(CUstream stream, CUgraph graph);  // null: with an error

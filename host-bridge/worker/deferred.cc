@@ -117,6 +117,11 @@ CUresult Deferred::free(CUdeviceptr address) {
     std::uint64_t kept = 0;
     for (const Entry& e : entries_)
         if (e.what == What::memory) kept += e.bytes;
+    // A graph is not launched again while the driver has its memory, and this was freed before: in the order of the calls.
+    if (addresses_.is_a_graphs(address) && driver_.cuMemFreeAsync) {
+        addresses_.forget(address);
+        return driver_.cuMemFreeAsync(address, nullptr);
+    }
     const Addresses::Allocation known = addresses_.allocation(address);
     if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept)
         return defer({What::memory, address, 0, known.context ? known.context : context});

@@ -171,6 +171,21 @@ int main() {
     REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState);
     cudaGetLastError();
 
+    // A captured fill may be of memory that is not there, until the graph is instantiated: cuDNN puts addresses in later.
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    CHECK(cudaMemsetAsync(reinterpret_cast<void*>(0x80), 0, 1 << 16, stream));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    size_t nodes = 0;
+    CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+    REQUIRE(nodes == 1);
+    cudaGraphExec_t exec;
+    REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaErrorInvalidValue);
+    REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
+    CHECK(cudaGraphDestroy(graph));
+    REQUIRE(cudaMemsetAsync(reinterpret_cast<void*>(0x80), 0, 1 << 16, stream) == cudaErrorInvalidValue ||
+            cudaStreamSynchronize(stream) == cudaErrorInvalidValue);  // posted: Barcuda says so at the wait
+    cudaGetLastError();
+
     // A stream that goes while it captures leaves nothing forbidden.
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     cudaStreamDestroy(stream);

@@ -179,16 +179,22 @@ void Copy::run(Context&) {
             std::memmove(to.start + z * to.slice + y * to.row, from.start + z * from.slice + y * from.row, width);
 }
 
-std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked) {
+bool is_there(const CUDA_MEMSET_NODE_PARAMS& asked) {
+    return asked.width == 0 || asked.height == 0 ||
+           Driver::get().memory.covered(
+               asked.dst, span_of(asked.width * asked.elementSize, asked.height, 1, asked.pitch, 0), true);
+}
+
+std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked, bool captured) {
     auto fill = std::make_shared<Fill>();
     fill->asked = asked;
+    fill->captured = captured;
     const std::size_t size = asked.elementSize;
     require(size == 1 || size == 2 || size == 4);
     if (asked.width == 0 || asked.height == 0) return fill;
     require(asked.width <= SIZE_MAX / 8 / size && asked.dst % size == 0);
     require(asked.height == 1 || (asked.pitch >= asked.width * size && asked.pitch % size == 0));
-    require(
-        Driver::get().memory.covered(asked.dst, span_of(asked.width * size, asked.height, 1, asked.pitch, 0), true));
+    require(captured || is_there(asked));
     return fill;
 }
 

@@ -48,9 +48,12 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_PEER& box);
 
 struct Fill final : OperationOf<Fill, CU_GRAPH_NODE_TYPE_MEMSET> {
     CUDA_MEMSET_NODE_PARAMS asked{};
+    bool captured = false;
     void run(Context&) override;
 };
-// Throws CUDA_ERROR_INVALID_VALUE for a target that is not wholly allocated, or misaligned.
-std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked);
+// Throws CUDA_ERROR_INVALID_VALUE for a target that is not wholly allocated, or misaligned. A captured one may be anywhere until its
+// graph is instantiated (seen on an H100 with 580.159): cuDNN captures fills of null, and puts addresses in their place later.
+std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked, bool captured = false);
+bool is_there(const CUDA_MEMSET_NODE_PARAMS& asked);
 
 }  // namespace barcuda::soft::driver

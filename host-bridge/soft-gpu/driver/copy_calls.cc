@@ -5,6 +5,7 @@
 #include "host-bridge/soft-gpu/driver/context.h"
 #include "host-bridge/soft-gpu/driver/copy.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
+#include "host-bridge/soft-gpu/driver/graph.h"
 
 namespace barcuda::soft::driver {
 namespace {
@@ -55,7 +56,11 @@ CUresult fill_later(CUdeviceptr dst, std::size_t pitch, unsigned value, unsigned
     return api(
         [&] {
             const auto stream = stream_of(handle);
-            stream->context().post(*stream, fill({dst, pitch, value, size, width, height}));
+            const bool captured = [&] {
+                std::lock_guard lock(graphs_mutex());
+                return stream->capture != nullptr;
+            }();
+            stream->context().post(*stream, fill({dst, pitch, value, size, width, height}, captured));
         },
         name);
 }

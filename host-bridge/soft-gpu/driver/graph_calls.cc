@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "host-bridge/soft-gpu/driver/copy.h"
 #include "host-bridge/soft-gpu/driver/driver.h"
 #include "host-bridge/soft-gpu/driver/graph_memory.h"
 #include "host-bridge/soft-gpu/driver/graph_node.h"
@@ -97,7 +98,11 @@ CUresult instantiate(CUgraphExec* made, CUgraph handle, unsigned long long flags
             require((flags & ~known) == 0);
             if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) refuse("a graph that kernels launch");
             std::lock_guard lock(graphs_mutex());
-            *made = Driver::get().execs.add(std::make_shared<GraphExec>(*graph, flags));
+            auto exec = std::make_shared<GraphExec>(*graph, flags);
+            for (const auto& operation : *exec->plan)
+                if (const auto* filling = dynamic_cast<const Fill*>(operation.get()); filling && filling->captured)
+                    require(is_there(filling->asked));
+            *made = Driver::get().execs.add(std::move(exec));
         },
         name);
 }
