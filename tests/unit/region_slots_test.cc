@@ -238,11 +238,11 @@ TEST_F(RegionTest, AChannelIsOpenedAlsoOnceTheProgramHasClosedOurDescriptor) {
     const Error e = guest.open_channel(c);
     EXPECT_FALSE(e) << e.text;
     ::close(guest.fd());
-    EXPECT_FALSE(guest.map_extent(guest.header().extents_offset, BARCUDA_GRANULE));
-    guest.unmap_extent(guest.header().extents_offset, BARCUDA_GRANULE);
+    EXPECT_FALSE(guest.map_extent(guest.shape().extents_offset, BARCUDA_GRANULE));
+    guest.unmap_extent(guest.shape().extents_offset, BARCUDA_GRANULE);
     ASSERT_EQ(::rename(path.c_str(), (path + "2").c_str()), 0);
     ::close(guest.fd());
-    const Error lost = guest.map_extent(guest.header().extents_offset + BARCUDA_GRANULE, BARCUDA_GRANULE);
+    const Error lost = guest.map_extent(guest.shape().extents_offset + BARCUDA_GRANULE, BARCUDA_GRANULE);
     EXPECT_EQ(lost.kind, Error::lost) << lost.text;
 }
 

@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
         std::vector<pollfd> fds;
         doorbell.watch(fds);
         constexpr std::uint64_t once = 1;  // each ring is answered with a ring
-        if (poll(fds.data(), fds.size(), 1) > 0 && doorbell.answer(fds.data(), [](pid_t) { return false; }) &&
+        if (poll(fds.data(), fds.size(), 1) > 0 && doorbell.answer(fds.data(), [](const Visitor&) { return false; }) &&
             write(doorbell.guest(), &once, sizeof once) != sizeof once)
             return 1;
     }
