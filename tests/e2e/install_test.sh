@@ -12,7 +12,7 @@ stripped=$(find "$scratch/root" -type f -exec readelf -S {} + 2> /dev/null | gre
 [ "$(ls "$scratch/root" "$scratch/root/opt" | xargs)" = "$scratch/root: opt $scratch/root/opt: b" ] || fail "files outside of PREFIX: $(ls -R "$scratch/root")"
 [ -e "$scratch/root/opt/b/lib64/barcuda/libbarcuda.so" ] || fail "LIBDIR"
 ! grep -r '@[A-Z]*@' "$scratch/root/opt/b/lib/systemd" "$scratch"/root/opt/b/src || fail "names that were not filled in"
-grep -q '^ExecStart=/opt/b/bin/barcuda-bridge$' "$scratch"/root/opt/b/lib/systemd/system/barcuda-bridge@.service || fail "the unit's program"
+grep -q '^ExecStart=!/opt/b/bin/barcuda-bridge$' "$scratch"/root/opt/b/lib/systemd/system/barcuda-bridge@.service || fail "the unit's program"
 mv "$scratch/root/opt/b" "$scratch/moved"
 "$scratch/moved/bin/barcuda" run --device "$device" -- "$build/programs/vector_add" > "$scratch/out" 2>&1
 grep -q '^PASSED' "$scratch/out" || fail "moved, it does not run: $(cat "$scratch/out")"

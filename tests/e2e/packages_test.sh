@@ -75,8 +75,14 @@ as_unit() { # becomes that user; in a subshell
     umask "$(said UMask)"
     exec env -i PATH=/usr/bin:/bin $(said Environment) "${user[@]}" "$@"
 }
+# As "!" has systemd start it: root with these two capabilities. It becomes the unit's user itself.
+begins() {
+    umask "$(said UMask)"
+    exec env -i PATH=/usr/bin:/bin $(said Environment) setpriv --bounding-set=-all,+setuid,+setgid --no-new-privs "$@"
+}
+start=$(said ExecStart)
 mkfifo -m 666 "$scratch/ready"
-as_unit $(said ExecStart) --ready-fd 9 9<> "$scratch/ready" 2> "$scratch/log" &
+begins "${start#!}" --ready-fd 9 9<> "$scratch/ready" 2> "$scratch/log" &
 bridge=$!
 read -r _ < "$scratch/ready" || fail "the bridge: $(cat "$scratch/log")"
 of() { stat -c %U:%G:%a "$1"; }

@@ -23,7 +23,7 @@ mkdir "$root/packages" && cp "$@" "$root/packages"
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive "$@"; }
 traces() { (cd "$root" && find . -xdev \( -path ./packages -o -path ./proc -o -path ./sys -o -path ./dev -o -path './var/*' \) -prune -o -iname '*barcuda*' -print); }
 inside sh -c 'apt-get install -y -q --no-install-recommends /packages/barcuda-common_*.deb /packages/barcuda-guest_*.deb' || fail "apt-get install"
-[ "$(inside barcuda --version)" = "$(cat VERSION)" ] || fail "barcuda --version"
+case "$(inside barcuda --version)" in "$(cat VERSION),"*) ;; *) fail "barcuda --version: $(inside barcuda --version)" ;; esac
 inside getent group barcuda || fail "no group barcuda"
 # Nothing gives this machine a device.
 inside barcuda doctor > "$root/doctor"; [ $? = 1 ] && grep -q '^  ok *guest library: /usr/lib/barcuda/' "$root/doctor" || fail "doctor: $(cat "$root/doctor")"

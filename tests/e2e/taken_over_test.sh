@@ -60,7 +60,7 @@ answers() { # answers ATTEMPT: what it comes to
     cat "$scratch/out"
 }
 log_is_the_bridges() {
-    local before; before=$(head -n 3 "$scratch/log")
+    local before size; size=$(stat -c %s "$scratch/log") before=$(head -c "$size" "$scratch/log")
     case $(answers cut_log) in 9 | 22 | 29) ;; *) fail "cut_log was answered $(cat "$scratch/out")" ;; esac # EBADF, EINVAL, ESPIPE
     [ "$(answers forge_log)" = 0 ] || fail "forge_log was answered $(cat "$scratch/out")"
     await 'error barcuda-bridge region: channel [0-9]*: worker [0-9]*: all is lost$' "$scratch/log"
@@ -71,7 +71,7 @@ log_is_the_bridges() {
     innocent flood_log
     [ "$(stat -c %s "$scratch/log")" -lt 300000 ] || fail "a megabyte of a worker's in the log: $(stat -c %s "$scratch/log")"
     ! grep -q '^forged' "$scratch/log" || fail "a line that looks like the bridge's"
-    [ "$(head -n 3 "$scratch/log")" = "$before" ] || fail "the log has lost its beginning"
+    [ "$(head -c "$size" "$scratch/log")" = "$before" ] || fail "the log has lost its beginning"
 }
 
 for kind in soft cuda; do
