@@ -521,6 +521,7 @@ void Bridge::reclaim(std::uint32_t slot) {
     const std::size_t granules = grants_->release_all(slot);
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
     barcuda_slot& s = region_.host_slots()[slot];
+    publish(s.map_lock, 0u);  // of the last client: an earlier version's client does not write it
     publish(s.reclaimed, observe(s.closed));
     if (!who.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
         log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, who.empty() ? "" : ": ", who);

@@ -95,8 +95,16 @@ void allow_files(Filter& f, const Order& order) {
              "faccessat", "faccessat2", "readlink",  "readlinkat", "getdents",   "getdents64", "getcwd",
              "statfs",    "fstatfs",    "fsync",     "fdatasync",  "flock",      "preadv",     "preadv2",
              "pwritev",   "pwritev2",   "fadvise64", "readahead",  "umask",      "close_range"});
-    if (order.has(Measure::mounts) || order.has(Measure::files) || order.has(Measure::user))
-        f.allow({"mkdir", "mkdirat", "unlink", "unlinkat", "rename", "renameat", "rmdir"});
+    const std::initializer_list<const char*> cache = {"mkdir",  "mkdirat",  "unlink", "unlinkat",
+                                                      "rename", "renameat", "rmdir"};
+    const auto refuse =
+        [&](std::initializer_list<const char*> names) {  // the driver continues without, and the log is silent
+            for (const char* name : names)
+                if (!order.allows(seccomp_syscall_resolve_name(name))) f.add(SCMP_ACT_ERRNO(EPERM), {name});
+        };
+    if (order.has(Measure::mounts) || order.has(Measure::files) || order.has(Measure::user)) f.allow(cache);
+    else refuse(cache);
+    refuse({"symlink", "symlinkat"});  // seen with 580.159
 }
 
 }  // namespace
