@@ -123,7 +123,7 @@ $(B)/tests/unit/%.o: optimize := -O0
 $(B)/tests/unit/virtqueue_%.o $(B)/tests/unit/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
 $(foreach folder,shm-device guest-allocator/heap tests/unit/heap_,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
 
-$(patsubst %.cc,$(B)/%.o,$(shell grep -rl --include='*.cc' BARCUDA_VERSION guest-allocator host-bridge)): VERSION
+$(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' guest-allocator host-bridge)): VERSION
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
