@@ -116,6 +116,7 @@ int main() {
 
     // All is as it was before, and other threads were refused nothing.
     CHECK(cudaMemset(asked.device, 0, sizeof *asked.device));
+    CHECK(cudaDeviceSynchronize());  // the other stream does not wait for the default one
     add<<<1, 1, 0, asked.other>>>(asked.device);
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaMemcpy(asked.pinned, asked.device, sizeof *asked.device, cudaMemcpyDeviceToHost));
