@@ -57,7 +57,9 @@ old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 .DELETE_ON_ERROR:
 
 # ---- archives: one a folder ----------------------------------------------------------------------------------------
-sources_shm-device      := $(wildcard shm-device/*.cc)
+sources_base            := $(wildcard base/*.cc)
+sources_base-cli        := $(wildcard base/cli/*.cc)
+sources_shm-device      := $(wildcard shm-device/*/*.cc)
 sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/heap/registered/*.cc)
 sources_guest-client    := $(wildcard guest-allocator/client/*.cc)
 sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocator/driver/managed/*.cc)
@@ -66,19 +68,20 @@ sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
 sources_guest-glibc     := $(wildcard guest-allocator/glibc/*.cc)
 sources_guest-pmem      := $(wildcard guest-allocator/pmem/*.cc)
-sources_host-common     := $(filter-out %/main.cc,$(wildcard host-bridge/*.cc))
+sources_guest-commands  := $(wildcard guest-allocator/commands/*.cc)
+sources_host-between    := $(wildcard host-bridge/between/*.cc)
 sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
 sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
-sources_host-worker     := $(wildcard host-bridge/worker/*.cc)
+sources_host-worker     := $(wildcard host-bridge/worker/*.cc host-bridge/worker/*/*.cc)
 sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
 sources_host-watch      := $(wildcard host-bridge/watch/*.cc)
 sources_host-shares     := host-bridge/kubernetes/shares.cc
-sources_soft-engine     := $(wildcard host-bridge/soft-gpu/*.cc host-bridge/soft-gpu/ptx/*.cc) host-bridge/fatbin.cc
-sources_soft-compiler   := $(wildcard host-bridge/soft-gpu/compiler/*.cc) host-bridge/soft-gpu/ptx/types.cc
-sources_soft-driver     := $(wildcard host-bridge/soft-gpu/driver/*.cc)
-sources_soft-blas       := $(wildcard host-bridge/soft-gpu/blas/*.cc)
-sources_soft-random     := $(wildcard host-bridge/soft-gpu/random/*.cc)
-sources_soft-nvml       := $(wildcard host-bridge/soft-gpu/nvml/*.cc)
+sources_soft-engine     := $(wildcard soft-gpu/*.cc soft-gpu/ptx/*.cc) shm-device/cuda/fat_binary_reader.cc
+sources_soft-compiler   := $(wildcard soft-gpu/compiler/*.cc) soft-gpu/ptx/types.cc
+sources_soft-driver     := $(wildcard soft-gpu/driver/*.cc soft-gpu/driver/calls/*.cc)
+sources_soft-blas       := $(wildcard soft-gpu/blas/*.cc)
+sources_soft-random     := $(wildcard soft-gpu/random/*.cc)
+sources_soft-nvml       := $(wildcard soft-gpu/nvml/*.cc)
 # Without LLVM's headers the software GPU interprets all kernels.
 LLVM_CONFIG ?= $(firstword $(wildcard $(patsubst %,/usr/bin/llvm-config-%,19 18 17 16 15 14) /usr/bin/llvm-config))
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
@@ -94,7 +97,7 @@ $(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
 guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
-host := host-bridge host-worker host-monitor host-cage host-common
+host := host-bridge host-worker host-monitor host-cage host-between
 
 # Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
 # for all that is in this archive.
@@ -114,16 +117,16 @@ $(foreach folder,client driver heap libraries runtime,$(B)/guest-allocator/$(fol
 # which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
 $(B)/guest-allocator/runtime/static_runtime.o $(B)/guest-allocator/heap/mappings.o $(B)/guest-allocator/glibc/%.o: cxxflags += -fno-plt
-$(B)/host-bridge/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
-$(B)/host-bridge/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
-$(B)/host-bridge/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
-$(B)/host-bridge/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+$(B)/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
+$(B)/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
+$(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
+$(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # So do tests always. But those of the queue and of the heap run long.
 $(B)/tests/unit/%.o: optimize := -O0
 $(B)/tests/unit/virtqueue_%.o $(B)/tests/unit/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
-$(foreach folder,shm-device guest-allocator/heap tests/unit/heap_,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
+$(foreach folder,base shm-device guest-allocator/heap tests/unit/heap_,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
 
-$(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' guest-allocator host-bridge)): VERSION
+$(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' shm-device guest-allocator host-bridge soft-gpu)): VERSION
 $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
@@ -132,7 +135,7 @@ $(B)/%.o: %.cc
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.
 # So do those of cuBLAS and cuRAND, with statuses of their own.
-library_headers := shm-device/api.h $(patsubst %,$(CUDA_HOME)/include/%,cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
+library_headers := shm-device/cuda/api.h $(patsubst %,$(CUDA_HOME)/include/%,cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
 $(B)/unsupported.o: $(library_headers) guest-allocator/exports/unsupported.sh
 	@mkdir -p $(@D)
 	@echo "  GEN  $@"
@@ -158,8 +161,8 @@ soft_functions := $(patsubst %.cc,$(B)/%.o,$(filter-out %/entry_points.cc,$(sour
 $(B)/soft_functions.h: $(soft_functions)
 	@nm -g --defined-only $^ | awk '$$2 == "T" && $$3 ~ /^cu[A-Z]/ { print "#define SOFT_" $$3 " ~," }' > $@.new
 	@cmp -s $@.new $@ || { echo "  GEN  $@"; cp $@.new $@; }
-$(B)/host-bridge/soft-gpu/driver/entry_points.o: $(B)/soft_functions.h
-$(B)/host-bridge/soft-gpu/driver/entry_points.o: cppflags += -I$(B)
+$(B)/soft-gpu/driver/entry_points.o: $(B)/soft_functions.h
+$(B)/soft-gpu/driver/entry_points.o: cppflags += -I$(B)
 
 # This machine's glibc as the linker sees it, without what is newer than $(glibc).
 $(B)/glibc-$(glibc)/libc.so: guest-allocator/glibc/stubs.py $(B)/guest-glibc.a
@@ -167,7 +170,7 @@ $(B)/glibc-$(glibc)/libc.so: guest-allocator/glibc/stubs.py $(B)/guest-glibc.a
 	@CC='$(CC)' python3 $< $(glibc) $(@D) $(B)/guest-glibc.a
 
 # What the fuzzers are made of counts which of its edges were taken. The rest need not: it compiles a quarter faster.
-fuzzed := $(wildcard tests/fuzz/*.cc) $(foreach a,host-common host-worker soft-engine shm-device,$(sources_$(a)))
+fuzzed := $(wildcard tests/fuzz/*.cc) $(foreach a,host-between host-worker soft-engine shm-device base,$(sources_$(a)))
 $(if $(and $(clang),$(findstring address,$(SANITIZE))),$(patsubst %.cc,$(B)/%.o,$(fuzzed)): sanitize += -fsanitize=fuzzer-no-link)
 
 # ---- what is built -------------------------------------------------------------------------------------------------
@@ -187,12 +190,12 @@ $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SAN
 # looked up at a first call, which may be one under a lock: guest-allocator/heap/next.h.
 served := guest-allocator/driver/managed/system_calls.cc
 own_calls := $(if $(SANITIZE),,$(addprefix -Wl$(comma)--wrap=,close $(shell sed -n 's/^SERVED.[a-z_]*, \([a-z0-9_]*\),.*/\1/p' $(served))))
-$(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
+$(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device base) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map $(defs) -Wl,-Bsymbolic \
 	    -Wl,-z,now $(own_calls) -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
-	    $(B)/shm-device.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(old_glibc) $(link) $(hidden_gcc) -ldl
+	    $(B)/shm-device.a $(B)/base.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(old_glibc) $(link) $(hidden_gcc) -ldl
 
 # The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
 $(lib)/barcuda/%: $(lib)/libbarcuda.so
@@ -206,10 +209,10 @@ $(absent):
 	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@
 
 # NVML. A library of its own: who asks how the GPUs are doing is no client, and shall not get our malloc.
-$(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device)
+$(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a \
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a $(B)/base.a \
 	    $(old_glibc) $(link) $(hidden_gcc)
 
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
@@ -220,10 +223,10 @@ $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 	@echo "$(@F) { };" > $(B)/$(@F).map
 	@$(CC) -shared -nostdlib -o $@ $(B)/$(@F).s -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,-z,defs $<
 
-$(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) host-bridge/soft-gpu/driver/exports.map
+$(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) soft-gpu/driver/exports.map
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 $(defs) -Wl,-Bsymbolic -Wl,--version-script=host-bridge/soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 $(defs) -Wl,-Bsymbolic -Wl,--version-script=soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
 	    $(link) $(gcc_inside) -lzstd -llz4
 
 # What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it.
@@ -249,17 +252,17 @@ $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/
 	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
 	    $(with) $(link) $(hidden_gcc)
 
-$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device)
+$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(host_libraries)
 
-$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-pmem host-watch host-cage host-common shm-device)
+$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-commands guest-pmem host-watch host-cage host-between base-cli shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $(filter %.o %.a,$^) $(link) $(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl
 
-$(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-common shm-device)
+$(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-between shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(host_libraries) -lmicrohttpd
@@ -282,8 +285,8 @@ $(generated)%.o: $(generated)%.cc
 	@$(CXX) $(compile) -w -I$(B)/kubernetes -c -o $@ $<
 grpc_libraries = $(shell pkg-config --libs grpc++ protobuf)
 protocol := $(generated).pb.o $(generated).grpc.pb.o
-$(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc host-bridge/cli/installation.cc) \
-        $(protocol) $(call archive_files,host-watch host-common shm-device)
+$(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc base/cli/installation.cc) \
+        $(protocol) $(call archive_files,host-watch host-between shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link) $(host_libraries) $(grpc_libraries)
@@ -336,7 +339,7 @@ $(B)/hostile/innocent: tests/hostile/innocent.cu
 	@echo "  NVCC $<"
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
-$(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $(call archive_files,guest-client shm-device)
+$(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $(call archive_files,guest-client shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link)
@@ -373,9 +376,9 @@ kernels: $(kernels)
 # ---- tests: every tests/unit/NAME_test.cc -----------------------------------------------------------------------------
 # The folder that a test's name begins with says which archives it is linked with, and with what is made of the
 # toolkit's files.
-archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
+archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device base,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
     $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
-    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(if $(filter shares%,$(1)),host-shares host-watch) $(host) soft-engine shm-device)))
+    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(if $(filter shares%,$(1)),host-shares host-watch) $(host) soft-engine shm-device base)))
 generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
 fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
@@ -395,19 +398,19 @@ $(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
-$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/%.o,bridge/doorbell bridge/visitor fmt log message)
-$(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a
+$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/bridge/%.o,doorbell visitor)
+$(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a $(B)/base.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -o $@ $^ $(link) -lgtest -lgtest_main
+	@$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(link) -lgtest -lgtest_main
 
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
-$(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a
+$(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(link) -ldl
+	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(B)/base.a $(link) -ldl
 $(B)/heap/stress: $(B)/tests/heap/stress.o
-$(B)/heap/model: $(B)/tests/heap/model.o $(B)/guest-heap.a $(B)/shm-device.a
+$(B)/heap/model: $(B)/tests/heap/model.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
 $(B)/heap/stress $(B)/heap/model:
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
@@ -485,12 +488,12 @@ $(B)/bench/libjump.so: tests/bench/jump.cc
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -O2 -shared -fPIC -fno-plt -o $@ $<
-$(B)/bench/heap_bench $(B)/bench/pinned_bench: $(B)/bench/%: $(B)/tests/heap/%.o $(call archive_files,guest-heap shm-device)
+$(B)/bench/heap_bench $(B)/bench/pinned_bench: $(B)/bench/%: $(B)/tests/heap/%.o $(call archive_files,guest-heap shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(LDFLAGS) -ldl
 $(B)/bench/malloc_bench: tests/heap/malloc_bench.cc
-$(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-device/virtqueue.h
+$(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-device/queue/virtqueue.h
 $(B)/bench/malloc_bench $(B)/bench/queue_bench:
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
@@ -547,7 +550,7 @@ site: installed
 FUZZ_SECONDS ?= 60
 fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 ptx_tests := $(filter $(B)/tests/ptx_%,$(unit_tests))
-$(B)/fuzz/%_fuzz: $(B)/tests/fuzz/%_fuzz.o $(call archive_files,$(host) soft-engine shm-device)
+$(B)/fuzz/%_fuzz: $(B)/tests/fuzz/%_fuzz.o $(call archive_files,$(host) soft-engine shm-device base)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -fsanitize=fuzzer $(link) $(host_libraries)
@@ -572,7 +575,7 @@ $(B)/fuzz/%_fuzz.run: $(B)/fuzz/%_fuzz
 .PHONY: fuzzers fuzz_runs
 
 # ---- installing ----------------------------------------------------------------------------------------------------------
-# Everything that is installed, as FILE:PLACE. Libraries lie as in the build, in a folder of their own (host-bridge/home.h). A file
+# Everything that is installed, as FILE:PLACE. Libraries lie as in the build, in a folder of their own (base/cli/home.h). A file
 # that is called NAME.in names things of this installation.
 module_source := $(PREFIX)/src/barcuda-$(VERSION)
 share := $(PREFIX)/share
@@ -608,8 +611,8 @@ place = @for entry in $(1); do $(entry); mkdir -p "$${place%/*}" && rm -f "$$pla
 install-module:
 	$(call place,$(placed_module))
 install: all $(filter $(B)/share/%,$(foreach entry,$(placed),$(firstword $(subst :, ,$(entry)))))
-	@grep -q '"$(patsubst $(PREFIX)/%,%,$(LIBDIR))/barcuda"' host-bridge/home.h || \
-	    { echo "LIBDIR=$(LIBDIR): programs look for libraries where host-bridge/home.h says, relative to PREFIX=$(PREFIX)"; exit 1; }
+	@grep -q '"$(patsubst $(PREFIX)/%,%,$(LIBDIR))/barcuda"' base/cli/home.h || \
+	    { echo "LIBDIR=$(LIBDIR): programs look for libraries where base/cli/home.h says, relative to PREFIX=$(PREFIX)"; exit 1; }
 	$(call place,$(placed))
 install-strip: install
 	@for entry in $(placed); do $(entry); case $$file in $(bin)/* | $(lib)/*) \
@@ -658,7 +661,7 @@ clean:
 
 # ---- what reads the sources -----------------------------------------------------------------------------------------------
 # The tree's C++ but what has the kernel's style: the module, and the header that it shares.
-styled = $(filter-out shm-device/layout.h,$(shell find shm-device guest-allocator host-bridge tests -name '*.h' -o -name '*.cc'))
+styled = $(filter-out shm-device/layout.h,$(shell find base shm-device guest-allocator host-bridge soft-gpu tests -name '*.h' -o -name '*.cc'))
 format check-format: packages := clang-format
 format: installed
 	@clang-format -i $(styled)
@@ -670,7 +673,7 @@ check-format: installed
 check-tidy: packages := $(unit_packages) clang-tidy
 check-tidy: installed
 	@$(MAKE) --no-print-directory $(side_by_side) -O -k \
-	    $$(tests/without_toolkit $$(find shm-device guest-allocator host-bridge -name '*.cc' ! -path '*/kubernetes/*') | sed 's/[.]cc\>/&.tidy/g')
+	    $$(tests/without_toolkit $$(find base shm-device guest-allocator host-bridge soft-gpu -name '*.cc' ! -path '*/kubernetes/*') | sed 's/[.]cc\>/&.tidy/g')
 %.cc.tidy:
 	@echo "  TIDY $*.cc"
 	@clang-tidy --quiet $*.cc -- $(cppflags) $(CPPFLAGS) -std=c++20 2> /dev/null || { echo "clang-tidy $*.cc: status $$?"; exit 1; }
@@ -679,7 +682,7 @@ check-tidy: installed
 check-cppcheck: packages := cppcheck
 check-cppcheck: installed
 	@cppcheck --quiet --std=c++20 --language=c++ --enable=warning,portability --inline-suppr --error-exitcode=1 -j$(jobs) \
-	    --suppressions-list=tests/tree/cppcheck.txt -I. -D_GNU_SOURCE shm-device guest-allocator host-bridge
+	    --suppressions-list=tests/tree/cppcheck.txt -I. -D_GNU_SOURCE base shm-device guest-allocator host-bridge soft-gpu
 .PHONY: check-format check-tidy check-cppcheck
 
 help:

@@ -3,9 +3,9 @@
 """Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS and cuRAND, what Barcuda does with it, and its test.
 
 `make docs` runs it; tests/e2e/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of
-functions: names come from shm-device/api.h and the toolkit's headers, what is done with them from what was built (the rows that
+functions: names come from shm-device/cuda/api.h and the toolkit's headers, what is done with them from what was built (the rows that
 `barcuda support` prints, the section in which the guest library's refusals lie), tests from a search through tests/, why a
-function is refused from shm-device/refused.h.
+function is refused from shm-device/cuda/refused.h.
 """
 import argparse
 import collections
@@ -26,17 +26,17 @@ HOW = [
     ("post", "the guest sends it and goes on; a failure comes out at a later synchronizing call"),
     ("guest", "the guest library answers it, or makes it of others"),
     ("runtime", "the guest library's runtime makes it of the driver's functions"),
-    ("refused", "says once on standard error why, and what to do instead, in the words below (`shm-device/refused.h`), and answers "
+    ("refused", "says once on standard error why, and what to do instead, in the words below (`shm-device/cuda/refused.h`), and answers "
                 "so: `CUDA_ERROR_NOT_SUPPORTED`, `cudaErrorNotSupported`, `CUBLAS_STATUS_NOT_SUPPORTED`, "
                 "`CURAND_STATUS_INTERNAL_ERROR`"),
 ]
 
 
 class Refusals:
-    """shm-device/refused.h: why functions are refused, and what to do instead; the first entry that names one counts."""
+    """shm-device/cuda/refused.h: why functions are refused, and what to do instead; the first entry that names one counts."""
 
     def __init__(self):
-        text = (TOP / "shm-device/refused.h").read_text().split("#define BARCUDA_REFUSED(X)")[1]
+        text = (TOP / "shm-device/cuda/refused.h").read_text().split("#define BARCUDA_REFUSED(X)")[1]
         text = re.sub(r"\\\s*\n", "\n", text)
         entries = re.findall(r'X\(((?:[^")]|"[^"]*")*)\)', text)
         self.entries = []
@@ -52,7 +52,7 @@ class Refusals:
                 if name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])):
                     self.used.add((number, pattern))
                     return number, reason
-        sys.exit(f"{name} is refused, and shm-device/refused.h does not say why")
+        sys.exit(f"{name} is refused, and shm-device/cuda/refused.h does not say why")
 
     def check(self, refused):
         """Whatever refuses says why; and every entry, and every name in it, is still somebody's."""
@@ -60,7 +60,7 @@ class Refusals:
             self.of(name)
         idle = [p for number, (_, patterns) in enumerate(self.entries) for p in patterns if (number, p) not in self.used]
         if idle:
-            sys.exit("shm-device/refused.h says why " + ", ".join(idle) + " is refused, and nothing of the name is")
+            sys.exit("shm-device/cuda/refused.h says why " + ", ".join(idle) + " is refused, and nothing of the name is")
 
 
 REFUSALS = Refusals()
@@ -149,7 +149,7 @@ class Tests:
 def driver_symbols():
     """(name, [symbols, the oldest first]) of every function of the driver; none with 32-bit sizes, which no program means."""
     names, narrow = collections.OrderedDict(), set()
-    for first, later in re.findall(r"\b(?:FIRST\((cu[^)]*)|LATER\((cu[^)]*))\)", (TOP / "shm-device/api.h").read_text()):
+    for first, later in re.findall(r"\b(?:FIRST\((cu[^)]*)|LATER\((cu[^)]*))\)", (TOP / "shm-device/cuda/api.h").read_text()):
         if first:
             names[first.split(",")[0]] = [first.split(",")[0]]
         else:
@@ -223,7 +223,7 @@ def driver(build, tests):
         else:
             served.append((f"`{newest}`", hows[newest], test_of([newest, name])))
     return section("The driver", "Those of `<cuda.h>` and `<cudaProfiler.h>`, under the name of their newest form; older forms are "
-                   "there too (`shm-device/api.h`).", served, refused)
+                   "there too (`shm-device/cuda/api.h`).", served, refused)
 
 
 def runtime(build, tests):

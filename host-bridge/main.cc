@@ -8,13 +8,14 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/cli/config.h"
+#include "base/cli/usage.h"
+#include "base/log.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/bridge/bridge.h"
-#include "host-bridge/config.h"
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
 #include "host-bridge/monitor/monitor.h"
-#include "host-bridge/usage.h"
 #include "host-bridge/worker/worker.h"
+#include "shm-device/version_text.h"
 
 namespace {
 // A number that is read as an unsigned one would be a very large one.

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
-#include "shm-device/wait.h"
+#include "base/futex.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda::guest {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bell.h: how this process wakes its worker, and is woken. A worker that has had nothing to do for a while sleeps, and
 // so do threads of ours that wait long; both say so first (the queue's event words, virtqueue.h). (The other end:
-// host-bridge/bell.h.)
+// host-bridge/between/bell.h.)
 //
 //   where         we wake the worker                        it wakes us
 //   flat          a futex on the channel's kicks word       a futex on its wakes word
@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "guest-allocator/client/mutex.h"
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda::guest {
 

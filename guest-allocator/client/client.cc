@@ -17,10 +17,10 @@
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/client/watched.h"
-#include "shm-device/status.h"
-#include "shm-device/sync.h"
-#include "shm-device/visible_devices.h"
-#include "shm-device/wire.h"
+#include "shm-device/cuda/visible_devices.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wire.h"
+#include "shm-device/region/status.h"
 
 std::atomic<unsigned> barcuda_watched{0};
 

@@ -12,8 +12,8 @@
 #include "guest-allocator/client/queue.h"
 #include "guest-allocator/heap/extents.h"
 #include "guest-allocator/heap/heap.h"
-#include "shm-device/region.h"
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda::guest {
 
@@ -46,7 +46,7 @@ class Client final : public heap::ExtentSource {
     // Why nothing can be asked any more; CUDA_SUCCESS while the session lives.
     CUresult ended() noexcept;
 
-    // ---- the kinds' guest (shm-device/kinds.h)
+    // ---- the kinds' guest (shm-device/kinds/kinds.h)
     // Memory as the device finds it: a program's own addresses may be those of registered memory outside the region.
     std::uint64_t offset_of(const void* p) const {
         if (channel_.contains(p))

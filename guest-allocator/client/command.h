@@ -2,13 +2,13 @@
 // command.h: a row of the command table as a call: the arguments are packed, the command leaves, and, unless it is
 // posted, its reply is unpacked. One template for every command.
 #pragma once
+#include "base/trace.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/client/log.h"
 #include "guest-allocator/client/watched.h"
-#include "shm-device/commands.h"
-#include "shm-device/trace.h"
+#include "shm-device/rows/commands.h"
 
 namespace barcuda::guest {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <new>
 
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
+#include "base/futex.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
 

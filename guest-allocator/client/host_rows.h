@@ -4,8 +4,8 @@
 #pragma once
 #include <cuda.h>
 
-#include "shm-device/identity.h"
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
+#include "shm-device/rows/identity.h"
 
 namespace barcuda::guest::host_rows {
 

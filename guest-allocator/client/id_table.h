@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda::guest {
 

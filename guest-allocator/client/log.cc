@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "guest-allocator/client/error_log.h"
-#include "shm-device/results.h"
+#include "shm-device/cuda/results.h"
 
 namespace barcuda::guest {
 

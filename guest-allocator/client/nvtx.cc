@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
+#include "base/trace.h"
 #include "guest-allocator/client/mutex.h"
-#include "shm-device/json.h"
-#include "shm-device/trace.h"
 
 namespace barcuda::guest {
 namespace {

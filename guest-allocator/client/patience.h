@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// patience.h: how the guest waits for its host: shm-device/wait.h's way, at this machine's pace, and with a look now
+// patience.h: how the guest waits for its host: shm-device/queue/wait.h's way, at this machine's pace, and with a look now
 // and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
 // (bell.h). Where many threads wait, few of them do all that (crowd.h).
 #pragma once
@@ -9,7 +9,7 @@
 
 #include "guest-allocator/client/crowd.h"
 #include "guest-allocator/heap/uncancelled.h"
-#include "shm-device/wait.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda::guest {
 

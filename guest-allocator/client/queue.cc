@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
+#include "base/trace.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/patience.h"
-#include "shm-device/status.h"
-#include "shm-device/sync.h"
-#include "shm-device/trace.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/status.h"
 
 namespace barcuda::guest {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "guest-allocator/client/crowd.h"
 #include "guest-allocator/client/mutex.h"
-#include "shm-device/packet.h"
-#include "shm-device/region.h"
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/packet.h"
+#include "shm-device/queue/virtqueue.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda::guest {
 

@@ -4,7 +4,7 @@
 // under a token. The program gets one end of a pair of sockets, in which the token lies for whoever imports it (MSG_PEEK: it
 // stays there). It travels, is duplicated and inherited as any descriptor; and once all of it are closed, wherever they went, the
 // other end says so. Then the bridge closes the driver's, so that memory is kept as long as natively.
-// (The host's half: host-bridge/worker/ipc.cc.)
+// (The host's half: host-bridge/worker/bodies/ipc.cc.)
 #include "guest-allocator/driver/descriptor.h"
 
 #include <poll.h>
@@ -18,12 +18,12 @@
 #include <mutex>
 #include <vector>
 
+#include "base/out_of_the_way.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/uncancelled.h"
-#include "shm-device/out_of_the_way.h"
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda::guest {
 namespace {

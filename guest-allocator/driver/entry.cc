@@ -10,8 +10,8 @@
 
 #include "guest-allocator/client/log.h"
 #include "guest-allocator/driver/export.h"
-#include "shm-device/api.h"
-#include "shm-device/results.h"
+#include "shm-device/cuda/api.h"
+#include "shm-device/cuda/results.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/streams.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
 namespace {

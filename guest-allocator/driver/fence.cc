@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/trace.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/id_table.h"
@@ -16,8 +17,7 @@
 #include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/heap/heap.h"
-#include "shm-device/sync.h"
-#include "shm-device/trace.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
 namespace {

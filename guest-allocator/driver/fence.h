@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "guest-allocator/client/observer.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
 
@@ -54,7 +54,7 @@ void show_output() noexcept;
 // The end of a wait for all work of the stream up to command number `work` (Queue::work): shows what kernels printed,
 // and returns the error of the work, if any.
 CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept;
-// Whether any code that was loaded may print: then waits look for output. (Found out by host-bridge/worker/print_search.h.)
+// Whether any code that was loaded may print: then waits look for output. (Found out by host-bridge/worker/session/print_search.h.)
 bool may_print() noexcept;
 void module_prints() noexcept;  // a worker of an older version says so of a function
 

@@ -20,7 +20,7 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
 namespace {

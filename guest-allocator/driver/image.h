@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-#include "shm-device/fat_binary.h"
+#include "shm-device/cuda/fat_binary.h"
 
 namespace barcuda::guest {
 

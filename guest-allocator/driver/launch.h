@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "guest-allocator/driver/module.h"
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda::guest {
 

@@ -24,7 +24,7 @@
 #include "guest-allocator/driver/image.h"
 #include "guest-allocator/driver/managed/managed.h"
 #include "guest-allocator/heap/heap.h"
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda::guest {
 namespace {

@@ -9,8 +9,8 @@
 #include <cuda.h>
 
 #include "guest-allocator/driver/streams.h"
-#include "shm-device/api.h"
-#include "shm-device/other_names.h"
+#include "shm-device/cuda/api.h"
+#include "shm-device/cuda/other_names.h"
 
 #define PLAIN_same(symbol, name) BARCUDA_NAME(name, &::symbol)
 #define PLAIN_wide(symbol, name)

@@ -12,7 +12,7 @@
 #include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/settings.h"
 #include "guest-allocator/heap/small.h"
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda::heap {
 

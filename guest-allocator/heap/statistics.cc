@@ -13,9 +13,9 @@
 
 #include <cstring>
 
+#include "base/own_file.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
-#include "shm-device/own_file.h"
 
 namespace barcuda::heap {
 

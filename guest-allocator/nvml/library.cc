@@ -12,8 +12,8 @@
 #include <mutex>
 #include <new>
 
-#include "shm-device/snapshot.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/snapshot.h"
 
 namespace barcuda::guest::nvml {
 namespace {

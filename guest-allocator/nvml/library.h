@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <span>
 
-#include "shm-device/nvml_rows.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/region.h"
+#include "shm-device/rows/nvml_rows.h"
 
 #define NVML extern "C" [[gnu::visibility("default")]] barcuda::nvml::Status
 

@@ -35,14 +35,14 @@
 #include <span>
 #include <vector>
 
+#include "base/log.h"
+#include "base/message.h"
 #include "guest-allocator/pmem/stack.h"
 #include "guest-allocator/pmem/tables.h"
 #include "guest-allocator/pmem/visitors.h"
-#include "host-bridge/log.h"
-#include "host-bridge/message.h"
-#include "shm-device/door.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/door.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda::pmem {
 namespace {

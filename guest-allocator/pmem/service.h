@@ -5,7 +5,7 @@
 #pragma once
 #include <string>
 
-#include "shm-device/door.h"
+#include "shm-device/region/door.h"
 
 namespace barcuda::pmem {
 

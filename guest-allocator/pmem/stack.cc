@@ -19,9 +19,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/message.h"
 #include "guest-allocator/pmem/tables.h"
-#include "host-bridge/message.h"
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda::pmem {
 namespace {

@@ -4,7 +4,7 @@
 #pragma once
 #include <string>
 
-#include "shm-device/error.h"
+#include "base/error.h"
 #include "shm-device/layout.h"
 
 namespace barcuda::pmem {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <map>
 
-#include "shm-device/door.h"
+#include "shm-device/region/door.h"
 
 namespace barcuda::pmem {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "guest-allocator/runtime/runtime.h"
-#include "shm-device/results.h"
+#include "shm-device/cuda/results.h"
 
 namespace barcuda::guest {
 [[gnu::weak]] bool logs_debug() noexcept;  // log.h; absent where the runtime layer stands alone (its tests)

@@ -2,7 +2,7 @@
 // fat_binary.h: what nvcc leaves in a program for each of its device-code images, and how one becomes a library.
 #pragma once
 #include "guest-allocator/runtime/runtime.h"
-#include "shm-device/fat_binary.h"
+#include "shm-device/cuda/fat_binary.h"
 
 namespace barcuda::runtime {
 

@@ -11,7 +11,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "host-bridge/message.h"
+#include "base/message.h"
 
 namespace barcuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "host-bridge/bucket.h"
+#include "base/bucket.h"
 
 namespace barcuda {
 

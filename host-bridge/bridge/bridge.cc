@@ -19,16 +19,16 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
+#include "base/message.h"
+#include "base/trace.h"
+#include "host-bridge/between/driver.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/users.h"
-#include "host-bridge/driver.h"
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
-#include "host-bridge/message.h"
-#include "shm-device/identity.h"
-#include "shm-device/status.h"
-#include "shm-device/sync.h"
-#include "shm-device/trace.h"
-#include "shm-device/visible_devices.h"
+#include "shm-device/cuda/visible_devices.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/status.h"
+#include "shm-device/rows/identity.h"
 
 namespace barcuda {
 namespace {
@@ -44,7 +44,7 @@ constexpr std::chrono::milliseconds owners_looked_after{20};
 // Of a turn of the loop, for emptying memory that somebody asks for: everybody else waits.
 constexpr std::chrono::milliseconds cleaning_time{2};
 
-// All that the bridge touches of the region is there for good (shm-device/create.cc): unless somebody cuts the file short.
+// All that the bridge touches of the region is there for good (shm-device/region/create.cc): unless somebody cuts the file short.
 void say_that_memory_is_gone(int) {
     constexpr std::string_view text =
         "barcuda-bridge: the region's memory is gone: its file was cut short, or holes were made in it. All clients "

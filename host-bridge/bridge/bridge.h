@@ -15,7 +15,13 @@
 #include <string>
 #include <vector>
 
-#include "host-bridge/bell.h"
+#include "host-bridge/between/bell.h"
+#include "host-bridge/between/driver.h"
+#include "host-bridge/between/limits.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/between/probe.h"
+#include "host-bridge/between/shared.h"
+#include "host-bridge/between/turns.h"
 #include "host-bridge/bridge/access.h"
 #include "host-bridge/bridge/admissions.h"
 #include "host-bridge/bridge/asked.h"
@@ -25,21 +31,15 @@
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/place.h"
-#include "host-bridge/bridge/probe.h"
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/service.h"
-#include "host-bridge/bridge/shared.h"
 #include "host-bridge/bridge/warm.h"
 #include "host-bridge/bridge/worker_log.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/mapper.h"
-#include "host-bridge/driver.h"
-#include "host-bridge/limits.h"
-#include "host-bridge/link.h"
-#include "host-bridge/turns.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda {
 

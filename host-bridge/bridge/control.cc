@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "host-bridge/log.h"
+#include "base/log.h"
 
 namespace barcuda {
 namespace {
@@ -47,7 +47,7 @@ void remove_old() {
             !S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
             continue;
         const File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-        const sockaddr_un address = limits_address(entry.path());
+        const sockaddr_un address = unix_address(entry.path());
         if (connect(to.fd(), as_address(address), sizeof address) != 0 && errno == ECONNREFUSED)
             unlink(entry.path().c_str());
     }
@@ -69,7 +69,7 @@ std::string Control::open(int region) {
     // It gets its name when somebody answers: else another bridge would take it for an old one.
     const std::string first = fmt::format("{}/barcuda-{:x}", limits_folder, number),
                       path = fmt::format("{}/{}{:x}", limits_folder, limits_name_of(st), number);
-    const sockaddr_un address = limits_address(first);
+    const sockaddr_un address = unix_address(first);
     const mode_t mask = umask(0177);
     const bool bound = bind(listener.fd(), as_address(address), sizeof address) == 0;
     umask(mask);

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/message.h"
+#include "host-bridge/between/limits_link.h"
+#include "host-bridge/between/list_link.h"
 #include "host-bridge/bridge/visitor.h"
-#include "host-bridge/limits_link.h"
-#include "host-bridge/list_link.h"
-#include "host-bridge/message.h"
 
 namespace barcuda {
 

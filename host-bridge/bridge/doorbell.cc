@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "host-bridge/log.h"
-#include "host-bridge/message.h"
+#include "base/log.h"
+#include "base/message.h"
 
 namespace barcuda {
 namespace {

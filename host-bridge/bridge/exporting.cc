@@ -10,8 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "host-bridge/listen.h"
-#include "host-bridge/log.h"
+#include "base/listen.h"
+#include "base/log.h"
 
 namespace barcuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <string>
 
-#include "host-bridge/message.h"
+#include "base/message.h"
 
 namespace barcuda {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/cage/mapper.h"
-#include "host-bridge/log.h"
 
 namespace barcuda {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {

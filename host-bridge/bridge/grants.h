@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shm-device/layout.h"
-#include "shm-device/shape.h"
+#include "shm-device/region/shape.h"
 
 namespace barcuda {
 

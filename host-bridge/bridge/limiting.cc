@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// limiting.cc: how the bridge enforces limits (host-bridge/limits.h). It compares its own grants here. Limits that only a worker can count
+// limiting.cc: how the bridge enforces limits (host-bridge/between/limits.h). It compares its own grants here. Limits that only a worker can count
 // it writes into the worker's sheet (link.h), which the worker reads before each action. It also answers `barcuda limit`.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -12,11 +12,11 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/cage/users.h"
-#include "host-bridge/log.h"
-#include "shm-device/sync.h"
-#include "shm-device/wait.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda {
 namespace {

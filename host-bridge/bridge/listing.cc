@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/log.h"
 #include "host-bridge/bridge/bridge.h"
-#include "host-bridge/log.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {

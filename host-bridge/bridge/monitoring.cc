@@ -13,11 +13,11 @@
 #include <cstring>
 #include <utility>
 
-#include "host-bridge/driver.h"
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
+#include "base/futex.h"
+#include "base/log.h"
+#include "host-bridge/between/driver.h"
+#include "host-bridge/between/link.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {

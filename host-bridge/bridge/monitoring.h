@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host-bridge/monitor/monitor.h"
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda {
 

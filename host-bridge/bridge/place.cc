@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "host-bridge/log.h"
+#include "base/log.h"
 
 namespace barcuda {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "host-bridge/bucket.h"
-#include "host-bridge/log.h"
-#include "host-bridge/message.h"
+#include "base/bucket.h"
+#include "base/log.h"
+#include "base/message.h"
 
 namespace barcuda {
 

@@ -22,12 +22,12 @@
 #include <sstream>
 #include <utility>
 
+#include "base/log.h"
 #include "host-bridge/bridge/bridge.h"
-#include "host-bridge/log.h"
-#include "shm-device/identity.h"
-#include "shm-device/sync.h"
-#include "shm-device/visible_devices.h"
-#include "shm-device/wire.h"
+#include "shm-device/cuda/visible_devices.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wire.h"
+#include "shm-device/rows/identity.h"
 
 namespace barcuda {
 namespace {

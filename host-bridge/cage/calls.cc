@@ -18,9 +18,9 @@
 #include <iterator>
 #include <sstream>
 
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/filter.h"
 #include "host-bridge/cage/measures.h"
-#include "host-bridge/link.h"
 
 namespace barcuda::cage {
 namespace {

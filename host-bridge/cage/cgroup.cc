@@ -14,7 +14,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "host-bridge/message.h"
+#include "base/message.h"
 
 namespace barcuda::cage {
 namespace {

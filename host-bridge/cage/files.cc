@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "shm-device/libraries.h"
+#include "shm-device/cuda/libraries.h"
 
 namespace barcuda::cage {
 namespace {

@@ -25,10 +25,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/message.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/filter.h"
 #include "host-bridge/cage/measures.h"
-#include "host-bridge/link.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {

@@ -14,9 +14,9 @@
 #include <cstddef>
 #include <string>
 
+#include "base/message.h"
 #include "host-bridge/cage/files.h"
 #include "host-bridge/cage/measures.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {

@@ -14,9 +14,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/message.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/filter.h"
-#include "host-bridge/link.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {

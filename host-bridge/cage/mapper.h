@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "host-bridge/message.h"
+#include "base/message.h"
 
 namespace barcuda::cage {
 

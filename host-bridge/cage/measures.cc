@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/message.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/cage/users.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 

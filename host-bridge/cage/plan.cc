@@ -19,13 +19,13 @@
 #include <cstring>
 #include <sstream>
 
+#include "base/log.h"
+#include "base/message.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/cage/users.h"
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
-#include "host-bridge/message.h"
 
 extern char** environ;
 

@@ -19,9 +19,9 @@
 #include <string_view>
 #include <thread>
 
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/filter.h"
 #include "host-bridge/cage/measures.h"
-#include "host-bridge/link.h"
 
 namespace barcuda::cage {
 namespace {

@@ -13,9 +13,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/message.h"
 #include "host-bridge/cage/files.h"
 #include "host-bridge/cage/measures.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "base/message.h"
 #include "host-bridge/cage/cage.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 

@@ -8,12 +8,11 @@
 #include <fstream>
 #include <memory>
 
+#include "base/cli/installation.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
-#include "host-bridge/cli/installation.h"
-#include "host-bridge/cli/notices.h"
 #include "host-bridge/watch/region_file.h"
-#include "shm-device/door.h"
+#include "shm-device/region/door.h"
 
 namespace barcuda {
 namespace {

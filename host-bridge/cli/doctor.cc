@@ -23,20 +23,20 @@
 #include <tuple>
 #include <vector>
 
+#include "base/cli/installation.h"
+#include "base/cli/options.h"
+#include "guest-allocator/commands/machine.h"
+#include "host-bridge/between/driver.h"
+#include "host-bridge/between/limits_link.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/installation.h"
-#include "host-bridge/cli/machine.h"
-#include "host-bridge/cli/options.h"
-#include "host-bridge/driver.h"
-#include "host-bridge/limits_link.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
-#include "shm-device/door.h"
-#include "shm-device/identity.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
-#include "shm-device/visible_devices.h"
+#include "shm-device/cuda/visible_devices.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/door.h"
+#include "shm-device/region/region.h"
+#include "shm-device/rows/identity.h"
 
 namespace barcuda {
 namespace {
@@ -250,7 +250,8 @@ void look_at_host(bool serves) {
     look_at_gpus(driver && !dlsym(driver, "barcuda_guest_library"));
     for (const char* library : {"libcublas.so.13", "libcurand.so.10"}) {
         void* found = nullptr;
-        for (const std::string folder : {"", "/usr/local/cuda/lib64/"})  // as host-bridge/worker/libraries.cc does it
+        for (const std::string folder :
+             {"", "/usr/local/cuda/lib64/"})  // as host-bridge/worker/session/libraries.cc does it
             if (!found) found = dlopen((folder + library).c_str(), RTLD_LAZY | RTLD_LOCAL);
         if (found && dlsym(found, "barcuda_guest_library")) note(fmt::format("{} here is Barcuda's own", library));
         else if (found) good(fmt::format("{}: for programs that use it", library));

@@ -3,8 +3,8 @@
 
 namespace barcuda {
 
-const Elsewhere& hints() {
-    static const Elsewhere all = {
+const std::map<std::string, std::string>& hints() {
+    static const std::map<std::string, std::string> all = {
         {"list", "`barcuda ps` lists bridges and their clients"},
         {"ls", "`barcuda ps` lists bridges and their clients"},
         {"info", "`barcuda doctor` says what is there, `barcuda ps` what runs"},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // hints.h: what to do here in place of commands that other programs have.
 #pragma once
-#include "host-bridge/usage.h"
+#include <map>
+#include <string>
 
 namespace barcuda {
 
-const Elsewhere& hints();
+const std::map<std::string, std::string>& hints();
 
 }  // namespace barcuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have, and the guest's part of the GPUs'
-// time; and a change of that (host-bridge/limits.h has the table of limits, limits_link.h what is said).
+// time; and a change of that (host-bridge/between/limits.h has the table of limits, limits_link.h what is said).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/socket.h>
@@ -18,12 +18,12 @@
 #include <span>
 #include <string_view>
 
+#include "base/cli/options.h"
+#include "base/message.h"
+#include "base/size.h"
+#include "host-bridge/between/limits_link.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
-#include "host-bridge/limits_link.h"
-#include "host-bridge/message.h"
-#include "host-bridge/size.h"
 
 namespace barcuda {
 namespace {
@@ -119,7 +119,7 @@ std::string find_bridge(const std::string& region, const File& to) {
             lstat(entry.path().c_str(), &door) != 0 || !S_ISSOCK(door.st_mode) ||
             (door.st_uid != 0 && door.st_uid != st.st_uid && door.st_uid != geteuid()))
             continue;
-        const sockaddr_un address = limits_address(entry.path());
+        const sockaddr_un address = unix_address(entry.path());
         if (connect(to.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
         if (errno == EACCES)
             error = fmt::format("{}: its bridge is user {}'s: only that user and root may see and change limits",

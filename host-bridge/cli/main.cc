@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda: the command that people type. Each subcommand is in the file of its name; app.h says how it is added.
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/hints.h"
+#include "shm-device/version_text.h"
 
 namespace barcuda {
 namespace {
@@ -35,7 +37,7 @@ constexpr AddCommand* commands[] = {
 }  // namespace barcuda
 
 int main(int argc, char** argv) {
-    barcuda::App app;
+    barcuda::App app(barcuda::hints(), barcuda::version_text());
     for (barcuda::AddCommand* const add : barcuda::commands) add(app);
     return app.run(argc, argv);
 }

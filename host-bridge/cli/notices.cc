@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/cli/notices.h"
 
-#include <fmt/format.h>
-
-#include "host-bridge/cli/installation.h"
-#include "host-bridge/cli/machine.h"
+#include "base/cli/installation.h"
+#include "guest-allocator/commands/machine.h"
 
 namespace barcuda {
 namespace {
@@ -15,11 +13,6 @@ bool is_guest_alone() {
 }
 
 }  // namespace
-
-int complain(const char* command, const std::string& what, int status) {
-    fmt::print(stderr, "barcuda {}: {}\n", command, what);
-    return status;
-}
 
 std::string with_hint(const std::string& text) {
     return is_guest_alone() ? text +

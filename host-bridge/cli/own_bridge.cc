@@ -15,8 +15,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/cli/options.h"
 #include "host-bridge/cage/cage.h"
-#include "host-bridge/cli/options.h"
 
 namespace barcuda {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host-bridge/cli/installation.h"
+#include "base/cli/installation.h"
 
 namespace CLI {
 class App;

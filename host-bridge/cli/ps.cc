@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/text.h"

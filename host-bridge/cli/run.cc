@@ -12,11 +12,11 @@
 #include <cstring>
 #include <memory>
 
+#include "base/cli/exit_status.h"
+#include "base/cli/installation.h"
+#include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/installation.h"
 #include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
-#include "host-bridge/exit_status.h"
 
 namespace barcuda {
 namespace {

@@ -14,13 +14,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/cli/installation.h"
+#include "base/cli/options.h"
+#include "host-bridge/between/driver.h"
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/installation.h"
-#include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
-#include "host-bridge/driver.h"
-#include "shm-device/nvml_rows.h"
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
+#include "shm-device/rows/nvml_rows.h"
 
 namespace barcuda {
 namespace {

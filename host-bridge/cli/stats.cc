@@ -2,9 +2,9 @@
 // stats.cc: `barcuda stats`: as `barcuda run`, with the library's statistics when the program exits.
 #include <memory>
 
+#include "base/cli/exit_status.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/run.h"
-#include "host-bridge/exit_status.h"
 
 namespace barcuda {
 

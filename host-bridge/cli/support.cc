@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/options.h"
-#include "shm-device/commands.h"
+#include "shm-device/rows/commands.h"
 
 namespace barcuda {
 namespace {

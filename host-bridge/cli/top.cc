@@ -16,9 +16,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/json.h"
 #include "host-bridge/watch/rates.h"

@@ -22,8 +22,7 @@
 #include <utility>
 
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/notices.h"
-#include "shm-device/commands.h"
+#include "shm-device/rows/commands.h"
 
 namespace barcuda {
 namespace {

@@ -22,13 +22,12 @@
 #include <optional>
 #include <thread>
 
+#include "base/cli/exit_status.h"
+#include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
-#include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
 #include "host-bridge/cli/own_bridge.h"
 #include "host-bridge/cli/vm_config.h"
 #include "host-bridge/cli/vm_parts.h"
-#include "host-bridge/exit_status.h"
 
 namespace barcuda {
 namespace {

@@ -13,8 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/cli/exit_status.h"
 #include "host-bridge/cli/vm_parts.h"
-#include "host-bridge/exit_status.h"
 
 namespace barcuda::parts {
 namespace {

@@ -9,10 +9,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
-#include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/options.h"
 
 namespace barcuda {
 namespace {

@@ -17,9 +17,9 @@
 #include <cstring>
 #include <string>
 
-#include "host-bridge/listen.h"
-#include "host-bridge/usage.h"
-#include "host-bridge/visitors.h"
+#include "base/cli/usage.h"
+#include "base/listen.h"
+#include "base/visitors.h"
 #include "host-bridge/watch/metrics.h"
 
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/usage.h"
+#include "base/log.h"
 #include "host-bridge/kubernetes/plugin.h"
-#include "host-bridge/log.h"
-#include "host-bridge/usage.h"
 #include "host-bridge/watch/region_file.h"
 
 int main(int argc, char** argv) {

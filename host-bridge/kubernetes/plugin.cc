@@ -12,8 +12,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/log.h"
 #include "device_plugin.grpc.pb.h"
-#include "host-bridge/log.h"
 
 namespace barcuda::kubernetes {
 namespace {

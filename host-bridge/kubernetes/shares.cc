@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "host-bridge/log.h"
+#include "base/log.h"
 #include "host-bridge/watch/region_file.h"
 
 namespace barcuda::kubernetes {

@@ -16,11 +16,11 @@
 #include <thread>
 #include <unordered_map>
 
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
+#include "base/futex.h"
+#include "base/log.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/monitor/sweep.h"
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {

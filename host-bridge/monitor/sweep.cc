@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "host-bridge/log.h"
-#include "shm-device/sync.h"
+#include "base/log.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::nvml {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "host-bridge/monitor/monitor.h"
-#include "shm-device/nvml_rows.h"
-#include "shm-device/snapshot.h"
+#include "shm-device/region/snapshot.h"
+#include "shm-device/rows/nvml_rows.h"
 
 namespace barcuda::nvml {
 

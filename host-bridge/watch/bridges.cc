@@ -18,10 +18,10 @@
 #include <numeric>
 #include <string_view>
 
-#include "host-bridge/limits_link.h"
-#include "host-bridge/message.h"
+#include "base/message.h"
+#include "host-bridge/between/limits_link.h"
 #include "host-bridge/monitor/monitor.h"
-#include "shm-device/visible_devices.h"
+#include "shm-device/cuda/visible_devices.h"
 
 namespace barcuda::watch {
 namespace {
@@ -74,7 +74,7 @@ class Caller {
     // False: there is nothing more to wait for.
     bool ask(View& view) {
         socklen_t size = sizeof who_;
-        const sockaddr_un address = limits_address(door_);
+        const sockaddr_un address = unix_address(door_);
         socket_ = File(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (!socket_) return false;
         if (connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {

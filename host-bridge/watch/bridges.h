@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "host-bridge/list_link.h"
-#include "host-bridge/message.h"
+#include "base/message.h"
+#include "host-bridge/between/list_link.h"
 
 namespace barcuda::watch {
 

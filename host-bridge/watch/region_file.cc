@@ -15,9 +15,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "host-bridge/limits_link.h"
-#include "host-bridge/message.h"
-#include "shm-device/region.h"
+#include "base/message.h"
+#include "host-bridge/between/limits_link.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda::watch {
 namespace {

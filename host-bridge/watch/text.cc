@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "host-bridge/limits.h"
+#include "host-bridge/between/limits.h"
 
 namespace barcuda::watch {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/channel.h"
 
-#include "shm-device/wait.h"
+#include "shm-device/queue/wait.h"
 
 #include <cuda.h>
 #include <fmt/format.h>
 
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda {
 

@@ -10,11 +10,11 @@
 #include <span>
 #include <string>
 
-#include "host-bridge/bell.h"
-#include "shm-device/packet.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
-#include "shm-device/virtqueue.h"
+#include "host-bridge/between/bell.h"
+#include "shm-device/queue/packet.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/virtqueue.h"
+#include "shm-device/region/region.h"
 
 namespace barcuda {
 

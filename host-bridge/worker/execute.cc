@@ -3,8 +3,8 @@
 
 #include <new>
 
-#include "host-bridge/worker/body.h"
-#include "host-bridge/worker/counting.h"
+#include "host-bridge/worker/bodies/body.h"
+#include "host-bridge/worker/quota/counting.h"
 
 namespace barcuda {
 namespace {

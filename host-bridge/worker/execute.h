@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // execute.h: one command, from its copied bytes to its reply. The bytes given here are the host's own: the guest cannot
-// touch them any more. read -> check -> call -> publish, parameter by parameter, as shm-device/kinds.h tells.
+// touch them any more. read -> check -> call -> publish, parameter by parameter, as shm-device/kinds/kinds.h tells.
 #pragma once
 #include <cstddef>
 #include <span>
 
-#include "host-bridge/worker/session.h"
-#include "shm-device/packet.h"
+#include "host-bridge/worker/session/session.h"
+#include "shm-device/queue/packet.h"
 
 namespace barcuda {
 

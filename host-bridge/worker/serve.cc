@@ -5,16 +5,16 @@
 
 #include <optional>
 
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
 #include "host-bridge/worker/supply.h"
-#include "shm-device/identity.h"
-#include "shm-device/status.h"
-#include "shm-device/sync.h"
-#include "shm-device/trace.h"
-#include "shm-device/wait.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
+#include "shm-device/region/status.h"
+#include "shm-device/rows/identity.h"
 
 namespace barcuda {
 namespace {

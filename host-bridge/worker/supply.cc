@@ -5,10 +5,10 @@
 #include <chrono>
 #include <utility>
 
-#include "host-bridge/log.h"
-#include "host-bridge/worker/granter.h"
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
+#include "base/futex.h"
+#include "base/log.h"
+#include "host-bridge/worker/quota/granter.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "host-bridge/bell.h"
-#include "host-bridge/link.h"
-#include "host-bridge/worker/extents.h"
+#include "host-bridge/between/bell.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/worker/session/extents.h"
 
 namespace barcuda {
 

@@ -19,20 +19,21 @@
 #include <thread>
 #include <utility>
 
-#include "host-bridge/bridge/probe.h"
+#include "base/log.h"
+#include "base/message.h"
+#include "base/trace.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/between/probe.h"
+#include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/mapper.h"
-#include "host-bridge/link.h"
-#include "host-bridge/log.h"
-#include "host-bridge/message.h"
 #include "host-bridge/worker/channel.h"
-#include "host-bridge/worker/libraries.h"
-#include "host-bridge/worker/quota.h"
+#include "host-bridge/worker/quota/quota.h"
 #include "host-bridge/worker/serve.h"
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/session/libraries.h"
+#include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
-#include "shm-device/status.h"
-#include "shm-device/sync.h"
-#include "shm-device/trace.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/status.h"
 
 namespace barcuda {
 namespace {

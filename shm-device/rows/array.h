@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// array.h: rows of arrays, textures, surfaces. (What a row says: shm-device/commands.h.)
+// array.h: rows of arrays, textures, surfaces. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

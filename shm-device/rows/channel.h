@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel.h: rows of what a channel itself needs: heap memory, and what kernels print. (What a row says: shm-device/commands.h.)
+// channel.h: rows of what a channel itself needs: heap memory, and what kernels print. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// context.h: rows of devices and contexts. (What a row says: shm-device/commands.h.)
+// context.h: rows of devices and contexts. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 #include <cudaProfiler.h>

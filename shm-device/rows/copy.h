@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy.h: rows of copies and fills. (What a row says: shm-device/commands.h.)
+// copy.h: rows of copies and fills. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph.h: rows of graphs. (What a row says: shm-device/commands.h.)
+// graph.h: rows of graphs. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch.h: rows of launches, occupancy, tensor maps. (What a row says: shm-device/commands.h.)
+// launch.h: rows of launches, occupancy, tensor maps. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

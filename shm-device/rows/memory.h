@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.h: rows of memory of the device and of the host: allocations, pools, virtual memory, sharing between processes. (What a row says: shm-device/commands.h.)
+// memory.h: rows of memory of the device and of the host: allocations, pools, virtual memory, sharing between processes. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// module.h: rows of modules, libraries, functions, kernels, and the linker. (What a row says: shm-device/commands.h.)
+// module.h: rows of modules, libraries, functions, kernels, and the linker. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream.h: rows of streams, events, captures, the program's own functions in a stream. (What a row says: shm-device/commands.h.)
+// stream.h: rows of streams, events, captures, the program's own functions in a stream. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 

@@ -120,7 +120,7 @@ inline Large with_variable(const Driver& driver, std::size_t bytes) {
     return large;
 }
 
-// The form of shm-device/fat_binary.h: a head, and entries for one architecture each.
+// The form of shm-device/cuda/fat_binary.h: a head, and entries for one architecture each.
 struct ContainerHead {
     std::uint32_t magic = 0xba55ed50;
     std::uint16_t version = 1, head_bytes = 16;

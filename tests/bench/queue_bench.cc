@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 #include "tests/bench/measure.h"
 
 namespace {

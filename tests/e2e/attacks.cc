@@ -132,8 +132,9 @@ int main(int count, char** words) {
 #include <cstring>
 #include <string>
 
-#include "host-bridge/limits_link.h"
-#include "host-bridge/link.h"
+#include "base/message.h"
+#include "host-bridge/between/limits_link.h"
+#include "host-bridge/between/link.h"
 
 namespace {
 
@@ -186,7 +187,7 @@ int changes_limits() {
     int answer = ENOENT;
     while (const dirent* entry = readdir(folder)) {
         if (std::strncmp(entry->d_name, barcuda::limits_name, std::strlen(barcuda::limits_name)) != 0) continue;
-        const sockaddr_un address = barcuda::limits_address(std::string(barcuda::limits_folder) + "/" + entry->d_name);
+        const sockaddr_un address = barcuda::unix_address(std::string(barcuda::limits_folder) + "/" + entry->d_name);
         const int s = socket(AF_UNIX, SOCK_SEQPACKET, 0);
         if (s < 0 || connect(s, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
             answer = errno;

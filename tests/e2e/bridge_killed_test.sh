@@ -24,7 +24,7 @@ cat > "$scratch/orphan.cc" <<'CC'
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "host-bridge/link.h"
+#include "host-bridge/between/link.h"
 using namespace barcuda;
 int main(int, char** words) {  // BRIDGE DRIVER
     prctl(PR_SET_CHILD_SUBREAPER, 1);

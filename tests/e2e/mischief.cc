@@ -23,7 +23,7 @@
 #include <cstring>
 #include <string>
 
-#include "host-bridge/link.h"
+#include "host-bridge/between/link.h"
 
 namespace {
 

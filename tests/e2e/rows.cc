@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rows.cc: makes a library, a program or a region of another version of one of this build, by changing the identities
-// (shm-device/identity.h) that stand in it.
+// (shm-device/rows/identity.h) that stand in it.
 //   rows FILE other ROW...    these rows are such as this build does not know
 //   rows FILE swap ROW ROW    the one's number is the other's
 //   rows REGION opened        says how often channels were opened so far
@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "shm-device/identity.h"
+#include "shm-device/rows/identity.h"
 
 using namespace barcuda;
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "host-bridge/link.h"
+#include "host-bridge/between/link.h"
 
 namespace {
 

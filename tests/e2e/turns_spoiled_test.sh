@@ -9,7 +9,7 @@ import ctypes, mmap, os, struct, sys, time
 what, path = sys.argv[1:]
 book = mmap.mmap(os.open(path, os.O_RDWR), 0)
 seats = 256
-gpu = 16 + 64 * 12                                         # the first one, behind the groups (host-bridge/turns.h)
+gpu = 16 + 64 * 12                                         # the first one, behind the groups (host-bridge/between/turns.h)
 lock, turn, since, place = gpu + 20, gpu + 24, gpu + 32, gpu + 96 + 64 * 8
 me = os.getpid()
 struct.pack_into("<II", book, place + (seats - 1) * 24, me, 63)

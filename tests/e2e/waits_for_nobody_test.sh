@@ -57,7 +57,7 @@ make_program flood <<'CC'
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "host-bridge/link.h"
+#include "host-bridge/between/link.h"
 int main(int, char** pid) {
     const long process = syscall(SYS_pidfd_open, std::atoi(pid[1]), 0);
     const int link = static_cast<int>(syscall(SYS_pidfd_getfd, process, barcuda::link_fd, 0));

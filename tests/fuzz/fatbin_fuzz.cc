@@ -10,10 +10,10 @@
 #include <memory>
 #include <string>
 
-#include "host-bridge/fatbin.h"
-#include "host-bridge/soft-gpu/engine.h"
-#include "host-bridge/soft-gpu/image.h"
-#include "shm-device/fat_binary.h"
+#include "shm-device/cuda/fat_binary.h"
+#include "shm-device/cuda/fat_binary_reader.h"
+#include "soft-gpu/engine.h"
+#include "soft-gpu/image.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 // they do to memory is theirs. Corpus: the tests' kernels and what nvcc writes (make one with `nvcc -ptx`).
 #include <cstdint>
 
-#include "host-bridge/soft-gpu/engine.h"
+#include "soft-gpu/engine.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace barcuda::soft;

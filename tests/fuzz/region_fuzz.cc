@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
 
 namespace {
 

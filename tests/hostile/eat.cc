@@ -3,7 +3,7 @@
 // behind a stream that stands still, extents, what kernels print.
 #include <memory>
 
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 #include "tests/hostile/generator.h"
 #include "tests/hostile/liars.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 #include "tests/hostile/known.h"
 #include "tests/hostile/session.h"
 
@@ -54,7 +54,7 @@ class Generator {
     void build(Op op, Pending& pending, double lies);
     void learn(Pending& pending, CUresult result, std::span<const std::byte> reply);
 
-    // ---- the kinds' guest (shm-device/kinds.h)
+    // ---- the kinds' guest (shm-device/kinds/kinds.h)
     std::uint64_t new_id() { return next_id_++; }
     void free_id(std::uint64_t id) { known.remove(id); }
     bool knows(std::uint64_t) const { return true; }

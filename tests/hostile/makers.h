@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// makers.h: what a hostile client that means well puts into a parameter of each kind (shm-device/kinds.h), in three
+// makers.h: what a hostile client that means well puts into a parameter of each kind (shm-device/kinds/kinds.h), in three
 // steps:
 //
 //   number   the plain values; they come first, since memory and lists are as large as they say

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstring>
 
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
-#include "shm-device/wait.h"
+#include "base/futex.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
 #include "tests/hostile/liars.h"
 
 namespace barcuda::hostile {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "shm-device/sync.h"
-#include "shm-device/wait.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda::hostile {
 namespace {

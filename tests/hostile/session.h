@@ -10,9 +10,9 @@
 #include <string>
 
 #include "guest-allocator/client/bell.h"
-#include "shm-device/identity.h"
-#include "shm-device/region.h"
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
+#include "shm-device/region/region.h"
+#include "shm-device/rows/identity.h"
 
 namespace barcuda::hostile {
 

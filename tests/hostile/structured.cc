@@ -6,8 +6,8 @@
 #include <memory>
 #include <thread>
 
-#include "shm-device/sync.h"
-#include "shm-device/wait.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
 #include "tests/hostile/generator.h"
 #include "tests/hostile/liars.h"
 

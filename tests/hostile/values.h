@@ -3,7 +3,7 @@
 #pragma once
 #include <concepts>
 
-#include "shm-device/library_kinds.h"
+#include "shm-device/kinds/library_kinds.h"
 #include "tests/hostile/generator.h"
 
 namespace barcuda::hostile {

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "host-bridge/soft-gpu/engine.h"
-#include "host-bridge/soft-gpu/ptx/native.h"
+#include "soft-gpu/engine.h"
+#include "soft-gpu/ptx/native.h"
 
 namespace barcuda::soft::test {
 

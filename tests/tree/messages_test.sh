@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 source = ""
-for folder in ("shm-device", "guest-allocator", "guest-uio", "host-bridge"):
+for folder in ("base", "shm-device", "guest-allocator", "guest-uio", "host-bridge", "soft-gpu"):
     for file in sorted(Path(folder).rglob("*")):
         if file.suffix in (".cc", ".h", ".c"):
             text = file.read_text()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// api_table_test: shm-device/api.h against what it is a table of: the toolkit's headers and NVIDIA's own libraries.
+// api_table_test: shm-device/cuda/api.h against what it is a table of: the toolkit's headers and NVIDIA's own libraries.
 // The compiler compares the types: <cuda.h> declares each symbol, <cudaTypedefs.h> gives the type that each name has
 // since each version. What the table might lack is found in the headers' text.
 #define __CUDA_API_VERSION_INTERNAL  // every symbol, under its own name
@@ -22,7 +22,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "shm-device/api.h"
+#include "shm-device/cuda/api.h"
 #include "tests/unit/support/exports.h"
 
 namespace barcuda::test {

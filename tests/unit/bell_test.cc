@@ -7,9 +7,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/futex.h"
 #include "host-bridge/worker/channel.h"
-#include "shm-device/futex.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {

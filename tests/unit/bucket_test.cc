@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // So much a second, and so much at once.
-#include "host-bridge/bucket.h"
+#include "base/bucket.h"
 
 #include <gtest/gtest.h>
 

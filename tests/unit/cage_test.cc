@@ -32,10 +32,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/message.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/cage/users.h"
-#include "host-bridge/link.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {

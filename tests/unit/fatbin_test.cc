@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // From nvcc's fat binaries to PTX text: which entry is taken, and that no lie in a header is followed.
-#include "host-bridge/soft-gpu/image.h"
+#include "soft-gpu/image.h"
 
 #include <cuda.h>
 #include <gtest/gtest.h>
 
-#include "host-bridge/fatbin.h"
-#include "host-bridge/soft-gpu/engine.h"
+#include "shm-device/cuda/fat_binary_reader.h"
+#include "soft-gpu/engine.h"
 #include "tests/unit/support/container.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
 namespace {

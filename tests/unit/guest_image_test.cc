@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/session/session.h"
 #include "tests/unit/support/container.h"
 #include "tests/unit/support/host_side.h"
 

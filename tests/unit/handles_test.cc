@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // handles_test: what a client's ids mean, and for how long.
-#include "host-bridge/worker/handles.h"
+#include "host-bridge/worker/session/handles.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>

@@ -11,7 +11,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/pages.h"
-#include "shm-device/wire.h"
+#include "shm-device/queue/wire.h"
 #include "tests/heap/support/memfd_source.h"
 
 namespace barcuda::heap {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // identity_test: what makes two rows of the command table the same to builds of different days, and how a client finds
 // its rows in the bridge's table.
-#include "shm-device/identity.h"
+#include "shm-device/rows/identity.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "host-bridge/worker/body.h"
-#include "shm-device/commands.h"
+#include "host-bridge/worker/bodies/body.h"
+#include "shm-device/rows/commands.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {

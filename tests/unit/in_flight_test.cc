@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // in_flight_test: how much work the GPU is said to have, and when that is known to be done.
-#include "host-bridge/worker/in_flight.h"
+#include "host-bridge/worker/session/in_flight.h"
 
 #include <gtest/gtest.h>
 

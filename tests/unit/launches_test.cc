@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/session/session.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // limits_test: the table of limits, and the bridge's books of device memory.
-#include "host-bridge/limits.h"
+#include "host-bridge/between/limits.h"
 
 #include <gtest/gtest.h>
 

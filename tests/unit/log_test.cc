@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // log_test: what guests and drivers say, as it stands in the log.
-#include "host-bridge/log.h"
+#include "base/log.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -29,9 +29,9 @@
 #include <mutex>
 #include <thread>
 
+#include "base/message.h"
+#include "host-bridge/between/link.h"
 #include "host-bridge/cage/cage.h"
-#include "host-bridge/link.h"
-#include "host-bridge/message.h"
 
 namespace barcuda::cage {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // message_test: descriptors between bridge and worker, of which neither keeps one too many.
-#include "host-bridge/message.h"
+#include "base/message.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml_table_test: shm-device/nvml.h and rows/nvml.h against NVIDIA's <nvml.h>, where the toolkit has that package
+// nvml_table_test: shm-device/cuda/nvml.h and rows/nvml.h against NVIDIA's <nvml.h>, where the toolkit has that package
 // (cuda-nvml-dev), and what can be said without it.
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "shm-device/nvml_rows.h"
+#include "shm-device/rows/nvml_rows.h"
 
 #if __has_include(<nvml.h>)
 #define NVML_NO_UNVERSIONED_FUNC_DEFS

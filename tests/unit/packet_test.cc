@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // packet_test: how values lie in a packet; and, for each row of the command table, that a request is taken apart as it
 // was put together, and that whatever is cut off or added is noticed.
-#include "shm-device/packet.h"
+#include "shm-device/queue/packet.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client hears of its code: it may print until a thread has looked it through, and then only if it does.
-#include "host-bridge/worker/print_search.h"
+#include "host-bridge/worker/session/print_search.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <thread>
 
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 #include "tests/unit/support/container.h"
 
 namespace barcuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ptx_parser_test.cc: what is read, and what is refused by line and name.
-#include "host-bridge/soft-gpu/ptx/parser.h"
+#include "soft-gpu/ptx/parser.h"
 
 #include "tests/soft/instruction.h"
 

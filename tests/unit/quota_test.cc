@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a worker counts its client's device memory, with a driver that has as much as it is asked for.
-#include "host-bridge/worker/quota.h"
+#include "host-bridge/worker/quota/quota.h"
 
 #include <gtest/gtest.h>
 
-#include "host-bridge/worker/granter.h"
+#include "host-bridge/worker/quota/granter.h"
 
 namespace barcuda {
 namespace {

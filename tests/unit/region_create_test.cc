@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/region.h"
 #include "tests/unit/support/region_fixture.h"
 
 namespace barcuda {

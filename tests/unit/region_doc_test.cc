@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "shm-device/layout.h"
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 
 namespace barcuda {
 namespace {
@@ -253,7 +253,7 @@ TEST(VirtqueueClauses, EachThatTheCodeCitesHasATest) {
     for (const std::string& t : all_tests()) tests += t + "\n";
     const std::regex clause("\\b2(\\.\\d+){2,}");
     std::set<std::string> cited;
-    for (const std::string& line : lines_of("shm-device/virtqueue.h"))
+    for (const std::string& line : lines_of("shm-device/queue/virtqueue.h"))
         for (std::sregex_iterator i(line.begin(), line.end(), clause), end; i != end; ++i) cited.insert(i->str());
     EXPECT_GE(cited.size(), 10u);
     for (std::string c : cited) {

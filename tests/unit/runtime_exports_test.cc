@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "shm-device/api.h"
+#include "shm-device/cuda/api.h"
 #include "tests/unit/support/exports.h"
 
 using barcuda::test::exports_of;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // shared_test: what the bridge keeps of memory and events that clients show each other.
-#include "host-bridge/bridge/shared.h"
+#include "host-bridge/between/shared.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "host-bridge/limits_link.h"
+#include "base/message.h"
+#include "host-bridge/between/limits_link.h"
 #include "host-bridge/watch/region_file.h"
 #include "tests/unit/support/region_fixture.h"
 
@@ -30,7 +31,7 @@ class Speaker {
         child_ = test::fork_child([&] {
             if (user != geteuid() && (setgid(user) != 0 || setuid(user) != 0)) return 1;
             const int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-            const sockaddr_un address = limits_address(door);
+            const sockaddr_un address = unix_address(door);
             if (bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
                 listen(listener, 8) != 0 || write(ready[1], "", 1) != 1)
                 return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // size_test: numbers with units.
-#include "host-bridge/size.h"
+#include "base/size.h"
 
 #include <gtest/gtest.h>
 

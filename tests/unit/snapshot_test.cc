@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "shm-device/nvml_rows.h"
-#include "shm-device/snapshot.h"
+#include "shm-device/region/snapshot.h"
+#include "shm-device/rows/nvml_rows.h"
 
 namespace barcuda {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Textures and surfaces of the software GPU: arrays, and what a fetch between, at and beyond texels gives.
-#include "host-bridge/soft-gpu/texture.h"
+#include "soft-gpu/texture.h"
 
 #include <atomic>
 #include <bit>
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "host-bridge/soft-gpu/ptx/texture_lanes.h"
+#include "soft-gpu/ptx/texture_lanes.h"
 #include "soft_fixture.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace_test: the file that BARCUDA_TRACE names, as Perfetto will read it.
-#include "shm-device/trace.h"
+#include "base/trace.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // turns_test: whose turn it is at a GPU. Time is what the test says.
-#include "host-bridge/turns.h"
+#include "host-bridge/between/turns.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 #include "tests/unit/support/ring.h"
 
 namespace barcuda::virtqueue {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 #include "tests/unit/support/model.h"
 
 namespace barcuda::virtqueue {

@@ -2,7 +2,7 @@
 // virtqueue_test: the packed virtqueue, clause by clause. Each test is named after the section of VIRTIO 1.2 that it
 // holds the code to; the ring is looked at as raw words, so that driver and device cannot agree on the same mistake.
 // This file: the ring itself, 2.8.1 to 2.8.16. (Lists: virtqueue_lists_test.cc.)
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <thread>
 
-#include "shm-device/futex.h"
-#include "shm-device/virtqueue.h"
+#include "base/futex.h"
+#include "shm-device/queue/virtqueue.h"
 #include "tests/unit/support/ring.h"
 
 namespace barcuda::virtqueue {

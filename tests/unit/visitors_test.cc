@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // visitors_test: which connections a server of strangers closes.
-#include "host-bridge/visitors.h"
+#include "base/visitors.h"
 
 #include <gtest/gtest.h>
 

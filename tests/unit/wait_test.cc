@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wait_test: how a waiter behaves, told by a clock that the test owns. Nothing here takes time.
-#include "shm-device/wait.h"
+#include "shm-device/queue/wait.h"
 
 #include <gtest/gtest.h>
 

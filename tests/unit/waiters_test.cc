@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "shm-device/status.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/status.h"
 #include "tests/unit/support/loopback.h"
 #include "tests/unit/support/watched.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "shm-device/layout.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 #include "tests/vm/stub_bridge.h"
 
 namespace barcuda::vm {

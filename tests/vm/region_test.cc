@@ -2,7 +2,7 @@
 // region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN, or
 // the socket of `barcuda guest serve` ($BARCUDA_TEST_DEVICE); and BAR2 mapped whole. Run as root; the stub bridge plays
 // the host.
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <fstream>
 #include <string>
 
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
 #include "tests/vm/door.h"
 
 namespace barcuda {

@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "shm-device/door.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/door.h"
+#include "shm-device/region/region.h"
 #include "tests/vm/door.h"
 
 namespace barcuda {

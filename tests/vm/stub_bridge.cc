@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "host-bridge/bridge/doorbell.h"
-#include "shm-device/region.h"
-#include "shm-device/sync.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/region.h"
 #include "tests/vm/stub_bridge.h"
 
 using namespace barcuda;

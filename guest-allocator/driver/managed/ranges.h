@@ -3,7 +3,7 @@
 #pragma once
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/managed/table.h"
-#include "shm-device/structs.h"
+#include "shm-device/kinds/structs.h"
 
 namespace barcuda::guest::managed {
 

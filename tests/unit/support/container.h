@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// container.h: writes fat binaries as nvcc does (shm-device/fat_binary.h).
+// container.h: writes fat binaries as nvcc does (shm-device/cuda/fat_binary.h).
 #pragma once
 #include <lz4.h>
 #include <zstd.h>
@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "shm-device/fat_binary.h"
+#include "shm-device/cuda/fat_binary.h"
 
 namespace barcuda::test {
 

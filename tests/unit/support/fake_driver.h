@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/session/session.h"
 
 namespace barcuda::fake {
 

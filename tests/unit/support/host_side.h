@@ -16,14 +16,14 @@
 
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/heap/settings.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/between/probe.h"
 #include "host-bridge/bridge/grants.h"
-#include "host-bridge/bridge/probe.h"
-#include "host-bridge/link.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/serve.h"
-#include "host-bridge/worker/session.h"
+#include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
-#include "shm-device/identity.h"
+#include "shm-device/rows/identity.h"
 #include "tests/unit/support/scratch.h"
 
 namespace barcuda::test {

@@ -11,7 +11,7 @@
 #include <set>
 #include <span>
 
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 
 namespace barcuda::hostile {
 

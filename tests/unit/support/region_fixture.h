@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "shm-device/region.h"
+#include "shm-device/region/region.h"
 #include "tests/unit/support/scratch.h"
 
 namespace barcuda {

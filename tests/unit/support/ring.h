@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "shm-device/virtqueue.h"
+#include "shm-device/queue/virtqueue.h"
 
 namespace barcuda::virtqueue {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shm-device/commands.h"
+#include "shm-device/rows/commands.h"
 
 namespace barcuda::sample {
 

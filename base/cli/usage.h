@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// usage.h: how a program of CLI11's answers who types it wrongly: one sentence, the nearest right word, where help is, and a status that
+// is not the program's that it was to run.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/cli/exit_status.h"
+
+namespace barcuda {
+
+// How many letters are to be put in, left out, replaced or exchanged with their neighbour.
+inline std::size_t distance(const std::string& a, const std::string& b) {
+    std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+    for (std::size_t i = 0; i <= a.size(); ++i)
+        for (std::size_t j = 0; j <= b.size(); ++j) {
+            d[i][j] = i == 0   ? j
+                      : j == 0 ? i
+                               : std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[a.size()][b.size()];
+}
+
+// "; did you mean ...?", or nothing: what is too far from all of them was something else.
+inline std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
+    const auto nearest = std::ranges::min_element(words, {}, [&](const std::string& w) { return distance(word, w); });
+    if (nearest == words.end() || distance(word, *nearest) > std::max<std::size_t>(1, word.size() / 3)) return {};
+    return "; did you mean " + *nearest + "?";
+}
+
+inline std::vector<std::string> names_of_options(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options())
+        for (const std::string& name : option->get_lnames())
+            if (!option->get_group().empty()) names.push_back("--" + name);
+    for (const CLI::App* group : app.get_subcommands([](const CLI::App* a) { return a->get_name().empty(); }))
+        for (const std::string& name : names_of_options(*group)) names.push_back(name);
+    return names;
+}
+
+// The command that was meant, as far as it was understood.
+inline CLI::App& innermost(CLI::App& app) {
+    const auto parsed = app.get_subcommands();
+    return parsed.empty() ? app : innermost(*parsed.front());
+}
+
+inline std::string full_name(const CLI::App& app) {
+    return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
+}
+
+// Commands that other programs have, and what to do for them here.
+using Elsewhere = std::map<std::string, std::string>;
+
+// What is said of a word that is no command of these.
+inline std::string no_such_command(const std::string& word, const std::vector<std::string>& names,
+                                   const Elsewhere& elsewhere) {
+    const auto known = elsewhere.find(word);
+    return word + ": there is no such command" +
+           (known == elsewhere.end() ? did_you_mean(word, names) : "; " + known->second);
+}
+
+inline std::vector<std::string> names_of_commands(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* s : app.get_subcommands([](const CLI::App* a) { return !a->get_name().empty(); }))
+        names.push_back(s->get_name());
+    return names;
+}
+
+// What is said of an error: CLI11's own words, but where a word is that it does not know.
+inline std::string complaint(const CLI::ParseError& error, CLI::App& app, int argc, char** argv,
+                             const Elsewhere& elsewhere) {
+    const CLI::App& meant = innermost(app);
+    const std::vector<std::string> names = names_of_commands(meant), options = names_of_options(meant);
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    auto first = &meant == &app ? words.begin() : std::find(words.begin(), words.end(), meant.get_name());
+    if (&meant != &app && first != words.end()) ++first;
+    for (auto word = first; word != words.end() && *word != "--"; ++word) {
+        const std::string name = word->substr(0, word->find('='));
+        if (word->starts_with("--") && std::ranges::find(options, name) == options.end())
+            return name + ": there is no such option" + did_you_mean(name, options);
+        if (!word->starts_with('-') && !names.empty())
+            return no_such_command(*word, names, &meant == &app ? elsewhere : Elsewhere());
+        if (!word->starts_with('-')) break;  // a value, or a program and what is its own
+    }
+    return error.what();
+}
+
+// Parses; true: go on. Else `status` is the program's: 0 after help, `wrong` after a wrong word.
+inline bool understood(CLI::App& app, int argc, char** argv, int& status, const auto& wrong,
+                       const Elsewhere& elsewhere = {}) {
+    try {
+        app.parse(argc, argv);
+        return true;
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() == 0) return status = app.exit(error), false;
+        const CLI::App& meant = innermost(app);
+        status = wrong(meant);
+        std::string what = complaint(error, app, argc, argv, elsewhere);
+        std::erase(what, '\n');
+        std::cerr << full_name(meant) << ": " << what << "\n`" << full_name(meant) << " --help` says what there is\n";
+        return false;
+    }
+}
+
+inline bool understood(CLI::App& app, int argc, char** argv, int& status) {
+    return understood(app, argc, argv, status, [](const CLI::App&) { return wrong_usage; });
+}
+
+}  // namespace barcuda

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// link.h: what bridge and worker say to each other, over a SOCK_SEQPACKET pair. Both are the host's own; the worker is
+// still trusted with less: it asks, the bridge decides.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "host-bridge/between/cage_order.h"
+#include "host-bridge/between/limits.h"
+#include "host-bridge/between/shared.h"
+#include "shm-device/layout.h"
+
+namespace barcuda {
+
+struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
+    std::int32_t bridge;                 // its pid
+    std::uint64_t base;                  // of the region
+    unsigned devices;                    // how many the driver must show
+    bool says_devices;                   // the first of its bridge's: it says which there are (bridge/probe.h)
+    bool wrapped;                        // another program is between the two: it ends when the worker does
+    bool takes_turns;                    // at the GPUs: turns_fd is the book
+    std::uint32_t group;                 // in it
+    static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
+    struct {
+        std::uint64_t offset, bytes;  // bytes 0: none
+    } extents[most];
+    cage::Order cage;
+};
+
+struct Assignment {  // bridge -> worker, once: the client that you serve
+    std::uint64_t channel_offset;
+    std::uint32_t channel;  // index
+    std::uint32_t opening;
+    bool doorbell;  // doorbell_fd interrupts the guest
+};
+
+struct BridgeRequest {  // worker -> bridge
+    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): the first message, where the
+    // cage has 'extents', before anything of its client's is read; and never again. Without a reply.
+    enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay, mapper } what;
+    std::uint64_t offset, bytes;  // borrow, repay: of the device with this number in the worker
+    Shared::Kind kind{};          // share, find
+    Shared::Handle handle{};  // share: the driver's, or its descriptor comes with the message; find, withdraw: a token
+};
+struct BridgeReply {              // bridge -> worker, for each request else
+    std::uint64_t offset, bytes;  // borrow: what the client could borrow still
+    std::int64_t error;           // CUresult
+    Shared::Handle handle{};      // share: the token; find: the driver's, or its descriptor comes with the message
+};
+
+// What a worker's client has done since it came, counted by the worker alone where it is done.
+struct Counts {
+    enum Way : unsigned { to_device, to_host, on_device, ways };  // of a copy; between two devices is on_device, too
+    std::uint64_t commands, launches, graph_launches, waits, copies[ways], copied[ways];  // copied: bytes
+};
+// It has one writer, so a store does. Who reads sees each number as it was a moment ago.
+inline void add(std::uint64_t& counter, std::uint64_t more) {
+    std::atomic_ref(counter).store(counter + more, std::memory_order_relaxed);
+}
+inline Counts read_counts(Counts& from) {
+    Counts counts;
+    const auto words = std::span(reinterpret_cast<std::uint64_t*>(&from), sizeof from / sizeof(std::uint64_t));
+    std::ranges::transform(words, reinterpret_cast<std::uint64_t*>(&counts),
+                           [](std::uint64_t& word) { return std::atomic_ref(word).load(std::memory_order_relaxed); });
+    return counts;
+}
+
+// In a file in memory that both map, of a length that nobody can change: how a worker died, however it died; what its client has
+// and may have. The bridge believes none of a worker's numbers but to show them, and against its own guest.
+struct Sheet {
+    // ---- the worker's
+    std::uint32_t command = nothing;  // Op: what it is about
+    std::uint32_t denied = nothing;   // the system call that its cage ended it for
+    std::uint64_t bare = 0;           // bytes of its own memory before it had a client
+    std::uint64_t use[limit_count] = {};
+    std::uint64_t device_memory[BARCUDA_MAX_DEVICES] =
+        {};  // bytes its client has, of each GPU as the worker counts them
+    std::uint64_t device_memory_most[BARCUDA_MAX_DEVICES] = {};  // the most that it has had
+    Counts counts = {};
+    std::uint64_t vain_turns = 0;  // how often it has waited for a turn that did not come
+    // ---- the bridge's
+    std::uint64_t turns_off_until = 0;       // before that time of CLOCK_MONOTONIC's it waits for none (turns::Trust)
+    std::uint64_t limits[limit_count] = {};  // 0: none
+    static constexpr std::uint32_t nothing = ~0u;
+};
+
+// The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
+// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What it says for the log goes
+// into a pipe of its own (`log_fd`), which the bridge reads (bridge/worker_log.h). There may be no doorbell, and no
+// turns to take.
+constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
+              turns_fd = 10;
+
+}  // namespace barcuda

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// turns.h: whose work a GPU does now, where VMs share it by weights. A GPU divides its time evenly among the processes that have work
+// for it, and a process that has queued much keeps all others waiting. So workers take turns (--weight): the worker whose turn it is
+// queues little at a time, lets the GPU finish it, and hands the turn to the VM of the highest priority, of these to the one that has had
+// least for its weight, and there to the client that has waited longest. A lower priority gets a small part all the same.
+//
+// The book is a file that the bridges map which share GPUs, and their workers (--turns). It is advice: a worker that has waited
+// for too long works without the turn, and no number in the book leads beyond it, since a worker that somebody has taken over
+// may write there what it likes.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/message.h"
+
+namespace barcuda::turns {
+
+constexpr std::size_t most_groups = 64, most_seats = 256, most_gpus = 16;
+constexpr std::uint32_t usual_weight = 100, most_weight = 10'000;
+using Uuid = std::array<unsigned char, 16>;
+
+enum class Priority : std::uint32_t { low, normal, high };
+constexpr std::string_view priorities[] = {"low", "normal", "high"};
+constexpr std::optional<Priority> priority_named(std::string_view name) {
+    for (std::uint32_t p = 0; p < std::size(priorities); ++p)
+        if (priorities[p] == name) return static_cast<Priority>(p);
+    return {};
+}
+// A priority that has work gets one part of so many of the time, whatever higher ones want.
+constexpr std::uint64_t floor_parts = 16;
+
+struct Share {                 // of a VM
+    std::uint32_t weight = 0;  // 0: it takes no turns
+    Priority priority = Priority::normal;
+};
+
+struct Group {  // a bridge, with all of its clients. pid 0: free
+    std::uint32_t pid, weight, priority;
+};
+enum Call : std::uint32_t { resting, waiting, called };
+struct Seat {                        // a worker's, at one GPU. pid 0: free
+    std::uint32_t pid, group, call;  // it sleeps on `call`
+    std::uint32_t reserved;
+    std::uint64_t last;  // when it last got the turn, as all times: nanoseconds of CLOCK_MONOTONIC
+};
+struct Gpu {
+    Uuid uuid;
+    std::uint32_t known;                         // 1: there is such a GPU
+    std::uint32_t lock;                          // the pid of the process that changes something
+    std::uint32_t turn;                          // the number of a seat, plus 1; 0: nobody's
+    std::uint32_t waiters;                       // how many seats wait
+    std::uint64_t since;                         // when the turn was given
+    std::uint64_t contended;                     // when a seat last had to wait
+    std::uint64_t clock[std::size(priorities)];  // what the group had spent that got the turn last
+    std::uint64_t due[std::size(priorities)];    // from then on the priority may go before higher ones, once
+    std::uint64_t spent[most_groups];            // nanoseconds, times usual_weight, by weight
+    Seat seats[most_seats];
+};
+struct Book {
+    static constexpr std::uint64_t right_magic = 0x7372756e74636162;  // "bacturns"
+    std::uint64_t magic;
+    std::uint32_t version, lock;
+    Group groups[most_groups];
+    Gpu gpus[most_gpus];
+};
+
+// Whether the workers of a VM wait for turns. Each worker that has waited for one in vain has lost a second by that; so
+// when one has, its bridge lets none wait for a while, and for longer each time that turns do not come when they are
+// waited for again.
+class Trust {
+  public:
+    // A worker has waited in vain. True: from now on none waits for a while. (What others began before counts as the
+    // same.)
+    bool lose(std::uint64_t now) {
+        if (now < until_) return false;
+        length_ = length_ && now - until_ < memory ? std::min(2 * length_, most) : least;
+        return until_ = now + length_, true;
+    }
+    std::uint64_t lost_until() const { return until_; }  // 0: it never was
+    std::uint64_t length() const { return length_; }
+    static constexpr std::uint64_t least = 5'000'000'000, most = 16 * least, memory = most;  // nanoseconds
+
+  private:
+    std::uint64_t until_ = 0, length_ = 0;
+};
+
+// A bridge's end: the file, made if there is none, and its group in it. An error text, or nothing.
+class Member {
+  public:
+    Member() = default;
+    Member(const Member&) = delete;
+    ~Member();
+    std::string join(const std::string& path, const Share& share);
+    void change(const Share& share);  // of one that has joined
+    int fd() const { return file_.fd(); }
+    std::uint32_t group() const { return group_; }
+
+  private:
+    File file_;
+    Book* book_ = nullptr;
+    std::uint32_t group_ = 0;
+};
+
+// A worker's seat at one GPU. Of several threads or processes that use one book each has seats of its own.
+class Place {
+  public:
+    Place(Book& book, std::uint32_t group, const Uuid& gpu, std::uint32_t pid);
+    ~Place();
+    Place(const Place&) = delete;
+    explicit operator bool() const { return seat_; }  // false: the book is full
+    bool takes_turns() const;                         // its VM has a weight
+    bool has_turn() const;
+    // True: it is this seat's turn. Else the seat is called when it will be.
+    bool ask(std::uint64_t now);
+    void sleep(std::uint64_t nanoseconds) const;  // until it is called, or so long
+    void withdraw();                              // it has waited long enough
+    // Pays for the time since the turn was given, and hands it on; `again`: it may stay. True: it did.
+    bool pass(std::uint64_t now, bool again);
+    // The turn begins then: what was before costs nothing.
+    void renew(std::uint64_t when);
+    bool wanted() const;
+    bool contended(std::uint64_t now) const;  // of late
+    bool outranked() const;                   // there are VMs of a higher priority
+
+  private:
+    class Locked;
+    void hand_on(std::uint64_t now);
+    bool abandoned(std::uint64_t now) const;
+    std::uint32_t weight_of(std::uint32_t group) const;
+    std::size_t priority_of(std::uint32_t group) const;
+    std::uint64_t had(std::uint64_t now) const;
+    void charge(const Seat& seat, std::uint64_t now);
+
+    Book& book_;
+    Gpu* gpu_ = nullptr;
+    Seat* seat_ = nullptr;
+    std::uint32_t pid_, number_ = 0;
+};
+
+// Maps a file that a Member has made; null: it is none.
+Book* map(int fd);
+
+}  // namespace barcuda::turns

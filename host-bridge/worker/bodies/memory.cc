@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// memory.cc: device memory. What waits for the GPU natively is put off until it is idle (deferred.h). (The guest's half:
+// guest-allocator/driver/memory.cc.)
+#include "host-bridge/worker/bodies/body.h"
+
+namespace barcuda::ext {
+CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address) {
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: break;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    void* values[] = {value};
+    *value = 0;
+    return driver().cuPointerGetAttributes(1, &attribute, values, address);
+}
+CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CUdeviceptr address) {
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    if (!driver().cuPointerSetAttribute) return CUDA_ERROR_NOT_SUPPORTED;
+    return driver().cuPointerSetAttribute(&value, attribute, address);
+}
+
+CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().deferred().release(offset, bytes); }
+
+}  // namespace barcuda::ext
+
+namespace barcuda::body {
+BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
+namespace {
+CUresult given(CUresult r, const CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+    if (r == CUDA_SUCCESS) session().addresses().promise_in_capture(*address, bytes, stream);
+    return r;
+}
+}  // namespace
+BODY(cuMemAllocAsync)(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+    return given(driver().cuMemAllocAsync(address, bytes, stream), address, bytes, stream);
+}
+BODY(cuMemAllocFromPoolAsync)(CUdeviceptr* address, std::size_t bytes, CUmemoryPool pool, CUstream stream) {
+    return given(driver().cuMemAllocFromPoolAsync(address, bytes, pool, stream), address, bytes, stream);
+}
+BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
+BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
+    session().deferred().note_freed();
+    return driver().cuMemFreeAsync(address, stream);
+}
+
+BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
+    int devices = 0;
+    driver().cuDeviceGetCount(&devices);
+    for (CUdevice device = 0; device < devices; ++device) {  // whichever it is of
+        CUmemoryPool always = nullptr, used = nullptr;
+        if (driver().cuDeviceGetDefaultMemPool(&always, device) != CUDA_SUCCESS ||
+            driver().cuDeviceGetMemPool(&used, device) != CUDA_SUCCESS)
+            continue;  // it has none
+        if (pool == always) return CUDA_ERROR_INVALID_VALUE;
+        if (pool == used) driver().cuDeviceSetMemPool(device, always);  // as when the driver destroys it
+    }
+    return session().deferred().destroy(pool);
+}
+
+}  // namespace barcuda::body

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// stream.cc: streams and events: fences behind their work, captures, and functions of the program among it. (The guest's half:
+// guest-allocator/driver/stream.cc, event.cc, capture.cc, host_function.cc.)
+#include <algorithm>
+#include <cstring>
+
+#include "host-bridge/worker/bodies/attributes.h"
+#include "host-bridge/worker/bodies/body.h"
+
+namespace barcuda::ext {
+// What they have promised, their kind (`fence`) has told the session.
+CUresult write_fence(CUstream stream, Fence) { return session().fences().write(stream); }
+
+CUresult record_event(CUevent event, CUstream stream, unsigned flags, Fence) {
+    const CUresult r = driver().cuEventRecordWithFlags(event, stream, flags);
+    return r == CUDA_SUCCESS && !session().streams().capturing(stream) ? session().fences().write(stream) : r;
+}
+
+CUresult launch_host(CUstream stream, std::uint64_t function, unsigned with_status) {
+    void* const data = Calls::as_data(function);
+    if (with_status) return driver().cuStreamAddCallback(stream, &Calls::run_with_status, data, 0);
+    return driver().cuLaunchHostFunc(stream, &Calls::run, data);
+}
+
+CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                      CUgraphNode* nodes, std::size_t* count) {
+    const CUgraphNode* found = nullptr;
+    const CUgraphEdgeData* edges = nullptr;
+    const std::size_t room = *count;
+    *count = 0;
+    const CUresult r = driver().cuStreamGetCaptureInfo_v3(stream, status, id, graph, &found, &edges, count);
+    if (r != CUDA_SUCCESS) return r;
+    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return *graph = nullptr, *count = 0, CUDA_SUCCESS;
+    if (nodes && found) std::memcpy(nodes, found, std::min(room, *count) * sizeof *nodes);
+    return CUDA_SUCCESS;
+}
+
+}  // namespace barcuda::ext
+
+namespace barcuda::body {
+// Where there is nothing to wait for (it shows what kernels have printed), or where it is an error (in a capture); else
+// CUDA_ERROR_NOT_READY: the worker waits for no GPU.
+BODY(cuStreamSynchronize)(CUstream stream) {
+    return session().streams().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
+}
+
+BODY(cuStreamEndCapture)(CUstream stream, CUgraph* graph) {
+    const CUresult r = driver().cuStreamEndCapture(stream, graph);
+    session().addresses().capture_ended(stream, r == CUDA_SUCCESS ? *graph : nullptr);
+    return r;
+}
+
+BODY(cuEventSynchronize)(CUevent event) {
+    const CUresult r = driver().cuEventQuery(event);
+    return r == CUDA_SUCCESS ? driver().cuEventSynchronize(event) : r;
+}
+
+BODY(cuStreamGetAttribute)(CUstream stream, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
+    if (CUresult r = admitted(id, nullptr); r != CUDA_SUCCESS) return r;
+    return driver().cuStreamGetAttribute(stream, id, value);
+}
+BODY(cuStreamSetAttribute)(CUstream stream, CUlaunchAttributeID id, const CUlaunchAttributeValue* value) {
+    if (CUresult r = admitted(id, value); r != CUDA_SUCCESS) return r;
+    return driver().cuStreamSetAttribute(stream, id, value);
+}
+
+}  // namespace barcuda::body

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// granter.h: grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in
+// memory.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "host-bridge/between/shared.h"
+
+namespace barcuda {
+
+struct Granter {
+    virtual ~Granter() = default;
+    virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
+    virtual void release(std::uint64_t offset, std::uint64_t bytes) = 0;
+    // Device memory of a client with a limit (bridge/quotas.h), by the number that its worker's driver gives the device. `left`:
+    // what it could borrow after that. Where nobody counts there is no limit.
+    virtual bool borrow(int /*device*/, std::uint64_t /*bytes*/, std::uint64_t& left) {
+        return left = ~std::uint64_t{0}, true;
+    }
+    virtual void repay(int /*device*/, std::uint64_t /*bytes*/) {}
+    // A token for a driver's handle or descriptor, the way back, and its end.
+    virtual CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) = 0;
+    virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) = 0;
+    virtual void withdraw(const Shared::Handle& token) = 0;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// own_memory.cc: how much device memory this process has, all in all. NVIDIA's NVML says it of each process; it is opened when a
+// client with a limit first needs it. On the software GPU a process's own memory is what it sees as taken: there NVML would have to
+// open files, which a worker cannot.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+#include "base/log.h"
+#include "host-bridge/monitor/sweep.h"
+#include "host-bridge/worker/quota/quota.h"
+
+namespace barcuda {
+namespace {
+
+class Nvml {
+  public:
+    explicit Nvml(const Driver& driver) : driver_(driver) {}
+
+    std::optional<std::uint64_t> ask(CUdevice device, bool exact) {
+        // A question takes NVIDIA's driver a part of a millisecond, in which it answers no other.
+        constexpr std::chrono::milliseconds now_and_then{200};
+        const auto now = std::chrono::steady_clock::now();
+        if (const auto last = asked_.find(device); !exact && last != asked_.end() && now - last->second < now_and_then)
+            return {};
+        const std::optional<std::uint64_t> bytes = find(device);
+        if (bytes) asked_[device] = now;
+        return bytes;
+    }
+
+  private:
+    std::optional<std::uint64_t> find(CUdevice device) {
+        if (!tried_) {
+            tried_ = true;
+            const std::string error = host_.open(nvml_of(driver_.library));
+            there_ = error.empty();
+            if (!there_) log::warn("what the driver takes for itself is not counted, NVML does not say it: {}", error);
+        }
+        if (!there_) return {};
+        barcuda_device named{};
+        CUuuid uuid{};
+        if (!driver_.cuDeviceGetUuid_v2 || driver_.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) return {};
+        std::memcpy(named.uuid, uuid.bytes, sizeof named.uuid);
+        nvml::Device& its = devices_[device];
+        if (!its) its = host_.find(named);
+        if (!its) return {};
+        const auto users = host_.users(its);
+        const auto own = std::ranges::find(users, static_cast<unsigned>(getpid()), &nvml::Host::Use::pid);
+        if (own == users.end() || own->memory == nvml::value_not_available) return {};  // in a container, say
+        return own->memory;
+    }
+
+    const Driver& driver_;
+    nvml::Host host_;
+    bool tried_ = false, there_ = false;
+    std::map<CUdevice, nvml::Device> devices_;
+    std::map<CUdevice, std::chrono::steady_clock::time_point> asked_;
+};
+
+}  // namespace
+
+OwnMemory own_memory(const Driver& driver, bool software) {
+    if (!software)
+        return
+            [nvml = std::make_shared<Nvml>(driver)](CUdevice device, bool exact) { return nvml->ask(device, exact); };
+    return [ask = driver.cuMemGetInfo_v2, current = driver.cuCtxGetDevice](CUdevice device,
+                                                                           bool) -> std::optional<std::uint64_t> {
+        CUdevice here = 0;
+        std::size_t free = 0, total = 0;
+        if (current(&here) != CUDA_SUCCESS || here != device || ask(&free, &total) != CUDA_SUCCESS) return {};
+        return total - free;
+    };
+}
+
+}  // namespace barcuda

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/quota/quota.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "host-bridge/worker/quota/granter.h"
+
+namespace barcuda {
+namespace {
+
+// A driver takes device memory in such pieces, and small allocations out of them.
+constexpr std::uint64_t unit = 2 << 20;
+constexpr std::uint64_t spare = 32 << 20;  // so much that was borrowed is kept for the next allocation
+constexpr std::uint64_t whole(std::uint64_t bytes) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
+
+}  // namespace
+
+// ---- bytes of a device
+
+bool Quota::take(CUdevice device, std::uint64_t bytes) {
+    Books& b = books_[device];
+    const std::uint64_t most = limit();
+    if (most == 0) {
+        limited_ = false;
+        if (bytes > ~b.counted) return false;  // no driver has so much, and give() could not take it back
+        b.counted += bytes;
+        return true;  // noted when the driver has answered: nobody has said yet that there is so much
+    }
+    if (!limited_) begin_to_limit();
+    if (bytes > less(most, b.used())) {
+        measure(device, true);  // it may have less by now
+        if (bytes > less(most, b.used())) return false;
+    }
+    if (!borrow(device, bytes)) return false;
+    b.counted += bytes;
+    return note(device), true;
+}
+
+// So that the bridge knows of what is used, and of so much more.
+bool Quota::borrow(CUdevice device, std::uint64_t bytes) {
+    Books& b = books_[device];
+    if (b.used() + bytes <= b.borrowed) return true;
+    measure(device, false);
+    const std::uint64_t more = less(b.used() + bytes, b.borrowed);
+    std::uint64_t left = 0;
+    if (more == 0) return true;
+    if (granter_.borrow(device, whole(more), left)) return b.borrowed += whole(more), true;
+    return left >= more && granter_.borrow(device, more, left) && (b.borrowed += more, true);  // the last piece
+}
+
+void Quota::give(CUdevice device, std::uint64_t bytes) {
+    Books& b = books_[device];
+    b.counted = less(b.counted, bytes);
+    note(device);
+    if (const std::uint64_t kept = whole(b.used()); b.borrowed > kept + spare) {
+        granter_.repay(device, b.borrowed - kept);
+        b.borrowed = kept;
+    }
+}
+
+void Quota::note(CUdevice device) { allowance_.note_memory(device, books_[device].used()); }
+
+// What was not counted call by call while there was no limit.
+void Quota::begin_to_limit() {
+    limited_ = true;
+    look();
+    for (auto& [device, b] : books_) {  // the bridge is told what the client has; it cannot refuse that
+        std::uint64_t left = 0;
+        const std::uint64_t more = less(b.used(), b.borrowed);
+        if (more != 0 && granter_.borrow(device, more, left)) b.borrowed += more;
+    }
+}
+
+void Quota::look() {
+    const std::lock_guard lock(mutex);
+    for (auto& [pool, its] : pools_) count(pool, its);
+    count_graphs();
+    if (limit() != 0) measure(current(), false);
+}
+
+void Quota::measure(CUdevice device, bool exact) {
+    if (!own_) return;
+    Books& b = books_[device];
+    if (const auto own = own_(device, exact)) {
+        recount(device);
+        b.other = less(*own, b.counted);
+    }
+    note(device);
+}
+
+// What the driver has of its own accord taken, or returned, since it was last counted: pools shrink behind a wait.
+void Quota::recount(CUdevice device) {
+    Books& b = books_[device];
+    const auto set = [&b](std::uint64_t& part, std::uint64_t now) {
+        b.counted = less(b.counted, std::exchange(part, now)) + now;
+    };
+    for (auto& [pool, its] : pools_)
+        if (its.device == device) set(its.reserved, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    if (graphs_allocate_) set(b.graphs, graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT));
+}
+
+bool Quota::admits_the_driver(CUdevice device) {
+    const std::lock_guard lock(mutex);
+    if (limit() == 0) return true;
+    take(device, 0);  // so that the bridge knows
+    measure(device, true);
+    if (books_[device].used() > limit()) {
+        trim(device);
+        measure(device, true);
+    }
+    return books_[device].used() <= limit();
+}
+
+bool Quota::over() {
+    const std::uint64_t most = limit();
+    if (most == 0) return false;
+    const std::lock_guard lock(mutex);
+    if (!limited_) begin_to_limit();
+    measure(current(), false);
+    return std::ranges::any_of(books_, [&](const auto& b) { return b.second.used() > most; });
+}
+
+std::uint64_t Quota::left(CUdevice device) {
+    take(device, 0);
+    measure(device, false);
+    const Books& b = books_[device];
+    std::uint64_t left = 0;
+    granter_.borrow(device, 0, left);
+    const std::uint64_t lent = less(b.borrowed, b.used());
+    return std::min(less(limit(), b.used()), left > ~lent ? ~std::uint64_t{0} : left + lent);
+}
+
+// A part of what was counted has become so many bytes, whatever the limit is: the driver has them.
+void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now) {
+    const std::uint64_t before = std::exchange(part, now);
+    if (now <= before) return give(device, before - now);
+    books_[device].counted += now - before;
+    if (limit() != 0) borrow(device, 0);
+    note(device);
+}
+
+// ---- memory with a name
+
+void Quota::freed(std::uint64_t name) {
+    if (const auto t = things_.find(name); t != things_.end())
+        give(t->second.device, t->second.bytes), things_.erase(t);
+    else count_graphs();  // a graph's
+}
+
+void Quota::context_gone(CUcontext context) {
+    std::erase_if(things_, [&](const auto& t) {
+        return t.second.context == context && (give(t.second.device, t.second.bytes), true);
+    });
+}
+
+// ---- pools
+
+void Quota::forget_pool(CUmemoryPool pool) {
+    if (const auto p = pools_.find(pool); p != pools_.end())
+        give(p->second.device, p->second.reserved), pools_.erase(p);
+}
+
+CUresult Quota::allocate_from(CUmemoryPool pool, std::uint64_t bytes, const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    note_pool(pool, current());
+    graphs_allocate_ = true;  // where a stream captures
+    if (limit() == 0) return limited_ = false, function();
+    Pool& its = pools_.at(pool);
+    count(pool, its);
+    if (const std::uint64_t more = lacks(pool, bytes); more && !take(its.device, more)) {
+        trim(its.device);
+        if (!take(its.device, lacks(pool, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
+        its.reserved += lacks(pool, bytes);
+    } else {
+        its.reserved += more;
+    }
+    const CUresult r = function();
+    count(pool, its);
+    count_graphs(its.device);
+    return r;
+}
+
+std::uint64_t Quota::attribute(CUmemoryPool pool, CUmemPool_attribute which) const {
+    cuuint64_t value = 0;
+    real.cuMemPoolGetAttribute(pool, which, &value);
+    return value;
+}
+
+void Quota::count(CUmemoryPool pool, Pool& its) {
+    set_counted(its.device, its.reserved, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+}
+
+// What the pool would have to reserve for so many bytes more.
+std::uint64_t Quota::lacks(CUmemoryPool pool, std::uint64_t bytes) const {
+    const std::uint64_t reserved = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    return less(bytes, less(reserved, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT)));
+}
+
+void Quota::trim(CUdevice device) {
+    for (auto& [pool, its] : pools_)
+        if (its.device == device) real.cuMemPoolTrimTo(pool, 0), count(pool, its);
+    if (!graphs_allocate_) return;
+    real.cuDeviceGraphMemTrim(device);
+    trimmed(device);
+}
+
+void Quota::trimmed(CUdevice device) {
+    for (auto& [exec, its] : execs_) its.placed = false;
+    count_graphs(device);
+}
+
+// ---- physical memory
+
+CUresult Quota::create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle,
+                       const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult r = function();
+    if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0}, note(device);
+    else give(device, bytes);
+    return r;
+}
+void Quota::held(CUmemGenericAllocationHandle handle, int more) {
+    if (const auto p = physical_.find(handle); p != physical_.end()) p->second.handles += more, settle(p);
+}
+void Quota::mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) {
+    mappings_[address] = {bytes, handle};
+    if (const auto p = physical_.find(handle); p != physical_.end()) ++p->second.mappings;
+}
+void Quota::unmapped(CUdeviceptr address, std::uint64_t bytes) {
+    for (auto m = mappings_.lower_bound(address); m != mappings_.end() && m->first - address < bytes;) {
+        if (const auto p = physical_.find(m->second.handle); p != physical_.end()) --p->second.mappings, settle(p);
+        m = mappings_.erase(m);
+    }
+}
+void Quota::settle(std::map<CUmemGenericAllocationHandle, Physical>::iterator p) {
+    if (p->second.handles > 0 || p->second.mappings > 0) return;
+    give(p->second.device, p->second.bytes);
+    physical_.erase(p);
+}
+
+// ---- graphs
+
+std::uint64_t Quota::graph_attribute(CUdevice device, CUgraphMem_attribute which) const {
+    cuuint64_t value = 0;
+    real.cuDeviceGetGraphMemAttribute(device, which, &value);
+    return value;
+}
+
+void Quota::count_graphs(CUdevice device) {
+    Books& b = books_[device];
+    set_counted(device, b.graphs, graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT));
+}
+
+void Quota::count_graphs() {
+    if (!graphs_allocate_ || limit() == 0) return;
+    for (auto& [device, b] : books_) count_graphs(device);
+}
+
+CUresult Quota::add_node(CUdevice device, std::uint64_t bytes, const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    graphs_allocate_ = true;
+    if (limit() == 0) return limited_ = false, function();
+    if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult r = function();
+    give(device, bytes), count_graphs(device);
+    return r;
+}
+
+// No condition's body has such nodes: CUDA forbids it.
+void Quota::add_nodes(CUgraph graph, Exec& exec, unsigned depth) const {
+    constexpr unsigned deepest = 64;
+    std::size_t all = 0;
+    if (depth > deepest || real.cuGraphGetNodes(graph, nullptr, &all) != CUDA_SUCCESS) return;
+    std::vector<CUgraphNode> nodes(all);
+    if (real.cuGraphGetNodes(graph, nodes.data(), &all) != CUDA_SUCCESS) return;
+    for (CUgraphNode node : nodes) {
+        CUgraphNodeType type{};
+        CUgraph child = nullptr;
+        CUDA_MEM_ALLOC_NODE_PARAMS memory{};
+        if (real.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) continue;
+        if (type == CU_GRAPH_NODE_TYPE_GRAPH && real.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS)
+            add_nodes(child, exec, depth + 1);
+        if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams(node, &memory) == CUDA_SUCCESS)
+            exec.bytes[memory.poolProps.location.id] += memory.bytesize;
+    }
+}
+
+void Quota::instantiated(CUgraph graph, CUgraphExec exec) {
+    if (!graphs_allocate_) return;
+    Exec its;
+    add_nodes(graph, its, 0);
+    if (!its.bytes.empty()) execs_[exec] = its;
+    count_graphs();
+}
+
+CUresult Quota::launch(CUgraphExec exec, const std::function<CUresult()>& function) {
+    const std::lock_guard lock(mutex);
+    const auto its = execs_.find(exec);
+    if (its == execs_.end()) return function();
+    if (limit() == 0) return its->second.placed = true, limited_ = false, function();
+    std::map<CUdevice, std::uint64_t> taken;
+    bool room = true;
+    for (const auto& [device, bytes] : its->second.bytes) {
+        if (its->second.placed || !room) break;
+        const std::uint64_t reserved = graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),
+                            used = graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+        room = take_or_trim(device, taken[device] = less(bytes, less(reserved, used)));
+        if (!room) taken.erase(device);
+    }
+    const CUresult r = room ? function() : CUDA_ERROR_OUT_OF_MEMORY;
+    its->second.placed |= r == CUDA_SUCCESS;
+    for (const auto& [device, bytes] : taken) give(device, bytes), count_graphs(device);
+    return r;
+}
+
+}  // namespace barcuda

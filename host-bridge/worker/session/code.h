@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts, since it is
+// large or the region had no room for it; what the driver's compiler said of the last one, for the client to ask; and of
+// each link its log and its finished image, which the driver keeps until the link is destroyed. (module.cc and link.cc do the
+// loading and the linking; print_search.h has what is loaded looked through. The guest's half: guest-allocator/driver/module.cc and link.cc.)
+#pragma once
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/huge_pages.h"
+#include "host-bridge/worker/session/compiler_log.h"
+
+namespace barcuda {
+
+class Code {
+  public:
+    // One part, at its place. False: it is not the next, or more than there may be.
+    bool add_part(std::uint64_t place, const void* bytes, std::size_t size);
+    // The image of `bytes` bytes; null: its parts are not all there.
+    const void* parts(std::uint64_t bytes) const { return bytes && bytes == parts_.size() ? parts_.data() : nullptr; }
+    // An image for the driver, which the guest cannot change while it is parsed: the parts themselves, or a copy of what
+    // lies in the region.
+    LargeString take(const void* image, std::size_t bytes) {
+        if (image == parts_.data()) return std::exchange(parts_, {});
+        return {static_cast<const char*>(image), bytes};
+    }
+    void drop_parts() { LargeString().swap(parts_); }       // an assignment would keep the memory
+    std::size_t held() const { return parts_.capacity(); }  // by parts
+
+    void keep_log(std::unique_ptr<CompilerLog> log) { log_ = std::move(log); }  // of the last load
+    const CompilerLog* log() const { return log_.get(); }
+
+    struct Link {
+        std::unique_ptr<CompilerLog> log;
+        void* image = nullptr;  // the driver's
+        std::size_t bytes = 0;
+    };
+    Link& link(CUlinkState state) { return links_[state]; }
+    void link_gone(CUlinkState state) { links_.erase(state); }
+
+  private:
+    LargeString parts_;
+    std::unique_ptr<CompilerLog> log_;
+    std::map<CUlinkState, Link> links_;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// contexts.h: the client's contexts: which one is current, and in which one its memory is registered. All of the
+// client's threads are one thread here, so each command says which context is its own, and that is made current unless
+// it is. The client's extents are registered once, for all contexts, in one of them: its home. That is the context that
+// a warm worker had before there was a client, for it outlives all of the client's; else, or if the client begins with another
+// device, the first that the client made. When the home ends while other contexts' work uses what is registered there, it stays the driver's until all is
+// done (`ending`), and another becomes the home.
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "host-bridge/worker/session/extents.h"
+#include "host-bridge/worker/session/handles.h"
+#include "shm-device/kinds/verdict.h"
+
+namespace barcuda {
+
+class Contexts {
+  public:
+    static constexpr CUdevice not_primary = -1;
+    struct Living {
+        CUcontext context;
+        CUdevice primary_of;
+        bool made;  // by cuCtxCreate, though it may be the client's primary one
+    };
+    struct Ending : Living {
+        std::vector<CUstream> streams;  // of it, whose work may still be under way
+    };
+
+    Contexts(const Driver& driver, Extents& extents, Handles& handles)
+        : driver_(driver), extents_(extents), handles_(handles) {}
+
+    CUcontext current() const { return current_; }
+    // Makes the context with this id current; 0 keeps whatever is, and so does one that has ended, where any will do. `before`
+    // is called if another one was.
+    template <class F> Verdict enter(std::uint32_t id, bool any, F before) {
+        CUcontext context = nullptr;
+        const bool lives = id && handles_.find(id, context);
+        if (id && !lives && !any) return {CUDA_ERROR_INVALID_CONTEXT};
+        if (!lives) return leave_ending(), fine;
+        if (context == current_) return fine;
+        before();
+        return {make_current(context)};
+    }
+    void switch_to(CUcontext context) {
+        if (context && context != current_) make_current(context);
+    }
+    // While this lives the worker may switch contexts; at its end the context of before is current again.
+    class Visit {
+      public:
+        explicit Visit(Contexts& contexts)
+            : contexts_(contexts), before_(contexts.in_ending() ? nullptr : contexts.current_) {}
+        ~Visit() { contexts_.switch_to(before_); }
+        Visit(const Visit&) = delete;
+
+      private:
+        Contexts& contexts_;
+        const CUcontext before_;
+    };
+
+    // One has come to life: what waited for one is registered now.
+    CUresult ready(const Living& fresh, CUdevice device);
+    CUresult ready(CUcontext context, CUdevice device = 0) { return ready({context, not_primary, true}, device); }
+    // The client's primary context of a device, made if there is none.
+    CUresult retain(CUcontext& context, CUdevice device);
+
+    const std::vector<Living>& living() const { return living_; }
+    const Living* primary(CUdevice device) const { return find(&Living::primary_of, device); }
+    const Living* find(CUcontext context) const { return find(&Living::context, context); }
+    // It is the client's no more; the driver has it still.
+    void gone(CUcontext context) {
+        std::erase_if(living_, [&](const Living& l) { return l.context == context; });
+    }
+    // The driver's end of it.
+    CUresult end(const Living& living);
+    // Not yet: other contexts' work uses what is registered there.
+    bool is_needed(CUcontext context) const { return context == home_ && living_.size() > 1; }
+    void put_off(const Ending& ending);
+    const std::optional<Ending>& ending() const { return ending_; }
+    Ending take_ending();
+
+    // The primary context of this device, which a warm worker has made before there was a client.
+    void set_home(CUcontext context, CUdevice device) {
+        home_ = context;
+        if (context) warm_ = device;
+    }
+    void go_home() {  // for what needs a context, whichever
+        if (!current_) switch_to(home_);
+    }
+    CUresult register_extents();  // if a context lives already; else ready() does it
+
+  private:
+    template <class T> const Living* find(T Living::*member, T value) const {
+        const auto at = std::ranges::find(living_, value, member);
+        return at == living_.end() ? nullptr : &*at;
+    }
+    void leave_warm(CUdevice device);
+    bool in_ending() const { return ending_ && current_ == ending_->context; }
+    void leave_ending();
+    CUresult make_current(CUcontext context);
+    CUresult register_at_home();
+
+    const Driver& driver_;
+    Extents& extents_;
+    Handles& handles_;
+    CUcontext current_ = nullptr, home_ = nullptr;
+    std::vector<Living> living_;    // the client's
+    std::optional<CUdevice> warm_;  // whose context is home_, before the client has any
+    std::optional<Ending> ending_;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/session/deferred.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace barcuda {
+
+// Streams that the client has destroyed are behind fences of its library (guest-allocator/driver/stream.cc).
+bool Deferred::check_idle() {
+    if (fences_.collect()) return false;  // of a client that has done no work, too
+    if (!worked_) return true;
+    const Contexts::Visit visit(contexts_);
+    bool all = true;
+    const auto ask = [&](CUstream s) { all = all && streams_.idle(s); };
+    for (const Contexts::Living& l : contexts_.living()) contexts_.switch_to(l.context), ask(nullptr);
+    handles_.each<CUstream>(ask);
+    if (const auto& ending = contexts_.ending()) {
+        contexts_.switch_to(ending->context), ask(nullptr);
+        for (CUstream s : ending->streams) ask(s);
+    }
+    worked_ = !all;
+    if (all) in_flight_.all_done();
+    return all;
+}
+
+CUresult Deferred::release(const Entry& e) {
+    if (e.what == What::extent) {
+        contexts_.go_home();
+        if (const std::byte* const memory = extents_.locate(e.name, e.bytes)) fences_.forget(memory, e.bytes);
+        if (!extents_.unmap(driver_, e.name, e.bytes)) return CUDA_ERROR_INVALID_VALUE;
+        granter_.release(e.name, e.bytes);
+        return CUDA_SUCCESS;
+    }
+    contexts_.switch_to(e.context);
+    addresses_.forget();
+    if (e.what == What::module || e.what == What::library) launches_.forget();
+    switch (e.what) {
+        case What::module: return driver_.cuModuleUnload(reinterpret_cast<CUmodule>(e.name));
+        case What::library: return driver_.cuLibraryUnload(reinterpret_cast<CUlibrary>(e.name));
+        case What::pool: return driver_.cuMemPoolDestroy(reinterpret_cast<CUmemoryPool>(e.name));
+        case What::opened: return driver_.cuIpcCloseMemHandle(e.name);
+        default: return driver_.cuMemFree_v2(e.name);
+    }
+}
+
+void Deferred::keep(const Entry& e) {
+    if (e.is_address()) addresses_.retire(e.name);
+    entries_.push_back(e);
+}
+
+CUresult Deferred::defer(const Entry& e) {
+    constexpr std::size_t most = 1 << 16;         // a guest may free while its GPU never rests
+    if (check_idle()) return reap(), release(e);  // in the order in which they came
+    // The answer to that is to wait for the GPU, as CUDA does (execute.cc).
+    if (entries_.size() >= most) return CUDA_ERROR_OUT_OF_MEMORY;
+    return keep(e), CUDA_SUCCESS;
+}
+
+bool Deferred::reap(bool wait) {
+    if (!pending() || !(wait || check_idle())) return false;
+    const Contexts::Visit visit(contexts_);
+    for (const Entry& e : std::exchange(entries_, {})) {
+        if (e.is_address()) addresses_.end_retirement(e.name);
+        if (CUresult r = release(e); r != CUDA_SUCCESS)
+            fences_.post_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
+    }
+    for (CUcontext context : std::exchange(pools_freed_in_, {})) {
+        contexts_.switch_to(context);
+        if (streams_.askable(nullptr)) driver_.cuStreamSynchronize(nullptr);  // it would spoil a capture
+    }
+    if (contexts_.ending()) {
+        const Contexts::Ending ending = contexts_.take_ending();
+        contexts_.end(ending);
+        fences_.context_gone(ending.context);
+    }
+    return true;
+}
+
+void Deferred::note_freed() {
+    if (std::ranges::find(pools_freed_in_, contexts_.current()) == pools_freed_in_.end())
+        pools_freed_in_.push_back(contexts_.current());
+}
+
+void Deferred::context_gone(CUcontext context) {
+    std::erase(pools_freed_in_, context);
+    std::erase_if(entries_, [&](const Entry& e) {
+        if (e.context != context || !(e.is_address() || e.what == What::module)) return false;
+        if (e.is_address()) addresses_.end_retirement(e.name);
+        return true;
+    });
+    for (Entry& e : entries_)  // libraries and pools outlive a context
+        if (e.context == context) e.context = nullptr;
+}
+
+CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
+    if (CUresult lost = fences_.lasting_error(); lost != CUDA_SUCCESS) return lost;  // recycled memory is lost as well
+    const CUcontext context = contexts_.current();
+    const auto recycled = std::ranges::find_if(entries_, [&](const Entry& e) {
+        return e.what == What::memory && e.bytes && e.bytes == bytes && e.context == context;
+    });
+    if (recycled != entries_.end()) {
+        address = recycled->name;
+        addresses_.end_retirement(address);
+        entries_.erase(recycled);
+    } else if (const CUresult r = driver_.cuMemAlloc_v2(&address, bytes); r != CUDA_SUCCESS) {
+        return r;
+    }
+    addresses_.allocated(address, {bytes, context});
+    return CUDA_SUCCESS;
+}
+
+CUresult Deferred::free(CUdeviceptr address) {
+    constexpr std::size_t most = 64;
+    constexpr std::uint64_t most_bytes = 256 << 20;  // of them all
+    const CUcontext context = contexts_.current();
+    std::uint64_t kept = 0;
+    for (const Entry& e : entries_)
+        if (e.what == What::memory) kept += e.bytes;
+    // A graph is not launched again while the driver has its memory, and this was freed before: in the order of the calls.
+    if (addresses_.is_a_graphs(address) && driver_.cuMemFreeAsync) {
+        addresses_.forget(address);
+        return driver_.cuMemFreeAsync(address, nullptr);
+    }
+    const Addresses::Allocation known = addresses_.allocation(address);
+    if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept)
+        return defer({What::memory, address, 0, known.context ? known.context : context});
+    keep({What::memory, address, known.bytes, context});
+    if (entries_.size() >= most) reap();
+    return CUDA_SUCCESS;
+}
+
+CUresult Deferred::release(std::uint64_t offset, std::uint64_t bytes) {
+    if (!extents_.releasable(offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (std::ranges::any_of(entries_, [&](const Entry& e) { return e.what == What::extent && e.name == offset; }))
+        return CUDA_ERROR_INVALID_VALUE;  // twice
+    return defer({What::extent, offset, bytes, nullptr});
+}
+
+// Memory that this client has not opened is refused at once: an error of the deferred close would come out at another call.
+CUresult Deferred::close(CUdeviceptr opened) {
+    return addresses_.close(opened) ? defer({What::opened, opened, 0, contexts_.current()}) : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/session/extents.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+namespace barcuda {
+
+Extents::~Extents() {
+    for (auto& [offset, extent] : extents_) unmap_only(offset, extent.bytes);
+}
+
+std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
+    if (holds(offset, bytes)) return {};
+    if (std::string error = map_only(offset, bytes); !error.empty()) return error;
+    add(offset, bytes);
+    return {};
+}
+
+std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
+    if (fd_ < 0) return {};
+    void* got = mapper_ ? mapper_->map(at(offset), bytes, offset)
+                        : mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
+                               static_cast<off_t>(offset));
+    if (got == MAP_FAILED)
+        return fmt::format("cannot map {} MiB of the region at {}: {}", bytes >> 20, fmt::ptr(at(offset)),
+                           strerror(errno));
+    // Huge pages where the system allows them for shared memory: the GPU walks fewer of its own page tables for them.
+    madvise(at(offset), bytes, MADV_HUGEPAGE);
+    return {};
+}
+
+void Extents::unmap_only(std::uint64_t offset, std::uint64_t bytes) const {
+    if (fd_ >= 0) munmap(at(offset), bytes);
+}
+
+bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes) {
+    auto extent = extents_.find(offset);
+    if (extent == extents_.end() || extent->second.bytes != bytes) return false;
+    if (extent->second.registered) driver.cuMemHostUnregister(at(offset));
+    unmap_only(offset, bytes);
+    extents_.erase(extent);
+    return true;
+}
+
+CUresult Extents::register_all(const Driver& driver) {
+    CUresult first = CUDA_SUCCESS;
+    for (auto& [offset, extent] : extents_) {
+        if (extent.registered || !extent.wanted) continue;
+        const CUresult r = driver.cuMemHostRegister_v2(at(offset), extent.bytes,
+                                                       CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        extent.registered = r == CUDA_SUCCESS;
+        if (first == CUDA_SUCCESS) first = r;
+    }
+    all_registered_ = first == CUDA_SUCCESS;
+    return first;
+}
+
+bool Extents::is_registered(const void* word) const {
+    const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - at(0));
+    const auto behind = extents_.upper_bound(offset);
+    return behind != extents_.begin() && std::prev(behind)->second.registered;
+}
+
+void Extents::unregister_all(const Driver& driver) {
+    for (auto& [offset, extent] : extents_)
+        if (extent.registered) driver.cuMemHostUnregister(at(offset)), extent.registered = false;
+    all_registered_ = false;
+}
+
+std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
+    auto extent = extents_.upper_bound(offset);
+    if (extent == extents_.begin()) return nullptr;
+    --extent;
+    std::uint64_t end = extent->first + extent->second.bytes;
+    if (offset >= end && bytes != 0) return nullptr;
+    while (end - offset < bytes) {  // a block may span extents that lie side by side
+        if (++extent == extents_.end() || extent->first != end) return nullptr;
+        end += extent->second.bytes;
+    }
+    return at(offset);
+}
+
+}  // namespace barcuda

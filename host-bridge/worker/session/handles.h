@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// handles.h: a client's handles. The guest holds ids; the driver's pointers stay here. Ids that the guest chose index
+// one table, ids that the host gave (for objects that the driver already had, such as a module's functions) index
+// another. An entry remembers its type: a stream's id never passes for an event.
+#pragma once
+#include <cublas_api.h>
+#include <cuda.h>
+#include <curand.h>
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "shm-device/queue/wire.h"
+
+namespace barcuda {
+
+template <class T> struct TypeOf;
+#define BARCUDA_HANDLE(type, number) \
+    template <> struct TypeOf<type> { static constexpr std::uint8_t value = number; }
+BARCUDA_HANDLE(CUcontext, 1);
+BARCUDA_HANDLE(CUmodule, 2);
+BARCUDA_HANDLE(CUlibrary, 3);
+BARCUDA_HANDLE(CUfunction, 4);
+BARCUDA_HANDLE(CUkernel, 5);
+BARCUDA_HANDLE(CUstream, 6);
+BARCUDA_HANDLE(CUevent, 7);
+BARCUDA_HANDLE(CUarray, 8);
+BARCUDA_HANDLE(CUmipmappedArray, 9);
+BARCUDA_HANDLE(CUmemoryPool, 10);
+BARCUDA_HANDLE(CUgraph, 11);
+BARCUDA_HANDLE(CUgraphExec, 12);
+BARCUDA_HANDLE(CUgraphNode, 13);
+BARCUDA_HANDLE(CUmemGenericAllocationHandle, 14);
+BARCUDA_HANDLE(CUlinkState, 15);
+BARCUDA_HANDLE(cublasHandle_t, 16);
+BARCUDA_HANDLE(curandGenerator_t, 17);
+BARCUDA_HANDLE(CUuserObject, 18);
+BARCUDA_HANDLE(CUgraphConditionalHandle, 19);
+#undef BARCUDA_HANDLE
+
+// What goes with the context in which it was made: at its address the driver may find room for another.
+template <class T> inline constexpr bool lives_in_a_context =
+    std::is_same_v<T, CUmodule> || std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> ||
+    std::is_same_v<T, CUevent> || std::is_same_v<T, CUarray> || std::is_same_v<T, CUmipmappedArray> ||
+    std::is_same_v<T, CUlinkState>;
+
+// What a driver takes device memory for, by itself.
+template <class T> inline constexpr bool takes_device_memory =
+    std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> || std::is_same_v<T, CUlibrary> ||
+    std::is_same_v<T, CUstream> || std::is_same_v<T, CUgraphExec> || std::is_same_v<T, cublasHandle_t> ||
+    std::is_same_v<T, curandGenerator_t>;
+
+// Whose number the driver gives again in each outermost graph: a condition is one number in a graph and all graphs in it.
+template <class T> inline constexpr bool numbered_by_graph = std::is_same_v<T, CUgraphConditionalHandle>;
+
+class Handles {
+  public:
+    // The guest may choose this id: it is in range and free.
+    bool vacant(std::uint64_t id) const {
+        const Entry* e = entry(id);
+        return id >= wire::first_id && id < wire::most_ids && (!e || e->type == 0);
+    }
+    template <class T> void keep(std::uint64_t id, T value, std::uint64_t context = 0) {
+        auto& page = chosen_[id / page_entries];
+        if (!page) page.reset(new Entry[page_entries]);
+        page[id % page_entries] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
+        ids_[{raw(value), 0, TypeOf<T>::value}] = id;
+    }
+    // The id of an object that the driver returned: the same one each time. As a part of `whole` it goes with it.
+    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0, std::uint64_t context = 0) {
+        if (raw(value) == 0) return 0;
+        // A node that is reached from a node belongs to that one's graph.
+        if constexpr (std::is_same_v<T, CUgraphNode>)
+            if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
+        if (numbered_by_graph<T>) whole = outermost(whole);
+        auto [at, fresh] = ids_.try_emplace(key<T>(value, whole), 0);
+        if (!fresh) return at->second;
+        Entry entry{raw(value), whole, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
+        std::uint64_t index = given_.size();
+        if (reusable(entry.type) && !free_.empty()) {
+            index = free_.back();
+            free_.pop_back();
+            entry.turn = given_[index].turn + 1;
+            given_[index] = entry;
+        } else {
+            given_.push_back(entry);
+        }
+        const std::uint64_t id = std::uint64_t{entry.turn} << 32 | (wire::given + index);
+        at->second = id;
+        if (whole) parts_.emplace(whole, id);
+        return id;
+    }
+    // What the client has made is a part of `whole` from now on. Its id is not chosen again: there are four million.
+    void join(std::uint64_t id, std::uint64_t whole) {
+        const_cast<Entry*>(entry(id))->whole = whole;
+        parts_.emplace(whole, id);
+    }
+    template <class T> bool find(std::uint64_t id, T& value) const {
+        const Entry* e = entry(id);
+        if (!e || e->type != TypeOf<T>::value) return false;
+        value = (T)e->raw;
+        return true;
+    }
+    std::size_t size() const { return ids_.size(); }
+    template <class T> bool has(T value) const { return ids_.contains(key<T>(value)); }
+    // Whether the driver's object is one that was named as a part of `whole`, and lives.
+    template <class T> bool is_part(T value, std::uint64_t whole) const {
+        if (numbered_by_graph<T>) whole = outermost(whole);
+        const auto at = ids_.find(key<T>(value, whole));
+        const Entry* e = at == ids_.end() ? nullptr : entry(at->second);
+        return e && e->whole == whole;
+    }
+    void drop(std::uint64_t id) {
+        Entry* e = const_cast<Entry*>(entry(id));
+        if (!e || e->type == 0) return;
+        ids_.erase({e->raw, e->type == TypeOf<CUgraphConditionalHandle>::value ? e->whole : 0, e->type});
+        if (id >= wire::given && reusable(e->type)) free_.push_back(index_of(id));
+        *e = {0, 0, 0, 0, e->turn};
+        for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
+            const std::uint64_t gone = part->second;
+            parts_.erase(part);
+            if (const Entry* g = entry(gone); g && g->whole == id) drop(gone);  // else it went before
+        }
+    }
+    template <class T, class F> void each(F f) const {
+        each_chosen([&](std::uint64_t, const Entry& e) {
+            if (e.type == TypeOf<T>::value) f((T)e.raw);
+        });
+    }
+    // The ids of all that lives in a context.
+    std::vector<std::uint64_t> within(std::uint64_t context) const {
+        std::vector<std::uint64_t> ids;
+        if (context == 0) return ids;
+        each_chosen([&](std::uint64_t id, const Entry& e) {
+            if (e.context == context) ids.push_back(id);
+        });
+        for (std::uint64_t i = 0; i < given_.size(); ++i)
+            if (given_[i].context == context) ids.push_back(std::uint64_t{given_[i].turn} << 32 | (wire::given + i));
+        return ids;
+    }
+
+  private:
+    struct Entry {
+        std::uint64_t raw = 0, whole = 0, context = 0;  // context: 0 if it goes with none
+        std::uint8_t type = 0;
+        std::uint32_t turn = 0;  // of a place in `given_` that is used again: its ids differ
+    };
+    // Programs make graphs without end, and retain memory; of other objects that the host names the guest keeps what it learnt, by id.
+    static bool reusable(std::uint8_t type) {
+        return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value ||
+               type == TypeOf<CUmemGenericAllocationHandle>::value || type == TypeOf<CUgraphConditionalHandle>::value;
+    }
+    // What one of the driver's objects is found by.
+    struct Key {
+        std::uint64_t raw, graph;  // graph: 0 if the driver gives its number once
+        std::uint8_t type;
+        bool operator==(const Key&) const = default;
+    };
+    struct Hash {
+        std::size_t operator()(const Key& k) const {
+            return std::hash<std::uint64_t>{}((k.raw + k.graph * 0x9e3779b97f4a7c15) * 31 + k.type);
+        }
+    };
+    template <class T> static std::uint64_t raw(T value) { return (std::uint64_t)value; }
+    template <class T> static Key key(T value, std::uint64_t graph = 0) {
+        return {raw(value), numbered_by_graph<T> ? graph : 0, TypeOf<T>::value};
+    }
+    // The graph that no node has inside, for one that is a branch of a node, or a node's child.
+    std::uint64_t outermost(std::uint64_t graph) const {
+        for (const Entry* e = entry(graph); e && e->whole; e = entry(graph)) graph = e->whole;
+        return graph;
+    }
+    static std::uint64_t index_of(std::uint64_t id) { return (id & 0xffffffff) - wire::given; }
+    const Entry* entry(std::uint64_t id) const {
+        if (id >= wire::given) {
+            const std::uint64_t index = index_of(id);
+            return index < given_.size() && given_[index].turn == id >> 32 ? &given_[index] : nullptr;
+        }
+        if (id >= wire::most_ids) return nullptr;
+        const auto& page = chosen_[id / page_entries];
+        return page ? &page[id % page_entries] : nullptr;
+    }
+    template <class F> void each_chosen(F f) const {
+        for (std::size_t page = 0; page < chosen_.size(); ++page)
+            for (std::size_t i = 0; chosen_[page] && i < page_entries; ++i)
+                f(page * page_entries + i, chosen_[page][i]);
+    }
+    // The guest may begin with any id: a page of the table is there when one of its ids is.
+    static constexpr std::size_t page_entries = 1024;
+    std::vector<std::unique_ptr<Entry[]>> chosen_{wire::most_ids / page_entries};
+    std::vector<Entry> given_;
+    std::vector<std::uint64_t> free_;                              // places in `given_` that may be used again
+    std::unordered_multimap<std::uint64_t, std::uint64_t> parts_;  // whole -> part
+    std::unordered_map<Key, std::uint64_t, Hash> ids_;
+};
+
+}  // namespace barcuda

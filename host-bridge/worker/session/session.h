@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.h: one client, as its worker knows it. Every value here is the host's own: commands are copied out of guest
+// memory in channel.h. A session is made of nouns, each with its own story, state and checks, in a file of its name:
+//
+//   Handles     the client's ids, and the driver's handles behind them
+//   Streams     whether one captures, whether its work is done
+//   Contexts    which is current, and in which the client's memory is registered
+//   Output      what kernels print, and what a failed assert says
+//   InFlight    how much work the GPU has not done yet
+//   Fences      words that the GPU writes, for which the client waits; the failures it finds then
+//   Addresses   which device memory is the client's
+//   Launches    kernels on their way to the driver
+//   Deferred    what is released when the GPU is idle, and memory that is recycled
+//   Code        images in parts, logs, links
+//   PrintSearch whether any of it may print
+//   UserObjects what graphs keep for the client
+//
+// Each needs only those before it, except Launches, which has Deferred make room. The bodies of commands (memory.cc, ...)
+// use the nouns; the kinds (shm-device/kinds/kinds.h) call the first part of the class while a command is admitted and answered.
+#pragma once
+#include <cuda.h>
+
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "host-bridge/worker/quota/allowance.h"
+#include "host-bridge/worker/session/calls.h"
+#include "host-bridge/worker/session/code.h"
+#include "host-bridge/worker/session/deferred.h"
+#include "host-bridge/worker/session/libraries.h"
+#include "host-bridge/worker/session/print_search.h"
+#include "host-bridge/worker/session/turn_taking.h"
+#include "host-bridge/worker/session/user_objects.h"
+
+namespace barcuda {
+
+class Session {
+  public:
+    Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status,
+            barcuda_calls* calls = nullptr, const Bell& bell = {}, Sheet* sheet = nullptr);
+
+    // ---- the kinds' host ------------------------------------------------------------------------------------------
+    template <class T> Verdict find(std::uint64_t id, T& value) const {
+        if (id == 0 && !std::is_same_v<T, CUstream>) return bad_handle;
+        if (std::is_same_v<T, CUstream> && id <= 2) return value = (T)id, fine;  // the default streams
+        return handles_.find(id, value) ? fine : bad_handle;
+    }
+    template <class T> Verdict vacant(std::uint64_t id) { return handles_.vacant(id) ? room<T>() : a_lie; }
+    // Whether one more of this type may be made, or named.
+    template <class T> Verdict room() {
+        return may_have_one_more(takes_device_memory<T>) ? fine : Verdict{CUDA_ERROR_OUT_OF_MEMORY};
+    }
+    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, place<T>()); }
+    template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
+        return handles_.name(value, whole, place<T>());
+    }
+    template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
+    void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
+    void drop(std::uint64_t id);
+
+    // [offset, offset + bytes) lies in the client's extents.
+    template <class T> Verdict locate(std::uint64_t offset, std::uint64_t bytes, T& value) const {
+        value = reinterpret_cast<T>(extents_.locate(offset, bytes));
+        return honest(value != nullptr);
+    }
+    bool holds(const void* address, std::uint64_t bytes) const {  // the same, by address
+        return extents_.contains(reinterpret_cast<std::uint64_t>(address), bytes);
+    }
+    // An image that came in parts.
+    template <class T> Verdict take_parts(std::uint64_t bytes, T& value) const {
+        return (value = code_.parts(bytes)) ? fine : bad_value;
+    }
+    Verdict reachable(CUdeviceptr address, std::uint64_t bytes) { return addresses_.reachable(address, bytes); }
+    Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height) {
+        return addresses_.reachable_rows(address, pitch, width, height);
+    }
+    bool is_retired(CUdeviceptr address) const { return addresses_.is_retired(address); }
+    void forget_address(CUdeviceptr freed);
+
+    // Textures and surfaces: kernels take their raw numbers.
+    void add_object(std::uint64_t object) { objects_.insert(object); }
+    bool has_object(std::uint64_t object) const { return objects_.contains(object); }
+    void remove_object(std::uint64_t object) { objects_.erase(object); }
+
+    Verdict promise(const ext::Fence& fence) { return fences_.promise(fence); }
+    void capture_begun() { streams_.capture_begun(); }
+    // Where the scalars of this handle's next call lie.
+    Verdict point(cublasHandle_t handle, bool device);
+    void* scratch(std::size_t bytes);  // zero-filled; lives until the next command
+
+    // ---- a command, from its copied bytes to its end (execute.cc)
+    // Whatever is not a launch comes after those that are held.
+    void begin_command(std::uint32_t op);
+    Verdict enter(std::uint32_t context, bool any) {
+        return contexts_.enter(context, any, [&] { launches_.flush(); });
+    }
+    // The end of a context of the client's, and of all that is in it.
+    CUresult end(const Contexts::Living& context);
+    void note_work() {
+        if (turns_) turns_->before_work(contexts_.current());
+        deferred_.note_work();
+    }
+    void count_work(CUstream stream) { in_flight_.add(contexts_.current(), stream); }
+    void count_work() { in_flight_.add(); }
+    void take_turns(TurnTaking* turns) { turns_ = turns; }
+    TurnTaking* turns() const { return turns_; }
+    // Others may open this memory of a pool by the token, until it is freed.
+    void note_shown(CUdeviceptr memory, const Shared::Handle& token) { shown_[memory] = token; }
+    void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
+
+    // The GPU has been given as much as the client may give it at a time (Limit::work), and has not done it. Asks the driver only
+    // where fences do not tell.
+    bool must_wait();
+    // While there is nothing else to do.
+    void rest();
+    void note_given() { allowance_.note(Limit::work, in_flight_.count()); }
+
+    // ---- the nouns
+    Allowance& allowance() { return allowance_; }
+    Counts& counts() { return counts_; }
+    const Driver& driver() const { return driver_; }
+    Extents& extents() { return extents_; }
+    Granter& granter() { return granter_; }
+    Handles& handles() { return handles_; }
+    Streams& streams() { return streams_; }
+    Contexts& contexts() { return contexts_; }
+    Output& output() { return output_; }
+    InFlight& in_flight() { return in_flight_; }
+    Fences& fences() { return fences_; }
+    Addresses& addresses() { return addresses_; }
+    Launches& launches() { return launches_; }
+    Deferred& deferred() { return deferred_; }
+    Code& code() { return code_; }
+    PrintSearch& print_search() { return print_search_; }
+    Libraries& libraries() { return libraries_; }
+    UserObjects& user_objects() { return user_objects_; }
+
+  private:
+    bool may_have_one_more(bool takes_device_memory);
+    // The context that an object of this type goes with, by its id; 0: none.
+    template <class T> std::uint64_t place() { return lives_in_a_context<T> ? handles_.name(contexts_.current()) : 0; }
+
+    const Driver& driver_;
+    Extents& extents_;
+    Granter& granter_;
+    const Bell bell_;
+    Sheet no_sheet_;
+    Allowance allowance_;
+    Counts& counts_;  // in the sheet
+    Calls calls_;
+    Handles handles_;
+    Streams streams_;
+    Contexts contexts_;
+    Output output_;
+    InFlight in_flight_;
+    Fences fences_;
+    Addresses addresses_;
+    Launches launches_;
+    Deferred deferred_;
+    Code code_;
+    PrintSearch print_search_;
+    Libraries libraries_;
+    UserObjects user_objects_;
+    TurnTaking* turns_ = nullptr;  // null: the GPUs are nobody's in particular
+    std::set<std::uint64_t> objects_;
+    std::unordered_map<CUdeviceptr, Shared::Handle> shown_;
+    std::unique_ptr<std::byte[]> scratch_;
+    std::size_t scratch_used_ = 0;
+};
+
+Session& session();  // the one that the running command belongs to
+inline const Driver& driver() { return session().driver(); }
+struct SessionScope {
+    explicit SessionScope(Session& s);
+    ~SessionScope();
+};
+
+}  // namespace barcuda

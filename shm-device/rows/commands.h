@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// commands.h: every function that a program may call and every command that a guest may send, once. Guest stub, exported
+// function, host handler, dispatch table, the driver's function pointers, the support page and the identities by which builds
+// recognize each other's rows (identity.h) derive from it. What is not in the table cannot be asked for.
+//
+//   X(function, how, traits, one kind per parameter...)
+//
+//   call         the guest waits for the reply
+//   post         the guest goes on at once; a failure surfaces at a later synchronizing call (status.posted_error)
+//   inner_call   the same two, but the exported function is written by hand in guest-allocator: it sends this
+//   inner_post   command, and does something before or after
+//   guest        the exported function is the guest's own: it answers by itself, or by other rows
+//
+// Types come from the prototypes: CUDA's own, or those of namespace ext, for what is not CUDA's or has a form that cannot
+// travel. The rows lie in rows/, a file a noun; this file says what a row means.
+#pragma once
+#include <array>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "shm-device/cuda/libraries.h"
+#include "shm-device/cuda/library_status.h"
+#include "shm-device/kinds/array_kinds.h"
+#include "shm-device/layout.h"
+#include "shm-device/rows/array.h"
+#include "shm-device/rows/channel.h"
+#include "shm-device/rows/context.h"
+#include "shm-device/rows/copy.h"
+#include "shm-device/rows/cublas.h"
+#include "shm-device/rows/curand.h"
+#include "shm-device/rows/graph.h"
+#include "shm-device/rows/launch.h"
+#include "shm-device/rows/memory.h"
+#include "shm-device/rows/module.h"
+#include "shm-device/rows/stream.h"
+
+// clang-format off
+#define BARCUDA_DRIVER_ROWS(X)                                                                         \
+    BARCUDA_CONTEXT_ROWS(X) BARCUDA_MODULE_ROWS(X) BARCUDA_LAUNCH_ROWS(X) BARCUDA_MEMORY_ROWS(X)       \
+    BARCUDA_COPY_ROWS(X) BARCUDA_ARRAY_ROWS(X) BARCUDA_STREAM_ROWS(X) BARCUDA_GRAPH_ROWS(X)
+#define BARCUDA_OWN_ROWS(X)                                                                            \
+    BARCUDA_CONTEXT_OWN_ROWS(X) BARCUDA_MODULE_OWN_ROWS(X) BARCUDA_LAUNCH_OWN_ROWS(X)                  \
+    BARCUDA_MEMORY_OWN_ROWS(X) BARCUDA_COPY_OWN_ROWS(X) BARCUDA_STREAM_OWN_ROWS(X)                     \
+    BARCUDA_GRAPH_OWN_ROWS(X) BARCUDA_CHANNEL_OWN_ROWS(X)
+// Of NVIDIA's math libraries. Functions of the second list cross as their twins with 64-bit sizes.
+#define BARCUDA_LIBRARY_ROWS(X) BARCUDA_CUBLAS_ROWS(X) BARCUDA_CURAND_ROWS(X)
+#define BARCUDA_LIBRARY_WIDE_ROWS(X) BARCUDA_CUBLAS_WIDE_ROWS(X)
+#define BARCUDA_ROWS(X) BARCUDA_DRIVER_ROWS(X) BARCUDA_OWN_ROWS(X) BARCUDA_LIBRARY_ROWS(X) BARCUDA_LIBRARY_WIDE_ROWS(X)
+// clang-format on
+
+namespace barcuda {
+
+enum class Op : std::uint32_t {
+#define X(name, ...) name,
+    BARCUDA_ROWS(X)
+#undef X
+        count
+};
+
+inline constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count)> op_names{
+#define X(name, ...) #name,
+    BARCUDA_ROWS(X)
+#undef X
+};
+
+enum class How { call, post, guest };
+namespace how {  // as rows spell it
+constexpr How call = How::call, inner_call = How::call, post = How::post, inner_post = How::post, guest = How::guest;
+}
+
+namespace trait {
+enum : unsigned {
+    plain = 0,
+    work = 1,        // the GPU has something to do behind this command
+    configures = 2,  // changes how launches behind it are to be made, other than by what they say themselves, or takes
+                     // something away that a launch before it had
+    counts = 4,      // asks what memory there is: what was put off must be released first
+    held = 8,        // a launch, which the worker may hold until something else comes
+    hosted = 16,     // the worker has a body of the function's name, which is called instead of the driver's
+    reports = 32,    // brings the text of an error: its own failure is not looked into
+    anywhere = 64,   // needs no context: it is done though the one that is current has ended
+    kernels = 128,   // runs the program's kernels, which may touch memory that no parameter names
+};
+}
+namespace trait {
+inline constexpr unsigned of_rows[] = {
+#define X(name, how, traits, ...) traits,
+    BARCUDA_ROWS(X)
+#undef X
+};
+}  // namespace trait
+constexpr unsigned traits_of(Op op) { return trait::of_rows[static_cast<std::size_t>(op)]; }
+constexpr bool has(Op op, unsigned trait) { return traits_of(op) & trait; }
+
+inline constexpr const MathLibrary* libraries_of_rows[] = {
+#define X(name, ...) library_named(#name),
+    BARCUDA_ROWS(X)
+#undef X
+};
+// Null: the driver's, or ours.
+constexpr const MathLibrary* library_of(Op op) { return libraries_of_rows[static_cast<std::size_t>(op)]; }
+
+// A row, taken apart: one life per parameter. A row whose kinds and prototype disagree does not compile.
+template <class Prototype, How how, class... Kinds> struct Row;
+template <class R, class... P, How way, class... Kinds> struct Row<R(P...), way, Kinds...> {
+    static_assert(sizeof...(P) == sizeof...(Kinds), "one kind per parameter");
+    using Result = R;
+    using Arguments = std::tuple<P...>;
+    template <class Sequence> struct Lives;
+    template <std::size_t... I> struct Lives<std::index_sequence<I...>> {
+        using type = std::tuple<typename Kinds::template As<P, I>...>;
+    };
+    using Parameters = typename Lives<std::index_sequence_for<P...>>::type;
+    static constexpr How how = way;
+    static constexpr std::size_t count = sizeof...(P);
+};
+
+// What the guest's own functions are to the protocol: nothing.
+template <class R, class... P> struct Row<R(P...), How::guest> {
+    using Result = R;
+    using Arguments = std::tuple<>;
+    using Parameters = std::tuple<>;
+    static constexpr How how = How::guest;
+    static constexpr std::size_t count = 0;
+};
+
+namespace kind {  // where rows find their kinds
+template <Op> struct RowOf;
+#define X(name, way, traits, ...) \
+    template <> struct RowOf<Op::name> : Row<decltype(::name), how::way __VA_OPT__(, ) __VA_ARGS__> {};
+BARCUDA_DRIVER_ROWS(X)
+BARCUDA_LIBRARY_ROWS(X)
+#undef X
+#define X(name, way, traits, ...) \
+    template <> struct RowOf<Op::name> : Row<decltype(ext::name), how::way __VA_OPT__(, ) __VA_ARGS__> {};
+BARCUDA_OWN_ROWS(X)
+#undef X
+#define X(name, way, traits, ...) \
+    template <> struct RowOf<Op::name> : Row<decltype(::name##_64), how::way __VA_OPT__(, ) __VA_ARGS__> {};
+BARCUDA_LIBRARY_WIDE_ROWS(X)
+#undef X
+
+}  // namespace kind
+using kind::RowOf;
+
+}  // namespace barcuda

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// identity.h: by what two builds know a row of the command table as the same one. Guests and hosts are upgraded on
+// different days, so the number of a row (its place in the table) means nothing to another build. A row's identity
+// does: a hash of its name, of how it travels, of its kinds, and of the sizes of its parameters and of what they point
+// at. The bridge writes the identities of its rows into the region; a client that connects looks its own rows up there
+// (match()) and from then on sends the bridge's numbers. docs/versions.md says what follows when a row changes.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "base/hash.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/rows/commands.h"
+
+namespace barcuda {
+
+// Of a type whose definition both sides have; 0: a handle, void, a function.
+template <class T> constexpr std::uint64_t size_if_known() {
+    if constexpr (std::is_object_v<T> && requires { sizeof(T); }) return sizeof(T);
+    return 0;
+}
+static_assert(size_if_known<CUstream_st>() == 0, "identities must not depend on who knows what a handle points at");
+
+// `kinds` as the row spells them. (Its traits are the host's business, and who writes the exported function the
+// guest's.)
+template <class Arguments> struct Identity;
+template <class... P> struct Identity<std::tuple<P...>> {
+    static constexpr std::uint64_t of(std::string_view name, How how, std::string_view kinds) {
+        Hash hash;
+        hash.text(name).text(how == How::call ? " call " : how == How::post ? " post " : " guest ").text(kinds);
+        (hash.number(sizeof(P)).number(std::is_pointer_v<P> ? size_if_known<std::remove_pointer_t<P>>() : 0), ...);
+        return hash.value();
+    }
+};
+
+template <Op> inline constexpr std::uint64_t row_identity = 0;
+#define X(name, way, traits, ...)                                       \
+    template <> inline constexpr std::uint64_t row_identity<Op::name> = \
+        Identity<RowOf<Op::name>::Arguments>::of(#name, how::way, #__VA_ARGS__);
+BARCUDA_ROWS(X)
+#undef X
+
+// By row number.
+inline constexpr std::array<std::uint64_t, static_cast<std::size_t>(Op::count)> identities{
+#define X(name, ...) row_identity<Op::name>,
+    BARCUDA_ROWS(X)
+#undef X
+};
+
+// The number of a row at the bridge; `no_row`: the bridge has no such row.
+using RowNumber = std::uint16_t;
+constexpr RowNumber no_row = 0xffff;
+static_assert(BARCUDA_MAX_ROWS <= no_row && Op::count <= static_cast<Op>(BARCUDA_MAX_ROWS));
+
+// Looks up each row of `own` in `theirs`, which may change meanwhile: numbers[i] is the place of own[i] there. Returns
+// a hash of what was found there, of which the other side has its own (rows_hash()). Two tables that are alike but for
+// some rows are one walk: each search begins behind the last one's find.
+inline std::uint64_t match(std::span<const std::uint64_t> own, std::span<const std::uint64_t> theirs,
+                           std::span<RowNumber> numbers) noexcept {
+    std::fill(numbers.begin(), numbers.end(), no_row);
+    Hash seen;
+    std::size_t next = 0;
+    for (std::size_t there = 0; there < theirs.size() && there < no_row; ++there) {
+        const std::uint64_t identity = observe(theirs[there]);
+        seen.number(identity);
+        for (std::size_t tries = 0, found = own.size(); tries < own.size() && found == own.size(); ++tries) {
+            if (own[next] == identity) numbers[found = next] = static_cast<RowNumber>(there);
+            next = next + 1 < own.size() ? next + 1 : 0;
+        }
+    }
+    return seen.value();
+}
+constexpr std::uint64_t rows_hash(std::span<const std::uint64_t> rows) {
+    Hash hash;
+    for (std::uint64_t identity : rows) hash.number(identity);
+    return hash.value();
+}
+
+}  // namespace barcuda

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// stream_calls.cc: cuStream* and host functions. Capture has a file of its own (capture.cc), and so have values in
+// memory (values.cc).
+#include <algorithm>
+
+#include "soft-gpu/driver/driver.h"
+#include "soft-gpu/driver/operations.h"
+
+namespace barcuda::soft::driver {
+
+void HostCall::run(Context&) {
+    in_host_function = true;  // no driver call from within; the flag is the thread's
+    asked.fn(asked.userData);
+    in_host_function = false;
+}
+
+namespace {
+
+void create(CUstream* made, unsigned flags, int priority) {
+    require(made && (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) == 0);
+    *made = Driver::get().streams.add(current_context()->add_stream(flags, std::clamp(priority, -5, 0)));
+}
+
+}  // namespace
+}  // namespace barcuda::soft::driver
+
+using namespace barcuda::soft::driver;
+
+CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
+    return api([&] { create(phStream, Flags, 0); });
+}
+CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+    return api([&] { create(phStream, flags, priority); });
+}
+
+CUresult cuStreamDestroy_v2(CUstream hStream) {
+    return api([&] {
+        const auto stream = Driver::get().streams.take(hStream);  // what is queued still runs
+        stream->context().drop_stream(*stream);
+        stream->context().check();
+    });
+}
+
+CUresult cuStreamSynchronize(CUstream hStream) {
+    return api([&] {
+        const auto stream = stream_of(hStream);
+        for (const Mark& mark : stream->context().ends(*stream)) mark.wait();
+        stream->context().check();
+    });
+}
+
+CUresult cuStreamQuery(CUstream hStream) {
+    return api([&] {
+        const auto stream = stream_of(hStream);
+        const auto marks = stream->context().ends(*stream);
+        const bool done = std::all_of(marks.begin(), marks.end(), [](const Mark& mark) { return mark.done(); });
+        stream->context().check();
+        return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    });
+}
+
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
+    return api([&] {
+        require(fn);
+        const auto stream = stream_of(hStream);
+        auto call = std::make_shared<HostCall>();
+        call->asked = {fn, userData};
+        stream->context().post(*stream, std::move(call));
+    });
+}
+
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
+    return api([&] {
+        require(callback && flags == 0);
+        const auto stream = stream_of(hStream);
+        {
+            std::lock_guard lock(stream->context().order);
+            refuse_in_capture(*stream);
+        }
+        // Unlike a host function it is called after an error, too, and told of it.
+        const auto call = [=](Context& context) {
+            in_host_function = true;
+            callback(hStream, context.fault(), userData);
+            in_host_function = false;
+        };
+        stream->context().post(*stream, std::make_shared<Action>(call, true));
+    });
+}
+
+CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
+    return api([&] {
+        require(priority);
+        *priority = stream_of(hStream)->priority;
+    });
+}
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
+    return api([&] {
+        require(flags);
+        *flags = stream_of(hStream)->flags;
+    });
+}
+CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
+    return api([&] {
+        require(streamId);
+        *streamId = stream_of(hStream)->id;
+    });
+}
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
+    return api([&] {
+        require(device);
+        *device = stream_of(hStream)->context().device;
+    });
+}
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
+    return api([&] {
+        require(pctx);
+        *pctx = stream_of(hStream)->context().handle();
+    });
+}
+
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
+    if (pGreenCtx) *pGreenCtx = nullptr;  // there are none
+    return cuStreamGetCtx(hStream, pCtx);
+}
+
+CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t, unsigned int flags) {
+    return api([&] {
+        stream_of(hStream);
+        require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE);
+        const auto target = Driver::get().memory.find(dptr);
+        require(target && target->kind == Allocation::Kind::managed);  // visible to all, always: nothing to attach
+    });
+}
+
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue* value_out) {
+    return api([&] {
+        require(value_out);
+        const auto stream = stream_of(hStream);
+        switch (attr) {
+            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: value_out->syncPolicy = CU_SYNC_POLICY_AUTO; return;
+            case CU_LAUNCH_ATTRIBUTE_PRIORITY: value_out->priority = stream->priority; return;
+            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: value_out->accessPolicyWindow = {}; return;
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+                value_out->memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+                return;
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: value_out->memSyncDomainMap = {0, 0}; return;
+            default: fail(CUDA_ERROR_INVALID_VALUE);
+        }
+    });
+}
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
+    return api([&] {
+        require(value);
+        stream_of(hStream);
+        // Hints of how to wait and what to keep in a cache; a CPU decides for itself.
+        require(attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY || attr == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+                attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN ||
+                attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP);
+    });
+}
+CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
+    return api([&] {
+        stream_of(dst);
+        stream_of(src);
+    });
+}

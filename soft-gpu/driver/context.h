@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// context.h: a context owns streams, modules and memory, and has at most one error: the first fault of its work, which
+// every later call returns. All contexts, of all devices, share one address space.
+#pragma once
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "soft-gpu/driver/ledger.h"
+#include "soft-gpu/driver/stream.h"
+
+namespace barcuda::soft::driver {
+
+class Context : public std::enable_shared_from_this<Context> {
+  public:
+    Context(int device, unsigned flags, bool primary);
+
+    const std::uint64_t id;
+    const int device;
+    const bool primary;
+    std::atomic<unsigned> flags;
+    int retained = 0;  // primary: by cuDevicePrimaryCtxRetain. Guarded by contexts_mutex()
+    std::atomic<unsigned> cache_config{CU_FUNC_CACHE_PREFER_NONE},
+        shared_config{CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE};
+
+    CUcontext handle() const { return reinterpret_cast<CUcontext>(const_cast<Context*>(this)); }
+    bool alive() const { return alive_; }
+    void revive() {
+        if (!alive_.exchange(true)) ++Ledger::of(device).contexts;
+    }
+    CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
+    void set_fault(CUresult code, const std::string& message);
+    void check() const;  // throws the fault, or CUDA_ERROR_CONTEXT_IS_DESTROYED
+
+    std::shared_ptr<Stream> legacy();      // stream 0
+    std::shared_ptr<Stream> per_thread();  // the calling thread's own
+    std::shared_ptr<Stream> add_stream(unsigned flags, int priority);
+    void drop_stream(Stream& stream);  // its queued work still runs
+
+    // Adds work to a stream, in the order of the calls and of the default stream's rules. If the stream is capturing
+    // the work becomes a graph node.
+    Mark post(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after = {});
+    // The same, and waits until it is done; throws the context's fault. Not while capturing.
+    void perform(Stream& stream, std::shared_ptr<Operation> operation);
+    // The same as post(), but ordered against all work of these contexts: after what they were given so far, and before
+    // what they will be given.
+    void post_between(Stream& stream, std::shared_ptr<Operation> operation,
+                      const std::vector<std::shared_ptr<Context>>& contexts);
+    // What waiting for the stream waits for: its own work, and the blocking streams' if it is the legacy one.
+    std::vector<Mark> ends(Stream& stream);
+    // Work behind all that the context was given so far.
+    Mark post_behind_all(std::shared_ptr<Operation> operation);
+    // All that the context is given from now on begins behind `mark`.
+    void hold_until(const Mark& mark);
+    void drop_per_thread(std::uint64_t thread);
+    void synchronize();         // all streams
+    std::vector<Mark> marks();  // the end of each stream
+    bool capturing_anywhere();
+    bool is_held_by_capture(const Stream& stream) const;  // the legacy one, by a blocking one; with the order held
+
+    void tear_down();  // waits, then frees all that the context owns
+
+    std::mutex order;  // the order of submissions; never held while waiting
+    std::mutex limits_mutex;
+    Limits limits;  // what the engine gets at load; stack, printf buffer, heap
+    std::map<CUlimit, std::size_t> other_limits;
+    std::set<CUcontext> peers;  // whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
+
+  private:
+    std::shared_ptr<Stream> make_stream(unsigned flags, int priority);
+    // All with the order held. What the default stream's rules make it wait for.
+    std::vector<Mark> before(Stream& stream);
+    // Work begins when it is its turn in the stream, and in the queue that the stream shares with others
+    // (BARCUDA_SOFT_QUEUES): what stands in front there must be done, also where it waits for an event, for a word or
+    // for the host. So it is on hardware, but that a kernel there lets those behind it begin.
+    Mark enqueue(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after);
+    Mark* last_in_queue(const Stream& stream, const Operation& operation);  // null: it has none
+    std::vector<Mark> marks_held();                                         // with the order held
+    void forget_dropped();
+
+    std::atomic<bool> alive_;  // the primary one lives while it is retained
+    std::atomic<int> fault_{CUDA_SUCCESS};
+    std::shared_ptr<Stream> legacy_;                               // made with the first use: it holds the context
+    std::vector<std::shared_ptr<Stream>> streams_;                 // all but the legacy one
+    std::map<std::uint64_t, std::shared_ptr<Stream>> per_thread_;  // by thread number
+    Mark gate_;                                                    // nothing begins before it: post_between()
+    std::vector<Mark> queues_;  // the last work in each: those of copies behind those of the rest
+    unsigned next_queue_ = 0;
+};
+
+// The calling thread's contexts. current_context() throws CUDA_ERROR_INVALID_CONTEXT if there is none, or its fault.
+std::shared_ptr<Context> current_context();
+std::vector<std::shared_ptr<Context>>& context_stack();
+
+// What a stream argument means; throws CUDA_ERROR_INVALID_HANDLE, or the fault of its context.
+std::shared_ptr<Stream> stream_of(CUstream stream);
+std::shared_ptr<Stream> stream_of_sync_call();  // of cuMemcpy and its like
+
+// capture.cc: the stream's work becomes a node; called with the context's order held.
+void capture_operation(Stream& stream, std::shared_ptr<Operation> operation);
+// A synchronous call on a capturing stream ends the capture: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
+void refuse_in_capture(Stream& stream);
+// The legacy stream waits for all blocking ones, and none of them may be waited for while it captures.
+void refuse_legacy_while_capturing(const std::vector<std::shared_ptr<Stream>>& streams);
+
+}  // namespace barcuda::soft::driver

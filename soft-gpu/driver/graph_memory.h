@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_memory.h: memory that a graph allocates. Its address is fixed when the node is made, and its memory is the
+// graph's for as long as the graph or an executable copy of it is there: an allocation node only marks it as in use, a
+// free as not. What is still in use when the last graph goes stays, until somebody frees it.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "soft-gpu/driver/graph.h"
+
+namespace barcuda::soft::driver {
+
+struct GraphMemory {
+    GraphMemory(std::size_t size, CUcontext context, int device);  // throws CUDA_ERROR_OUT_OF_MEMORY
+    ~GraphMemory();
+    const std::size_t size;
+    const int device;
+    CUdeviceptr address = 0;
+    std::atomic<bool> in_use{false};     // in the order of the work
+    std::atomic<bool> allocated{false};  // in the order of the calls, which is what launches are refused by
+};
+
+struct GraphAllocate final : OperationOf<GraphAllocate, CU_GRAPH_NODE_TYPE_MEM_ALLOC> {
+    CUDA_MEM_ALLOC_NODE_PARAMS asked{};
+    std::shared_ptr<GraphMemory> memory;  // the graph's and its copies'
+    void run(Context&) override;
+};
+struct GraphFree final : OperationOf<GraphFree, CU_GRAPH_NODE_TYPE_MEM_FREE> {
+    CUdeviceptr address = 0;
+    void run(Context&) override;
+};
+
+std::shared_ptr<GraphAllocate> allocate_in_graph(const CUDA_MEM_ALLOC_NODE_PARAMS& asked, CUcontext context);
+std::shared_ptr<GraphFree> free_in_graph(CUdeviceptr address);
+
+// A free outside of graphs, when the call is made: the next launch may allocate it.
+void note_free(CUdeviceptr address);
+// And when the work is done. True: the address is a graph's, and is only marked.
+bool free_graph_memory(CUdeviceptr address);
+// Before a launch is given to a stream. Throws CUDA_ERROR_INVALID_VALUE if the launch would allocate what an earlier one
+// has left allocated. Called under the lock of all graphs.
+void note_launch(const GraphExec& exec);
+
+}  // namespace barcuda::soft::driver

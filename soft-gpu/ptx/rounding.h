@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// rounding.h: floating arithmetic in a direction other than to nearest. The host's own rounding mode does it; the
+// operation stands behind a barrier that the compiler does not move it across.
+#pragma once
+#include <cfenv>
+
+#include "soft-gpu/ptx/half.h"
+
+namespace barcuda::soft {
+
+class Rounded {
+  public:
+    explicit Rounded(Rounding r) : changes_(r != Rounding::nearest) {  // which the thread has: RoundedToNearest
+        if (!changes_) return;
+        before_ = std::fegetround();
+        std::fesetround(r == Rounding::zero ? FE_TOWARDZERO : r == Rounding::down ? FE_DOWNWARD : FE_UPWARD);
+    }
+    ~Rounded() {
+        if (changes_) std::fesetround(before_);
+    }
+    Rounded(const Rounded&) = delete;
+    Rounded& operator=(const Rounded&) = delete;
+
+  private:
+    const bool changes_;
+    int before_ = 0;
+};
+
+// For a thread that kernels run in: the program's own may have another mode.
+class RoundedToNearest {
+  public:
+    RoundedToNearest() {
+        if (before_ != FE_TONEAREST) std::fesetround(FE_TONEAREST);
+    }
+    ~RoundedToNearest() {
+        if (before_ != FE_TONEAREST) std::fesetround(before_);
+    }
+    RoundedToNearest(const RoundedToNearest&) = delete;
+    RoundedToNearest& operator=(const RoundedToNearest&) = delete;
+
+  private:
+    const int before_ = std::fegetround();
+};
+
+// A value the compiler knows nothing about: neither folded nor moved past a change of the rounding mode.
+template <class T> [[gnu::always_inline]] inline T opaque(T value) {
+    asm volatile("" : "+m"(value) : : "memory");
+    return value;
+}
+
+}  // namespace barcuda::soft
