@@ -7,45 +7,20 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/memory.h"
-#include "guest-allocator/driver/streams.h"
+#include "guest-allocator/driver/pinned.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered/registered.h"
 
 namespace barcuda::guest {
 namespace {
 
-// Memory that the GPU may still be using must not be handed out again: as natively, freeing waits for the device.
-// (Here, so that the worker has time for other threads meanwhile.) Host memory may be in use by all devices.
-CUresult wait_for_device() {
-    return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
-}
-CUresult wait_for_devices() { return several_contexts() ? wait_for_contexts() : wait_for_device(); }
-
-// Host memory is every device's; but programs ask with which of them current it was made, so the heap's flags keep that.
-constexpr unsigned device_shift = 16;
-static_assert((BARCUDA_MAX_DEVICES - 1) << device_shift < managed::mark);
-unsigned with_device(unsigned flags) {
-    return flags | static_cast<unsigned>(device_of(current_context())) << device_shift;
-}
-CUdevice device_in(unsigned flags) { return static_cast<CUdevice>((flags & ~managed::mark) >> device_shift); }
-
-CUresult free_pinned(void* p) {
-    if (!p) return CUDA_SUCCESS;
-    const heap::Found found = heap::find(p);
-    if (found.kind != heap::Kind::pinned || found.base != p) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult waited = wait_for_devices();
-    return heap::pinned_free(p) ? waited : CUDA_ERROR_INVALID_VALUE;
-}
-
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
     const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
-    const bool managed = pinned && f.flags & managed::mark;
+    const bool managed = pinned && f.flags & managed_mark;
     // Registered memory may have two addresses; either may be asked about.
     const auto* at = static_cast<const std::byte*>(p);
     const auto offset = static_cast<std::size_t>(at - f.base) < f.bytes ? at - f.base : at - f.device;
@@ -93,7 +68,7 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
     if (!is_device(p)) return host_attribute(data, attribute, memory, heap::find(memory));
     if (managed::Known m; managed::find(p, m)) {
         if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) return memcpy(data, &m.context, sizeof m.context), CUDA_SUCCESS;
-        const unsigned flags = m.flags | static_cast<unsigned>(device_of(m.context)) << device_shift;
+        const unsigned flags = with_device(m.flags, device_of(m.context));
         return host_attribute(data, attribute, memory, {heap::Kind::pinned, m.base, m.bytes, flags, m.base});
     }
     std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
@@ -109,19 +84,6 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
 }
 
 }  // namespace
-
-CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept {
-    if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    flags = with_device(flags);
-    *p = heap::pinned_alloc(bytes, flags);
-    if (!*p && wait_for_devices() == CUDA_SUCCESS) {  // extents that the worker has not released yet
-        heap::forget_refusal();
-        *p = heap::pinned_alloc(bytes, flags);
-    }
-    return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
 }  // namespace barcuda::guest
 
 using namespace barcuda::guest;
@@ -139,7 +101,7 @@ CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);
     if (heap::in_region(host, 1)) {
-        if (!(heap::find(host).flags & managed::mark)) return CUDA_ERROR_INVALID_VALUE;
+        if (!(heap::find(host).flags & managed_mark)) return CUDA_ERROR_INVALID_VALUE;
         managed::forget_pinned(p);
         return free_pinned(host);
     }
@@ -193,7 +155,7 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
         cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, device);
         if (!can) return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return static_cast<CUresult>(heap::register_host(p, bytes, with_device(flags)));
+    return static_cast<CUresult>(heap::register_host(p, bytes, with_device(flags, device_of(current_context()))));
 }
 CU cuMemHostUnregister(void* p) {
     const heap::Found f = heap::find(p);

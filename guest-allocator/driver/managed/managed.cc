@@ -17,7 +17,7 @@
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/ranges.h"
 #include "guest-allocator/driver/managed/table.h"
-#include "guest-allocator/driver/memory.h"
+#include "guest-allocator/driver/pinned.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/settings.h"
@@ -113,7 +113,7 @@ bool find(std::uintptr_t address, Known& out) noexcept {
     std::lock_guard lock(table().mutex);
     const Allocation* a = table().allocation(address);
     if (!a || !a->home) return false;
-    out = {reinterpret_cast<std::byte*>(a->begin), a->bytes, a->flags | mark, a->context};
+    out = {reinterpret_cast<std::byte*>(a->begin), a->bytes, a->flags | managed_mark, a->context};
     return true;
 }
 
@@ -269,7 +269,7 @@ CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
     if (!bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!managed::stays_at_home() && (*p = managed::allocate(bytes, flags))) return CUDA_SUCCESS;
-    const CUresult r = allocate_pinned(reinterpret_cast<void**>(p), bytes, flags | managed::mark);
+    const CUresult r = allocate_pinned(reinterpret_cast<void**>(p), bytes, flags | managed_mark);
     if (r == CUDA_SUCCESS) managed::note(*p, bytes, flags, nullptr);
     return r;
 }

@@ -24,9 +24,6 @@
 
 namespace barcuda::guest::managed {
 
-constexpr unsigned mark =
-    0x80000000;  // among the flags that the heap keeps for a block: managed memory, not cuMemHostAlloc's
-
 // Memory that stays in the region is pinned memory by another name: all of it, if BARCUDA_MANAGED=host says so.
 bool stays_at_home() noexcept;
 
