@@ -62,7 +62,7 @@ sources_base-cli        := $(wildcard base/cli/*.cc)
 sources_shm-device      := $(wildcard shm-device/*/*.cc)
 sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/heap/registered/*.cc)
 sources_guest-client    := $(wildcard guest-allocator/client/*.cc)
-sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocator/driver/managed/*.cc)
+sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocator/driver/managed/*.cc guest-allocator/driver/managed/mechanism/*.cc)
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
 sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
@@ -188,7 +188,7 @@ $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SAN
 
 # What the library itself calls by the names of functions that it serves for programs goes to the functions behind them. And nothing is
 # looked up at a first call, which may be one under a lock: guest-allocator/heap/next.h.
-served := guest-allocator/driver/managed/system_calls.cc
+served := guest-allocator/driver/managed/mechanism/system_calls.cc
 own_calls := $(if $(SANITIZE),,$(addprefix -Wl$(comma)--wrap=,close $(shell sed -n 's/^SERVED.[a-z_]*, \([a-z0-9_]*\),.*/\1/p' $(served))))
 $(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device base) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
 	@mkdir -p $(@D)

@@ -97,7 +97,7 @@ void serve() {
 }
 
 // Under the lock. The thread is detached, and all signals are blocked in it: they are the program's. (But for faults:
-// managed/signals.cc.)
+// managed/mechanism/signals.cc.)
 void start() {
     if (started) return;
     started = true;

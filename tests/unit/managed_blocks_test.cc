@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The books of a home of managed memory: what the CPU may touch, what is sent, how far one touch fetches ahead.
-#include "guest-allocator/driver/managed/blocks.h"
+#include "guest-allocator/driver/managed/state/blocks.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <utility>
 
-#include "guest-allocator/driver/managed/advice.h"
+#include "guest-allocator/driver/managed/state/advice.h"
 
 namespace barcuda::guest::managed {
 namespace {

@@ -3,17 +3,26 @@
 // the rest of the guest knows of it, but for the moment before a command is posted (client/observer.h).
 //
 //   managed.cc       what programs ask for: allocations, prefetches, attachments
-//   ranges.cc        what they ask about them: advice and attributes
+//   advise.cc        what they say and ask about it: advice and attributes
 //   variables.cc     __managed__ variables, which the driver has at addresses of its own
-//   home.h           a range's two homes: made and removed in home.cc
+//
+// state/ keeps records. It makes no CUDA call and no system call, so unit tests reach all of it:
+//
+//   range.h          a range of addresses that has memory on both sides
 //   blocks.h         on which side each block is
-//   table.h          what there is, its lock, and who waits for whom
-//   posting.cc       the device is given work: blocks that the CPU has go there
-//   faults.cc        the CPU touches a block that is there: it comes back
-//   moves.cc         the DMA for both
-//   signals.h        how the CPU's touch comes to faults.cc, and what programs keep of SIGSEGV
+//   advice.h         what programs have advised
+//   table.h          all ranges, their lock, and which thread waits for which
+//
+// mechanism/ acts on them:
+//
+//   backing.h        makes and removes the memory of a range
+//   posting.cc       before a command is posted: blocks that the CPU has go to the device
+//   faults.cc        the CPU touches a block on the device: the block comes back
+//   exclusive.cc     functions in streams, which nothing else may run beside
+//   migration.cc     the DMA for all of them, and the CPU's access
+//   signals.h        how the CPU's fault comes to faults.cc, and the program's own handler of SIGSEGV
 //   masks.h          no thread blocks SIGSEGV
-//   system_calls.cc  the kernel is given such memory
+//   system_calls.cc  the program passes such memory to the kernel
 #pragma once
 #include <cuda.h>
 

@@ -15,7 +15,8 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/mechanism/backing.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/heap/maps.h"
 
 namespace barcuda::guest::managed {

@@ -13,7 +13,7 @@
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest::managed {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranges.h: what programs mean by a range of managed memory and by a place.
+// arguments.h: what programs pass to calls about managed memory: a range of it, a place.
 #pragma once
 #include "guest-allocator/client/client.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "shm-device/kinds/structs.h"
 
 namespace barcuda::guest::managed {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moves.cc: memory moves between its two homes by DMA, out of and into the run of the region that is the host's. A context's
+// migration.cc: memory moves between its two homes by DMA, out of and into the run of the region that is the host's. A context's
 // moves have a stream of their own. Nothing that the device still works on can be on the host's side, so what goes to the device
 // need not come behind a stream's earlier work: it goes at once, and the stream's later work waits for it.
 //
@@ -19,7 +19,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/heap/statistics.h"
 
 namespace barcuda::guest::managed {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // masks.cc: the functions by which programs set the masks of threads: of this one, of one that is to be, of a context
 // that a thread goes on in. Once there may be managed memory SIGSTKFLT takes the place of SIGSEGV in them (masks.h).
-#include "guest-allocator/driver/managed/masks.h"
+#include "guest-allocator/driver/managed/mechanism/masks.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// alone.cc: functions of the program's that a stream calls (cudaLaunchHostFunc). They touch managed memory as any thread does, but
+// exclusive.cc: functions of the program's that a stream calls (cudaLaunchHostFunc). They touch managed memory as any thread does, but
 // none may wait for a stream. So nothing else works on managed memory while one runs; and what it has written goes to the device
 // before its stream goes on, where kernels that were given long ago find it.
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest::managed {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranges.cc: advice about ranges of managed memory, and what is known of them. All advice is kept and told again. None changes
+// advise.cc: advice about ranges of managed memory, and what is known of them. All advice is kept and told again. None changes
 // what a touch does: memory goes where it is touched, and nobody sees a device's writes, so that no block can be valid on both
 // sides while kernels run.
 #include <algorithm>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/managed/arguments.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/managed/ranges.h"
 
 namespace barcuda::guest::managed {
 namespace {

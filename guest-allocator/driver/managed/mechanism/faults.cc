@@ -15,8 +15,8 @@
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/managed/signals.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/mechanism/signals.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/statistics.h"
 #include "guest-allocator/heap/uncancelled.h"
@@ -146,7 +146,7 @@ bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
         "(docs/managed.md)");
     wait_for_inbound(coming);
     // A host function's stream is held until it returns, and so may be others: nothing can be waited for, and need
-    // not be (alone.cc).
+    // not be (exclusive.cc).
     std::optional<Gate> gate;
     if (!in_host_function()) {
         gate.emplace();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// home.h: a range of managed memory with its two homes: device memory that the driver's virtual memory management maps at the
+// range.h: a range of managed memory with its two homes: device memory that the driver's virtual memory management maps at the
 // range's address, and a run of the region's pages, mapped there in this process. The run's own address (the alias) is what
 // copies by DMA read and write. Of __managed__ variables the device's home is where the driver has them (variables.cc).
 #pragma once
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "guest-allocator/driver/managed/blocks.h"
+#include "guest-allocator/driver/managed/state/blocks.h"
 
 namespace barcuda::guest {
 struct Fence;
@@ -71,17 +71,5 @@ struct Home {
     std::byte* at(const Run& run) const { return reinterpret_cast<std::byte*>(start(run)); }
     std::byte* alias_of(const Run& run) const { return alias + (start(run) - begin); }
 };
-
-// Both homes of a new range of whole units, of the current context, which the CPU may not touch yet. Null: the address, the
-// device's memory or the second mapping cannot be had.
-Home* make_home(std::size_t bytes) noexcept;
-// Both are given back; nobody finds or uses it any more.
-void remove_home(Home* home) noexcept;
-// A device has got its first context: it reaches all homes from now on.
-void let_reach(CUdevice device, const Home& home) noexcept;
-
-// A run of pages of the region, mapped at the home's address. False: the region has no room, or the mapping cannot be had.
-bool map_here(Home& home) noexcept;
-void unmap_here(Home& home) noexcept;
 
 }  // namespace barcuda::guest::managed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// home.cc: making and removing both homes of a range. The device's is made by the driver's functions for virtual memory, each a
+// backing.cc: making and removing both homes of a range. The device's is made by the driver's functions for virtual memory, each a
 // command that programs have too: so it counts against a client's limit, and no host need know of managed memory.
-#include "guest-allocator/driver/managed/home.h"
+#include "guest-allocator/driver/managed/mechanism/backing.h"
 
 #include <sys/mman.h>
 

@@ -22,8 +22,8 @@
 
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/observer.h"
-#include "guest-allocator/driver/managed/advice.h"
-#include "guest-allocator/driver/managed/home.h"
+#include "guest-allocator/driver/managed/state/advice.h"
+#include "guest-allocator/driver/managed/state/range.h"
 
 namespace barcuda::guest::managed {
 
@@ -52,7 +52,7 @@ struct Worker {
 
 // A context's stream for moves, and the events that other streams' later work must come behind: the last move, and the last
 // function of the program's (each of which comes behind the one before). Where the program has functions, the stream and the
-// event of its moves are in a context of our own (moves.cc).
+// event of its moves are in a context of our own (migration.cc).
 struct Mover {
     CUcontext where = nullptr;  // the stream's, and the event's of its moves
     CUstream stream = nullptr;
@@ -62,7 +62,7 @@ struct Mover {
         CUevent event = nullptr;
         std::uint64_t last = 0;
     } moved, called;
-    CUevent turn = nullptr;  // alone.cc
+    CUevent turn = nullptr;  // exclusive.cc
     CUevent gone = nullptr;  // behind the work of all streams that were destroyed with some
 };
 
@@ -126,7 +126,7 @@ Mutex& one_by_one() noexcept;
 // a function asks for, for which the device would wait.
 class Stillness {
   public:
-    Stillness() noexcept;  // alone.cc
+    Stillness() noexcept;  // exclusive.cc
 
   private:
     const std::lock_guard<Mutex> turn_{one_by_one()};
@@ -138,7 +138,7 @@ bool is_idle(CUstream stream, CUcontext context) noexcept;
 // The stream as one that is given work; under the lock.
 Worker& worker_of(CUstream real_stream) noexcept;
 
-// ---- moves.cc, under the lock
+// ---- migration.cc, under the lock
 // Takes blocks that the CPU may touch from it, and sends what it has written. True: something was sent.
 bool close(Home& home, Run within) noexcept;
 // What the device has of these blocks comes to the host, and the CPU may touch them. False: they cannot be had.

@@ -18,8 +18,8 @@
 
 #include "guest-allocator/client/observer.h"
 #include "guest-allocator/driver/host_function.h"
-#include "guest-allocator/driver/managed/signals.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/mechanism/signals.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 

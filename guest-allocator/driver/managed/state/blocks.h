@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // blocks.h: on which side each block of a home is valid, which blocks the CPU may touch, and how many neighbours it is worth
-// fetching with the one that was touched. Bookkeeping alone: who moves and protects memory is moves.cc.
+// fetching with the one that was touched. Bookkeeping alone: mechanism/migration.cc moves and protects memory.
 //
 //   device   the CPU may not touch it: the device's copy is the only one that counts
 //   both     the CPU may read it, and nothing on the device has changed it since it was fetched

@@ -3,7 +3,7 @@
 // fault: on a stack of ours, and while the thread's other handlers wait. Every other fault is the program's, whose
 // handler, flags and mask are kept here and given what the kernel would have given them. So the functions by which
 // programs set handlers are ours.
-#include "guest-allocator/driver/managed/signals.h"
+#include "guest-allocator/driver/managed/mechanism/signals.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,8 +18,8 @@
 
 #include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/driver/managed/masks.h"
-#include "guest-allocator/driver/managed/table.h"
+#include "guest-allocator/driver/managed/mechanism/masks.h"
+#include "guest-allocator/driver/managed/state/table.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
