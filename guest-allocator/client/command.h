@@ -94,7 +94,7 @@ template <class... P> struct StreamOf<std::tuple<P...>> {
     }();
 };
 
-// Says what the command may touch of the memory that is managed, before it is posted.
+// Tells managed memory what the command may touch, before the command is posted.
 template <Op op, class... Given> void announce(managed::Posting& posting, Given... given) noexcept {
     using R = RowOf<op>;
     using Arguments = typename R::Arguments;
@@ -125,7 +125,7 @@ template <Op op, class... Given> void announce(managed::Posting& posting, Given.
 template <Op op, class... Given> CUresult command(Given... given) noexcept {
     managed::Posting posting;
     if constexpr (runs_kernels<op> || names_device_memory<op> || any_points<typename RowOf<op>::Parameters>)
-        if (managed::calm.load(std::memory_order_acquire)) [[unlikely]]
+        if (managed::exists()) [[unlikely]]
             announce<op>(posting, given...);
     return unannounced<op>(given...);
 }

@@ -288,7 +288,7 @@ std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
     const CUcontext context = context_of(stream);
     // What the legacy stream was given is waited for meanwhile by nobody but who touches managed memory.
-    bool legacy = managed::calm.load(std::memory_order_acquire) && context &&
+    bool legacy = managed::exists() && context &&
                   (unnamed_may_be_busy(context) || may_be_busy(context, nullptr));
     std::unique_lock lock(mutex);
     const auto k = std::ranges::find(known(), stream, &Known::stream);

@@ -110,7 +110,7 @@ std::uintptr_t allocate(std::size_t bytes, unsigned flags) {
 bool stays_at_home() noexcept { return heap::settings.managed_stays; }
 
 bool find(std::uintptr_t address, Known& out) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || !near_homes(address, 1) || forked_after_init()) return false;
+    if (!exists() || !near_homes(address, 1) || forked_after_init()) return false;
     std::lock_guard lock(table().mutex);
     const Allocation* a = table().allocation(address);
     if (!a || !a->home) return false;
@@ -150,13 +150,13 @@ CUresult free(std::uintptr_t address) noexcept {
 }
 
 void context_ends(CUcontext context) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    if (!exists() || forked_after_init()) return;
     std::lock_guard lock(table().mutex);
     end_mover_context(context);
 }
 
 void context_gone(CUcontext context) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    if (!exists() || forked_after_init()) return;
     std::lock_guard making_none(making);
     std::vector<std::unique_ptr<Home>> gone;
     const Stillness nothing_works;
@@ -172,13 +172,13 @@ void context_gone(CUcontext context) noexcept {
         for (const auto& [end, home] : t.homes)
             if (home->context == context) its.push_back(home.get());
         for (Home* home : its) gone.push_back(take_out(home));
-        calm.store(nobody, std::memory_order_seq_cst);
+        table().gates.end_fast_path();
     }
     for (auto& home : gone) remove_home(home.release());
 }
 
 void context_made(CUcontext context) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused) return;
+    if (!exists()) return;
     std::lock_guard lock(table().mutex);
     for (const auto& [end, home] : table().homes)
         if (!home->of_variables && device_of(home->context) != device_of(context)) let_reach(device_of(context), *home);
@@ -231,7 +231,7 @@ void fetch_ahead(Home& home, std::uintptr_t begin, std::uintptr_t end, CUstream 
         home.inbound.push_back({there, fence, value, false});
         table().any_inbound = true;
     }
-    calm.store(nobody, std::memory_order_seq_cst);  // the next launch must know of it
+    table().gates.end_fast_path();  // the next launch must know of it
 }
 
 // From here on other streams' work is none of the memory's, or again.
@@ -239,7 +239,7 @@ void attach(Home& home, const Attachment& wanted) {
     if (home.shared) return;  // with allocations that are attached otherwise: everybody's is right for all
     home.reattached = true;
     home.attachment = wanted;
-    calm.store(nobody, std::memory_order_seq_cst);
+    table().gates.end_fast_path();
 }
 
 CUresult prefetch(CUdeviceptr p, std::size_t bytes, CUmemLocation place, CUstream stream) {

@@ -11,6 +11,7 @@
 //   range.h          a range of addresses that has memory on both sides
 //   blocks.h         on which side each block is
 //   advice.h         what programs have advised
+//   gates.h          how posts and gates, and system calls and functions in streams, exclude each other
 //   table.h          all ranges, their lock, and which thread waits for which
 //
 // mechanism/ acts on them:
@@ -57,7 +58,7 @@ CUresult free(std::uintptr_t address) noexcept;
 class Alone {
   public:
     explicit Alone(CUstream stream) noexcept {
-        if (calm.load(std::memory_order_acquire)) [[unlikely]]
+        if (exists()) [[unlikely]]
             begin(stream);
     }
     ~Alone() {

@@ -79,12 +79,12 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
     }
     t.allocations[address] = {address, bytes, CU_MEM_ATTACH_GLOBAL, current_context(), first, {}, code};
     ++t.unknown_streams, ++t.unnamed;  // kernels may have been launched before anybody knew of it
-    calm.store(nobody, std::memory_order_seq_cst);
+    t.gates.end_fast_path();
     return CUDA_SUCCESS;
 }
 
 void unloaded(std::uint64_t code) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    if (!exists() || forked_after_init()) return;
     std::vector<std::unique_ptr<Home>> gone;
     {
         Table& t = table();

@@ -12,11 +12,15 @@
 // buffer of x86. Not modelled: reading values from the future (load buffering), and stores to one place taking effect
 // in another order than they are executed; the queue has one writer at a time for every place.
 //
+// Sequentially consistent operations are in one total order, that of their execution: a load among them reads no value older than
+// the last store among them, and brings nothing else along than an acquire-load does. Read-modify-writes read the newest value.
+//
 // `weaken` takes one ordering away from one thread: a scenario that still passes does not test that ordering.
 #pragma once
 #include <sanitizer/asan_interface.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -25,6 +29,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace barcuda::model {
@@ -37,7 +42,7 @@ struct View {
     }
 };
 
-enum class Order : std::uint8_t { none, release, acquire, fence };
+enum class Order : std::uint8_t { none, release, acquire, fence, total };
 struct Weaken {
     int thread = -1;
     Order what = Order::none;
@@ -102,7 +107,8 @@ class World {
         Fiber& me = fibers_[running_];
         auto& history = history_[location];
         const unsigned newest = static_cast<unsigned>(history.size()) - 1;
-        const unsigned oldest = me.fresh ? newest : me.view.at[location];
+        unsigned oldest = me.fresh ? newest : me.view.at[location];
+        if (is_total(order)) oldest = std::max<unsigned>(oldest, total_.at[location]);
         const unsigned index = newest - choose(newest - oldest + 1);
         const Store& store = history[index];
         me.view.at[location] = static_cast<std::uint16_t>(index);
@@ -124,9 +130,40 @@ class World {
         View view = me.fenced;
         if (order != std::memory_order_relaxed && !weakened(Order::release)) view = me.view;
         view.at[location] = me.view.at[location];
-        history.push_back({value, view});
-        ++stores_;
+        append(location, value, view, order);
         if (trace_) note("stores " + std::to_string(location) + " = " + hex(value));
+    }
+    // Adds to the newest value, and returns what that was. Who acquires the sum acquires what made its parts, too.
+    std::uint64_t add(unsigned location, std::uint64_t by, std::memory_order order) {
+        if (running_ < 0) return std::exchange(history_[location].back().value, history_[location].back().value + by);
+        point();
+        Fiber& me = fibers_[running_];
+        const Store before = history_[location].back();
+        const bool acquires = order != std::memory_order_relaxed && order != std::memory_order_release;
+        const bool releases = order != std::memory_order_relaxed && order != std::memory_order_acquire;
+        me.read.join(before.view);
+        if (acquires && !weakened(Order::acquire)) me.view.join(before.view);
+        me.view.at[location] = static_cast<std::uint16_t>(history_[location].size());
+        View view = me.fenced;
+        if (releases && !weakened(Order::release)) view = me.view;
+        view.join(before.view);
+        view.at[location] = me.view.at[location];
+        append(location, before.value + by, view, order);
+        if (trace_) note("adds   " + std::to_string(location) + " = " + hex(before.value + by));
+        return before.value;
+    }
+    // A lock: what its last owner saw, its next owner sees.
+    void lock(bool& held, const View& released) {
+        point();
+        if (held) block_until([&held] { return !held; });
+        held = true;
+        fibers_[running_].view.join(released);
+        if (trace_) note("locks");
+    }
+    void unlock(bool& held, View& released) {
+        released = fibers_[running_].view;
+        held = false;
+        if (trace_) note("unlocks");
     }
     void fence() {
         if (running_ < 0 || weakened(Order::fence)) return;
@@ -167,6 +204,14 @@ class World {
     };
     static constexpr std::size_t kStack = 256 << 10;
 
+    void append(unsigned location, std::uint64_t value, const View& view, std::memory_order order) {
+        if (is_total(order)) total_.at[location] = static_cast<std::uint16_t>(history_[location].size());
+        history_[location].push_back({value, view});
+        ++stores_;
+    }
+    bool is_total(std::memory_order order) const {
+        return order == std::memory_order_seq_cst && !weakened(Order::total);
+    }
     void fence(Fiber& f) {
         f.view.join(f.read);
         f.view.join(fence_);
@@ -234,6 +279,7 @@ class World {
         depth_ = preemptions_ = 0;
         stores_ = steps_ = 0;
         fence_ = {};
+        total_ = {};
         scenario(*this);
         for (int i = 0; i < count_; ++i) {
             Fiber& f = fibers_[i];
@@ -279,6 +325,7 @@ class World {
     std::array<std::vector<Store>, kMaxLocations> history_;
     std::vector<Choice> choices_;
     View fence_;
+    View total_;  // the last sequentially consistent store to each location
     ucontext_t main_;
     std::mt19937_64* random_ = nullptr;
     std::string* trace_ = nullptr;
@@ -327,9 +374,40 @@ struct Sync {
         Atomic() : location_(World::current()->new_location(0)) {}
         T load(std::memory_order order) const { return static_cast<T>(World::current()->load(location_, order)); }
         void store(T value, std::memory_order order) { World::current()->store(location_, value, order); }
+        T fetch_add(T by, std::memory_order order) {
+            return static_cast<T>(World::current()->add(location_, by, order));
+        }
+        T fetch_sub(T by, std::memory_order order) {
+            return static_cast<T>(World::current()->add(location_, std::uint64_t{0} - by, order));
+        }
 
       private:
         unsigned location_;
+    };
+    // Threads of one process, which may sleep for one another.
+    class Mutex {
+      public:
+        void lock() { World::current()->lock(held_, released_); }
+        void unlock() { World::current()->unlock(held_, released_); }
+
+      private:
+        bool held_ = false;
+        View released_;
+    };
+    class Condition {
+      public:
+        template <class Lock, class Ready> void wait(Lock& lock, Ready ready) {
+            while (!ready()) {
+                const unsigned seen = notified_;
+                lock.unlock();
+                World::current()->block_until([this, seen] { return notified_ != seen; });
+                lock.lock();
+            }
+        }
+        void notify_all() { ++notified_; }
+
+      private:
+        unsigned notified_ = 0;
     };
     static void fence() { World::current()->fence(); }
     static bool fence_all() { return World::current()->fence_all(), true; }

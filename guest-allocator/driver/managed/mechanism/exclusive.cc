@@ -64,7 +64,7 @@ void Alone::begin(CUstream given) noexcept {
 }
 
 void capture_begins(CUstream stream, bool legacy) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    if (!exists() || forked_after_init()) return;
     const CUcontext context = context_of(stream);
     if (!context) return;
     const InContext in(context);
@@ -91,17 +91,15 @@ void Alone::end() noexcept {
 }
 
 void host_function_done() noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    if (!exists() || forked_after_init()) return;
     Table& t = table();
     std::unique_lock lock(t.mutex);
     if (t.lent.empty()) return;
-    ++t.ending;  // no further call begins
-    t.called.wait(lock, [&] { return t.calls == 0; });
-    --t.ending;
-    for (Home* home : std::exchange(t.lent, {})) close(*home, home->all());
-    // Also what others have closed meanwhile, and is on its way.
-    for (const auto& [context, m] : t.movers) finish_moves(context);
-    t.called.notify_all();
+    t.calls.exclude(lock, [&] {
+        for (Home* home : std::exchange(t.lent, {})) close(*home, home->all());
+        // Also what others have closed meanwhile, and is on its way.
+        for (const auto& [context, m] : t.movers) finish_moves(context);
+    });
 }
 
 }  // namespace barcuda::guest::managed

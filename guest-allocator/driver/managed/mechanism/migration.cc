@@ -201,7 +201,7 @@ bool open(Home& home, Run run, bool write) noexcept {
     if (run.count() > 1) madvise(home.at(run), home.bytes(run), write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     home.blocks.open(run, write);
     list(home, table().open);
-    calm.store(nobody, std::memory_order_seq_cst);
+    table().gates.end_fast_path();
     return true;
 }
 

@@ -18,11 +18,10 @@
 
 namespace barcuda::guest::managed {
 
-std::atomic<std::uint64_t> calm{unused};
+constinit std::atomic<std::uint64_t> fast_path{no_memory};
 
 namespace {
 
-std::atomic<unsigned> posting{0};  // commands that are being posted now
 constinit thread_local unsigned own_gates = 0;
 
 std::atomic<std::uintptr_t> variables_begin{UINTPTR_MAX}, variables_end{0};
@@ -36,10 +35,10 @@ void finish_all_moves() {
 void settle(const CUstream* stream) {
     Table& t = table();
     const auto concerned = [&](const Home* home) { return home->attachment.concerns(*stream); };
-    if (!stream || t.gates || t.any_inbound || std::ranges::any_of(t.open, concerned) ||
+    if (!stream || t.gates.any_shut() || t.any_inbound || std::ranges::any_of(t.open, concerned) ||
         std::ranges::any_of(t.young, concerned) || worker_of(*stream).seen != t.moves)
-        return calm.store(nobody, std::memory_order_release);
-    calm.store(key_of(*stream, current_context()), std::memory_order_release);
+        return t.gates.end_fast_path();
+    t.gates.open_fast_path(key_of(*stream, current_context()));
 }
 
 // Something may change what these blocks are on the device: what is on its way to the host is not the last word.
@@ -94,7 +93,7 @@ void add_home(Home* home) noexcept {
     t.homes[home->end].reset(home);
     t.movers.try_emplace(home->context);
     if (host_functions_given()) mover_of(*home);  // not only in the midst of such a function, which holds up queues
-    calm.store(nobody, std::memory_order_seq_cst);
+    t.gates.end_fast_path();
 }
 
 std::unique_ptr<Home> take_out(Home* home) noexcept {
@@ -121,17 +120,15 @@ void Posting::kernels(const CUstream* given) noexcept {
     if (forked_after_init()) return;
     CUstream stream = given ? real(*given) : nullptr;
     if (given) given = &stream;
-    posting.fetch_add(1, std::memory_order_seq_cst);
-    if (given && calm.load(std::memory_order_seq_cst) == key_of(stream, current_context())) {
+    Table& t = table();
+    if (given && t.gates.try_post(key_of(stream, current_context()))) {
         counted_ = true;
         return;
     }
-    posting.fetch_sub(1, std::memory_order_release);
     if (given && capturing(stream)) return;  // when the graph is launched
-    Table& t = table();
     std::unique_lock lock(t.mutex);
-    t.opened.wait(lock, [&] { return t.gates == own_gates; });
-    posting.fetch_add(1, std::memory_order_seq_cst);
+    t.gates.await_open(lock, own_gates);
+    t.gates.begin_post();
     counted_ = true;
     bool moved = false;
     const auto concerns = [&](const Home& home) {
@@ -158,7 +155,7 @@ void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* gi
     Table& t = table();
     std::unique_lock lock(t.mutex);
     // Whoever shuts a gate waits for commands that have counted themselves already.
-    if (!counted_) t.opened.wait(lock, [&] { return t.gates == own_gates; });
+    if (!counted_) t.gates.await_open(lock, own_gates);
     bool moved = false, any = false;
     for (auto at = t.homes.upper_bound(address); at != t.homes.end() && at->second->begin < address + bytes; ++at) {
         Home& home = *at->second;
@@ -169,7 +166,7 @@ void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* gi
         spoil_inbound(home, run);
     }
     if (!any) return;
-    if (!counted_) posting.fetch_add(1, std::memory_order_seq_cst);
+    if (!counted_) t.gates.begin_post();
     counted_ = true;
     note_worker(given, moved);
     settle(given);
@@ -201,29 +198,31 @@ void Posting::show_arguments() noexcept {
 
 void Posting::end() noexcept {
     if (shown_) protect_arguments(arguments_, shown_, false);
-    if (counted_) posting.fetch_sub(1, std::memory_order_release);
+    if (counted_) table().gates.end_post();
 }
 
 Gate::Gate() noexcept {
     {
         std::lock_guard lock(table().mutex);
-        ++table().gates, ++own_gates;
-        calm.store(nobody, std::memory_order_seq_cst);
+        table().gates.shut();
+        ++own_gates;
     }
-    for (Patience patience; posting.load(std::memory_order_seq_cst) != 0; patience.wait(*Client::current()))
-        if (Client::current()->ended() != CUDA_SUCCESS) return;
+    table().gates.await_posts([](auto done) {
+        for (Patience patience; !done(); patience.wait(*Client::current()))
+            if (Client::current()->ended() != CUDA_SUCCESS) return;
+    });
 }
 
-bool Gate::is_the_only_one() const noexcept { return table().gates == own_gates; }
+bool Gate::is_the_only_one() const noexcept { return table().gates.none_but(own_gates); }
 
 Gate::~Gate() {
     std::lock_guard lock(table().mutex);
-    --own_gates, --table().gates;
-    table().opened.notify_all();
+    --own_gates;
+    table().gates.open();
 }
 
 void stream_gone(CUstream stream) noexcept {
-    if (calm.load(std::memory_order_acquire) == unused || forked_after_init()) return;
+    if (!exists() || forked_after_init()) return;
     Table& t = table();
     std::lock_guard lock(t.mutex);
     // Its work may go on, and its id may be another's.
@@ -238,7 +237,7 @@ void stream_gone(CUstream stream) noexcept {
         t.workers.erase(w);
         ++t.unknown_streams;
     }
-    calm.store(nobody, std::memory_order_seq_cst);
+    t.gates.end_fast_path();
     for (const auto& [end, home] : t.homes)
         if (home->attachment.mode == Attachment::single && home->attachment.stream == stream) home->attachment = {};
 }

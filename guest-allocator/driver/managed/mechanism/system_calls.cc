@@ -83,13 +83,13 @@ class Undisturbed {
     template <class Each> explicit Undisturbed(Each each_part) {
         managed::Table& t = managed::table();
         std::unique_lock lock(t.mutex);
-        t.called.wait(lock, [&] { return t.ending == 0; });
-        if ((counted_ = !each_part(Gone{}))) ++t.calls;
+        t.calls.await_ends(lock);
+        if ((counted_ = !each_part(Gone{}))) t.calls.begin();
     }
     ~Undisturbed() {
         if (!counted_) return;
         std::lock_guard lock(managed::table().mutex);
-        if (--managed::table().calls == 0) managed::table().called.notify_all();
+        managed::table().calls.end();
     }
     Undisturbed(const Undisturbed&) = delete;
     explicit operator bool() const { return counted_; }
@@ -103,7 +103,7 @@ class Undisturbed {
 // none are missing at the end.
 template <class File, class Each, class Call> auto served(File file, Each each_part, Call call) {
     const auto bring = [&] { return each_part(Bring{}); };
-    if (managed::calm.load(std::memory_order_relaxed) == managed::unused || !bring()) [[likely]]
+    if (managed::fast_path.load(std::memory_order_relaxed) == managed::no_memory || !bring()) [[likely]]
         return call();
     constexpr int most = 1000;  // then the address is bad for another reason
     if (!in_host_function() && is_file(file())) {

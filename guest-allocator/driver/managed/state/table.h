@@ -2,19 +2,13 @@
 // table.h: what there is of managed memory: the homes, the allocations in them, the streams that work on them. One lock for it
 // all. A command that may touch managed memory is posted while a managed::Posting lives (client/observer.h); a CPU that touches
 // a block on the device's side does so behind a Gate. Together they see to it that nothing is launched between the moment in
-// which a thread has waited for the device and that in which the block is the CPU's:
-//
-//   Posting, calm      counts itself, and finds in `calm` that its stream has nothing to wait for: the usual case, without a lock
-//   Posting, else      takes the lock, waits while a gate is shut, counts itself, closes what the CPU has open
-//   Gate               shuts: `calm` is nobody's from here on. Waits until those who counted themselves have posted
+// which a thread has waited for the device and that in which the block is the CPU's: gates.h says how.
 //
 // Host functions shut no gate and wait for no stream, since their own is held until they return and others may be held with it:
 // managed::Alone keeps the device from such memory while they run.
 #pragma once
 #include <cuda.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -23,12 +17,10 @@
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/observer.h"
 #include "guest-allocator/driver/managed/state/advice.h"
+#include "guest-allocator/driver/managed/state/gates.h"
 #include "guest-allocator/driver/managed/state/range.h"
 
 namespace barcuda::guest::managed {
-
-// Of `calm`.
-constexpr std::uint64_t unused = 0, nobody = 1;
 
 // What programs have allocated: a home of its own, a part of one, or pinned memory of the region.
 struct Allocation {
@@ -68,11 +60,8 @@ struct Mover {
 
 struct Table {
     Mutex mutex;
-    std::condition_variable_any opened;  // the last gate
-    unsigned calls = 0;   // of the system, that read or write what the CPU may touch, and must not lose it meanwhile
-    unsigned ending = 0;  // functions in streams that wait for these
-    std::condition_variable_any called;  // the last call has returned, or such a function's end is done with
-    unsigned gates = 0;
+    Gates<Threads> gates{fast_path};
+    Calls<Threads> calls;
     std::map<std::uintptr_t, std::unique_ptr<Home>> homes;  // by their ends: upper_bound(address)
     std::map<std::uintptr_t, Allocation> allocations;       // by their beginnings
     std::vector<Home*> open;                                // of which the CPU may touch something
@@ -108,7 +97,7 @@ std::unique_ptr<Home> take_out(Home* home) noexcept;
 // Its blocks are not zeros on both sides any more.
 void grow_up(Home& home) noexcept;
 
-// A stream, by a number that is never `unused` or `nobody`.
+// A stream, by a number that is neither `no_memory` nor `slow_path`.
 std::uint64_t key_of(CUstream real_stream, CUcontext context) noexcept;
 
 // Shut while it lives.
