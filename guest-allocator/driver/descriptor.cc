@@ -157,7 +157,7 @@ CU cuMemCreate(CUmemGenericAllocationHandle* memory, size_t bytes, const CUmemAl
 }
 
 CU cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* memory, void* address) {
-    if (managed::Known m; managed::find(reinterpret_cast<std::uintptr_t>(address), m)) return CUDA_ERROR_INVALID_VALUE;
+    if (managed::Found m; managed::find(reinterpret_cast<std::uintptr_t>(address), m)) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard lock(held_mutex);
     const CUresult r = command<Op::retain_memory>(memory, reinterpret_cast<CUdeviceptr>(address));
     if (r != CUDA_SUCCESS) return r;

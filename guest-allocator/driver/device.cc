@@ -114,7 +114,7 @@ CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
         // Managed memory is on one side at a time, and moves when work is launched: a CPU that touches it waits for that work.
         // Where it stays in the region host and device may both touch it at any time.
         case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-            *value = managed::stays_at_home() ? dev->attributes[a] : 0;
+            *value = managed::stays_in_region() ? dev->attributes[a] : 0;
             break;
         // What is true of the GPU but not of a guest's way to it. The device cannot touch memory outside the region. Memory that is registered where it lies the device finds elsewhere: cuMemHostGetDevicePointer says
         // where.

@@ -49,7 +49,7 @@ CU cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned flags) {
 
 CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    std::optional<managed::Alone> alone;
-    if (graphs_call()) alone.emplace(stream);
+    std::optional<managed::Exclusive> exclusive;
+    if (graphs_call()) exclusive.emplace(stream);
     return command<Op::cuGraphLaunch>(exec, stream);
 }

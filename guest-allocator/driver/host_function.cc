@@ -133,7 +133,7 @@ CUresult launch(CUstream stream, Function f, bool with_status = false) {
     f.once = !capturing(stream);
     const std::uint64_t number = keep(f);
     if (number == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    const managed::Alone alone(stream);
+    const managed::Exclusive exclusive(stream);
     const CUresult r = command<Op::launch_host>(stream, number, unsigned{with_status});
     if (r != CUDA_SUCCESS) forget(number);
     return r;

@@ -66,7 +66,7 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
     if (!data) return CUDA_ERROR_INVALID_VALUE;
     const void* const memory = reinterpret_cast<const void*>(p);
     if (!is_device(p)) return host_attribute(data, attribute, memory, heap::find(memory));
-    if (managed::Known m; managed::find(p, m)) {
+    if (managed::Found m; managed::find(p, m)) {
         if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) return memcpy(data, &m.context, sizeof m.context), CUDA_SUCCESS;
         const unsigned flags = with_device(m.flags, device_of(m.context));
         return host_attribute(data, attribute, memory, {heap::Kind::pinned, m.base, m.bytes, flags, m.base});
@@ -107,7 +107,7 @@ CU cuMemFree_v2(CUdeviceptr p) {
     }
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
-    if (managed::Known m; managed::find(p, m)) {
+    if (managed::Found m; managed::find(p, m)) {
         const CUresult waited = wait_for_devices(), freed = managed::free(p);
         return waited == CUDA_SUCCESS ? freed : waited;
     }
@@ -119,7 +119,7 @@ CU cuMemFree_v2(CUdeviceptr p) {
 
 CU cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    managed::Known m;
+    managed::Found m;
     return handle && is_device(p) && !managed::find(p, m) ? command<Op::cuIpcGetMemHandle>(handle, p)
                                                           : CUDA_ERROR_INVALID_VALUE;
 }
@@ -137,7 +137,7 @@ CU cuIpcCloseMemHandle(CUdeviceptr p) {
 }
 
 CU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
-    managed::Known m;
+    managed::Found m;
     if (!managed::find(p, m)) return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
     if (base) *base = reinterpret_cast<CUdeviceptr>(m.base);
     if (bytes) *bytes = m.bytes;

@@ -175,19 +175,19 @@ TEST(ManagedBlocks, KeepTheirBooksThroughWhateverComes) {
 
 TEST(ManagedAdvice, HoldsForThePartsThatItIsGivenFor) {
     Advice advice;
-    const auto set = [](Said& s) { s.read_mostly = true; };
-    advice.say(100, 200, set);
-    advice.say(200, 300, set);
+    const auto set = [](Hints& s) { s.read_mostly = true; };
+    advice.set(100, 200, set);
+    advice.set(200, 300, set);
     const auto count = [&](std::size_t begin, std::size_t end) {
         int yes = 0, no = 0;
-        advice.each(begin, end, [&](const Said& s) { ++(s.read_mostly ? yes : no); });
+        advice.each(begin, end, [&](const Hints& s) { ++(s.read_mostly ? yes : no); });
         return std::pair{yes > 0, no > 0};
     };
     EXPECT_EQ((std::pair{true, false}), count(100, 300));
     EXPECT_EQ((std::pair{true, true}), count(99, 300));
     EXPECT_EQ((std::pair{true, true}), count(100, 301));
     EXPECT_EQ((std::pair{false, true}), count(0, 100));
-    advice.say(0, 1000, [](Said& s) { s.read_mostly = false; });
+    advice.set(0, 1000, [](Hints& s) { s.read_mostly = false; });
     EXPECT_EQ((std::pair{false, true}), count(0, 1000));
 }
 

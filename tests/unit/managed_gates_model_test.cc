@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // managed_gates_model_test: posts against gates, and system calls against ends of host functions, under a model checker
-// (support/model.h). Every scenario is run in all its interleavings within a bound on preemptions, and then with an ordering taken
-// away, or a step left out: the checker must notice.
+// (support/model.h). Every scenario is run in all its interleavings within a bound on preemptions, and then with an
+// ordering taken away, or a step left out: the checker must notice.
 #include <gtest/gtest.h>
 
 #include <cstdio>

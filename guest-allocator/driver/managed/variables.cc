@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// variables.cc: __managed__ variables, and whatever else a driver says is managed at an address that it has chosen. The driver
-// keeps a variable where the code of kernels names it, in the worker's process. That address lies in the window that this process
-// reserves for the device's memory: so pages of the region can be mapped right there, and what moves between the two homes is
-// the variable alone, not what else lies on its pages. Variables that share a page share a home.
+// variables.cc: __managed__ variables, and all else that a driver calls managed at an address of its own choice. The
+// driver keeps a variable where the code of kernels names it, in the worker's process. That address lies in the window
+// that this process reserves for the device's memory: so pages of the region can be mapped right there. Only the
+// variable migrates, not what else lies on its pages. Variables that share a page share a range.
 #include <sys/mman.h>
 
 #include <unistd.h>
@@ -15,8 +15,10 @@
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/mechanism/access.h"
 #include "guest-allocator/driver/managed/mechanism/backing.h"
-#include "guest-allocator/driver/managed/state/table.h"
+#include "guest-allocator/driver/managed/mechanism/signals.h"
+#include "guest-allocator/driver/managed/state/state.h"
 #include "guest-allocator/heap/maps.h"
 
 namespace barcuda::guest::managed {
@@ -24,7 +26,7 @@ namespace {
 
 constexpr std::uintptr_t page = 4096;
 
-// Nobody's but the device's: reserved for it by this process (reserve_window()), and nothing else.
+// Reserved by this process for the device's memory (reserve_window()), and used for nothing else.
 bool is_reserved(std::uintptr_t begin, std::uintptr_t end) {
     if (!is_device(begin) || !is_device(end - 1) || (taken.count() && taken.overlap(begin, end))) return false;
     heap::Maps maps;
@@ -32,7 +34,7 @@ bool is_reserved(std::uintptr_t begin, std::uintptr_t end) {
     return maps.find(reinterpret_cast<void*>(begin), m) && m.end >= end && !m.readable && !m.writable && !m.inode;
 }
 
-CUresult cannot_be_had(CUdeviceptr address) {
+CUresult not_available(CUdeviceptr address) {
     static std::atomic_flag told;
     if (told.test_and_set()) return CUDA_ERROR_NOT_SUPPORTED;
     char line[240];
@@ -45,65 +47,58 @@ CUresult cannot_be_had(CUdeviceptr address) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void add_part(Home& home, std::uintptr_t begin, std::uintptr_t end) {
-    home.parts.push_back({std::max(begin, home.begin), std::min(end, home.end)});
-    std::ranges::sort(home.parts, {}, &Home::Part::begin);
-}
-
 }  // namespace
 
 CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexcept {
     if (!bytes) return CUDA_SUCCESS;
     take_faults();
-    Table& t = table();
-    std::lock_guard lock(t.mutex);
-    if (t.allocation(address)) return CUDA_SUCCESS;
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.allocations.find(address)) return CUDA_SUCCESS;
     const std::uintptr_t begin = address & ~(page - 1), end = (address + bytes + page - 1) & ~(page - 1);
-    Home* first = nullptr;
+    Range* first = nullptr;
     for (std::uintptr_t at = begin; at < end;) {
-        Home* home = t.find(at);
-        if (!home) {  // up to the next one
-            const auto next = t.homes.upper_bound(at);
-            const std::uintptr_t last = next == t.homes.end() ? end : std::min(end, next->second->begin);
-            if (!is_reserved(at, last)) return cannot_be_had(address);
-            auto fresh = std::make_unique<Home>(at, last - at, current_context());
-            fresh->of_variables = fresh->shared = true;
-            if (!map_here(*fresh)) return CUDA_ERROR_OUT_OF_MEMORY;
-            add_home(home = fresh.release());
+        Range* range = s.ranges.next(at);
+        if (!range || at < range->begin) {  // there is none up to that one
+            const std::uintptr_t last = range ? std::min(end, range->begin) : end;
+            if (!is_reserved(at, last)) return not_available(address);
+            auto made = std::make_unique<Range>(at, last - at, current_context());
+            made->of_variables = made->shared = true;
+            if (!map_host_side(*made)) return CUDA_ERROR_OUT_OF_MEMORY;
+            range = made.get();
+            add_range(std::move(made));
         }
-        if (!first) first = home;
-        // What the CPU may have open of the page is not the variable: it is fetched anew.
-        close(*home, home->all());
-        add_part(*home, address, address + bytes);
-        at = home->end;
+        if (!first) first = range;
+        // The CPU may have access to other variables of the page, but does not have this one's contents: they must be
+        // fetched.
+        invalidate(*range, range->all());
+        range->add_part(address, address + bytes);
+        at = range->end;
     }
-    t.allocations[address] = {address, bytes, CU_MEM_ATTACH_GLOBAL, current_context(), first, {}, code};
-    ++t.unknown_streams, ++t.unnamed;  // kernels may have been launched before anybody knew of it
-    t.gates.end_fast_path();
+    s.allocations.add({address, bytes, CU_MEM_ATTACH_GLOBAL, current_context(), first, {}, code});
+    s.epochs.add_unnamed();  // kernels that use it may have been launched before
+    s.gates.end_fast_path();
     return CUDA_SUCCESS;
 }
 
 void unloaded(std::uint64_t code) noexcept {
     if (!exists() || forked_after_init()) return;
-    std::vector<std::unique_ptr<Home>> gone;
+    std::vector<std::unique_ptr<Range>> gone;
     {
-        Table& t = table();
-        std::lock_guard lock(t.mutex);
-        for (auto at = t.allocations.begin(); at != t.allocations.end();) {
-            const Allocation& a = at->second;
-            if (!a.home || !a.home->of_variables || a.code != code) {
-                ++at;
-                continue;
+        State& s = state();
+        std::lock_guard lock(s.mutex);
+        s.allocations.remove_if([&](const Allocation& a) {
+            if (!a.range || !a.range->of_variables || a.code != code) return false;
+            for (Range *range = s.ranges.next(a.begin), *following; range && range->begin < a.end();
+                 range = following) {
+                following = s.ranges.next(range->end);
+                std::erase_if(range->parts, [&](const auto& p) { return p.begin < a.end() && p.end > a.begin; });
+                if (range->parts.empty()) gone.push_back(withdraw(*range));
             }
-            for (auto h = t.homes.upper_bound(a.begin); h != t.homes.end() && h->second->begin < a.end();) {
-                Home* const home = (h++)->second.get();
-                std::erase_if(home->parts, [&](const Home::Part& p) { return p.begin < a.end() && p.end > a.begin; });
-                if (home->parts.empty()) gone.push_back(take_out(home));
-            }
-            at = t.allocations.erase(at);
-        }
+            return true;
+        });
     }
-    for (auto& home : gone) remove_home(home.release());
+    for (auto& range : gone) release(std::move(range));
 }
 
 }  // namespace barcuda::guest::managed

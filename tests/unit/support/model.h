@@ -12,8 +12,9 @@
 // buffer of x86. Not modelled: reading values from the future (load buffering), and stores to one place taking effect
 // in another order than they are executed; the queue has one writer at a time for every place.
 //
-// Sequentially consistent operations are in one total order, that of their execution: a load among them reads no value older than
-// the last store among them, and brings nothing else along than an acquire-load does. Read-modify-writes read the newest value.
+// Sequentially consistent operations are in one total order, that of their execution: a load among them reads no value
+// older than the last store among them, and brings nothing else along than an acquire-load does. Read-modify-writes
+// read the newest value.
 //
 // `weaken` takes one ordering away from one thread: a scenario that still passes does not test that ordering.
 #pragma once

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// backing.cc: making and removing both homes of a range. The device's is made by the driver's functions for virtual memory, each a
-// command that programs have too: so it counts against a client's limit, and no host need know of managed memory.
+// backing.cc: makes and releases the memory of a range on both sides. The device's is made by the driver's functions
+// for virtual memory, each of which is a command that programs have too: so it counts against a client's limit, and the
+// host need not know of managed memory.
 #include "guest-allocator/driver/managed/mechanism/backing.h"
 
 #include <sys/mman.h>
@@ -21,11 +22,11 @@ namespace {
 
 static_assert(BARCUDA_DEVICE_MAPPED <= window_begin && window_end <= BARCUDA_DEVICE_END);
 
-// Addresses that the driver has reserved for homes, in spans far larger than most of them. A span stays reserved for good: a driver
-// may refuse what an earlier reservation had a part of, and a home is made by one call less.
+// Addresses that the driver has reserved for ranges, in spans far larger than most ranges. A span stays reserved: a
+// driver may refuse a reservation that overlaps an earlier one, and making a range takes one call less.
 class Addresses {
   public:
-    // Of so many bytes, that are reserved; 0: there are none.
+    // The address of `bytes` reserved bytes; 0: none are available.
     std::uintptr_t take(std::size_t bytes) {
         std::lock_guard lock(mutex_);
         if (!std::exchange(opened_, true)) open();
@@ -39,11 +40,11 @@ class Addresses {
             CUdeviceptr got = 0;
             if (unannounced<Op::cuMemAddressReserve>(&got, size, std::size_t{0}, begin, 0ull) != CUDA_SUCCESS) {
                 put(unreserved_, begin, begin + size + unit);
-                if (std::exchange(usual_span_, 0) == 0) return 0;  // not even as much as is wanted
+                if (std::exchange(usual_span_, 0) == 0) return 0;  // not even `bytes`
                 continue;
             }
             if (got == begin) free_[begin] = begin + size, spans_[begin] = begin + size;
-            else unannounced<Op::cuMemAddressFree>(got, size);  // something of the worker's lies there
+            else unannounced<Op::cuMemAddressFree>(got, size);  // the worker has something else there
         }
         return 0;
     }
@@ -51,7 +52,7 @@ class Addresses {
         std::lock_guard lock(mutex_);
         if (span_of(begin) != spans_.end()) put(free_, begin, begin + bytes);
     }
-    // The span of this address is not what it was (the device was reset): nothing is taken from it again.
+    // The span of this address is not reserved any more (the device was reset): nothing is taken from it again.
     void retire(std::uintptr_t address) {
         std::lock_guard lock(mutex_);
         const auto span = span_of(address);
@@ -85,7 +86,7 @@ class Addresses {
         }
         return 0;
     }
-    // What this process has reserved for the device: nothing else may lie there, or a mapping of ours would replace it.
+    // What this process has reserved for the device. Nothing else may lie there, or the range would replace it.
     void open() {
         heap::Maps maps;
         std::uintptr_t end = 0;
@@ -99,7 +100,7 @@ class Addresses {
     }
     Mutex mutex_;
     bool opened_ = false;
-    std::size_t usual_span_ = std::size_t{64} << 30;  // 0: as much as is wanted, since the driver refused so much
+    std::size_t usual_span_ = std::size_t{64} << 30;  // 0: the driver has refused it, so spans are as long as one range
     Map unreserved_, free_, spans_;
 };
 Addresses& addresses() {
@@ -107,32 +108,32 @@ Addresses& addresses() {
     return all;
 }
 
-CUresult open_to(CUdevice device, const Home& home) {
+CUresult open_to(CUdevice device, const Range& range) {
     CUmemAccessDesc access{};
     access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return unannounced<Op::cuMemSetAccess>(home.begin, home.bytes(), &access, std::size_t{1});
+    return unannounced<Op::cuMemSetAccess>(range.begin, range.bytes(), &access, std::size_t{1});
 }
 
 enum class Mapped { yes, no_memory, no_addresses, stuck };
 
-// Device memory at the home's address. Unless yes, or stuck: nothing is left of the attempt.
-Mapped map_there(const Home& home) {
-    const std::size_t bytes = home.bytes();
-    const CUdevice device = device_of(home.context);
+// Device memory at the range's address. After no_memory and no_addresses nothing is left of the attempt.
+Mapped map_device_side(const Range& range) {
+    const std::size_t bytes = range.bytes();
+    const CUdevice device = device_of(range.context);
     CUmemAllocationProp what{};
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     what.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     CUmemGenericAllocationHandle memory = 0;
     if (unannounced<Op::cuMemCreate>(&memory, bytes, &what, 0ull) != CUDA_SUCCESS) return Mapped::no_memory;
-    const CUresult r = unannounced<Op::cuMemMap>(home.begin, bytes, std::size_t{0}, memory, 0ull);
+    const CUresult r = unannounced<Op::cuMemMap>(range.begin, bytes, std::size_t{0}, memory, 0ull);
     unannounced<Op::cuMemRelease>(memory);  // it lives as long as it is mapped
     if (r != CUDA_SUCCESS) return r == CUDA_ERROR_INVALID_VALUE ? Mapped::no_addresses : Mapped::no_memory;
-    bool reached = open_to(device, home) == CUDA_SUCCESS;
+    bool reached = open_to(device, range) == CUDA_SUCCESS;
     for (const CUcontext context : living_contexts())
-        if (reached && device_of(context) != device) reached = open_to(device_of(context), home) == CUDA_SUCCESS;
+        if (reached && device_of(context) != device) reached = open_to(device_of(context), range) == CUDA_SUCCESS;
     if (reached) return Mapped::yes;
-    return unannounced<Op::cuMemUnmap>(home.begin, bytes) == CUDA_SUCCESS ? Mapped::no_memory : Mapped::stuck;
+    return unannounced<Op::cuMemUnmap>(range.begin, bytes) == CUDA_SUCCESS ? Mapped::no_memory : Mapped::stuck;
 }
 
 // Whether all devices that the program sees reach each other's memory.
@@ -152,50 +153,50 @@ bool all_are_peers() {
 
 }  // namespace
 
-// The pages of a run appear at the address as registered memory's do (heap/registered): a second mapping of them, moved.
-bool map_here(Home& home) noexcept {
-    const std::size_t bytes = home.bytes();
-    auto* const at = reinterpret_cast<std::byte*>(home.begin);
+// The pages appear at the address as registered memory's do (heap/registered): a second mapping of them is moved there.
+bool map_host_side(Range& range) noexcept {
+    const std::size_t bytes = range.bytes();
+    auto* const at = reinterpret_cast<std::byte*>(range.begin);
     auto* const run = static_cast<std::byte*>(heap::staging_alloc(bytes));
     if (!run) return false;
     const heap::Inside inside;
     const std::size_t done = heap::each_granule(run, bytes, [&](std::size_t from, std::size_t part) {
         std::byte* const again = Client::current()->alias({run + from, part});
-        // A forked child has no managed memory, as under NVIDIA's driver. Where the CPU is not to touch it cannot: not
-        // every kernel lets a device's pages be protected.
+        // A forked child has no managed memory, as under NVIDIA's driver. Memory that cannot be protected cannot be
+        // used: not every kernel lets a device's pages be protected.
         if (again && !madvise(again, part, MADV_DONTFORK) && !mprotect(again, part, PROT_NONE) &&
             mremap(again, part, part, MREMAP_MAYMOVE | MREMAP_FIXED, at + from) == at + from)
             return true;
         if (again) munmap(again, part);
         return false;
     });
-    home.alias = run;
-    if (done < bytes) unmap_here(home);
+    range.alias = run;
+    if (done < bytes) unmap_host_side(range);
     return done == bytes;
 }
 
-// Back to what reserve_window() made of it.
-void unmap_here(Home& home) noexcept {
-    mmap(reinterpret_cast<void*>(home.begin), home.bytes(), PROT_NONE,
+// Restores what reserve_window() has put there.
+void unmap_host_side(Range& range) noexcept {
+    mmap(reinterpret_cast<void*>(range.begin), range.bytes(), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    heap::staging_free(std::exchange(home.alias, nullptr));
+    heap::staging_free(std::exchange(range.alias, nullptr));
 }
 
-Home* make_home(std::size_t bytes) noexcept {
+std::unique_ptr<Range> make_range(std::size_t bytes) noexcept {
     if (!all_are_peers()) return nullptr;
     for (int attempts = 0; attempts < 2; ++attempts) {
         const std::uintptr_t at = addresses().take(bytes);
         if (!at) break;
-        auto home = std::make_unique<Home>(at, bytes, current_context());
-        home->young = true;
-        // The region's pages first: what was mapped on the device should not have to be unmapped, which may wait for it.
-        if (!map_here(*home)) {
+        auto range = std::make_unique<Range>(at, bytes, current_context());
+        range->untouched = true;
+        // The region's pages first: to unmap device memory again may wait for the device.
+        if (!map_host_side(*range)) {
             addresses().give(at, bytes);
             break;
         }
-        const Mapped mapped = map_there(*home);
-        if (mapped == Mapped::yes) return home.release();
-        unmap_here(*home);
+        const Mapped mapped = map_device_side(*range);
+        if (mapped == Mapped::yes) return range;
+        unmap_host_side(*range);
         if (mapped == Mapped::no_addresses) {
             addresses().retire(at);
             continue;
@@ -209,15 +210,14 @@ Home* make_home(std::size_t bytes) noexcept {
     return nullptr;
 }
 
-void remove_home(Home* home) noexcept {
-    const std::unique_ptr<Home> gone(home);
-    unmap_here(*home);
-    if (home->of_variables) return;
+void release(std::unique_ptr<Range> range) noexcept {
+    unmap_host_side(*range);
+    if (range->of_variables) return;
     // Addresses where the worker may still have memory are not used again.
-    if (unannounced<Op::cuMemUnmap>(home->begin, home->bytes()) == CUDA_SUCCESS)
-        addresses().give(home->begin, home->bytes());
+    if (unannounced<Op::cuMemUnmap>(range->begin, range->bytes()) == CUDA_SUCCESS)
+        addresses().give(range->begin, range->bytes());
 }
 
-void let_reach(CUdevice device, const Home& home) noexcept { open_to(device, home); }
+void let_reach(CUdevice device, const Range& range) noexcept { open_to(device, range); }
 
 }  // namespace barcuda::guest::managed

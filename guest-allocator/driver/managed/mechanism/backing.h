@@ -4,21 +4,23 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <memory>
 
 #include "guest-allocator/driver/managed/state/range.h"
 
 namespace barcuda::guest::managed {
 
-// Both homes of a new range of whole units, of the current context, which the CPU may not touch yet. Null: the address, the
-// device's memory or the second mapping cannot be had.
-Home* make_home(std::size_t bytes) noexcept;
-// Both are given back; nobody finds or uses it any more.
-void remove_home(Home* home) noexcept;
-// A device has got its first context: it reaches all homes from now on.
-void let_reach(CUdevice device, const Home& home) noexcept;
+// A new range of whole units for the current context, with memory on both sides; the CPU may not touch it yet. Null:
+// the address, the device's memory or the second mapping is not available.
+std::unique_ptr<Range> make_range(std::size_t bytes) noexcept;
+// Releases both sides; no thread finds or uses the range any more.
+void release(std::unique_ptr<Range> range) noexcept;
+// A device has got its first context: it reaches the range from now on.
+void let_reach(CUdevice device, const Range& range) noexcept;
 
-// A run of pages of the region, mapped at the home's address. False: the region has no room, or the mapping cannot be had.
-bool map_here(Home& home) noexcept;
-void unmap_here(Home& home) noexcept;
+// Pages of the region are mapped at the range's address. False: the region has no room, or the mapping is not
+// available.
+bool map_host_side(Range& range) noexcept;
+void unmap_host_side(Range& range) noexcept;
 
 }  // namespace barcuda::guest::managed

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// faults.cc: the CPU touches a block that is on the device's side, or writes one that it may only read. The
-// processor's fault becomes a signal, whose handler (signals.cc) asks here for what the thread wants, on a stack of
-// ours, as if the thread had called us where it stood: so it may wait and take locks, however small its own stack is.
+// faults.cc: the CPU touches a block that is on the device's side, or writes one that it may only read. The processor's
+// fault becomes a signal, whose handler (signals.cc) calls fault_in() on a stack of the library's own, as if the thread
+// had called it where it stood: so it may wait and take locks, and the size of the thread's own stack does not matter.
+#include "guest-allocator/driver/managed/mechanism/faults.h"
+
 #include <errno.h>
 
 #include <algorithm>
@@ -14,9 +16,11 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/mechanism/access.h"
+#include "guest-allocator/driver/managed/mechanism/exclusion.h"
+#include "guest-allocator/driver/managed/mechanism/migration.h"
 #include "guest-allocator/driver/managed/mechanism/signals.h"
-#include "guest-allocator/driver/managed/state/table.h"
+#include "guest-allocator/driver/managed/state/state.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/statistics.h"
 #include "guest-allocator/heap/uncancelled.h"
@@ -26,103 +30,105 @@ namespace {
 
 using Fences = std::vector<std::pair<Fence*, unsigned long long>>;
 
-// What is on its way to these blocks comes in any case: it must have arrived before anything else is done with them.
-void wait_for_inbound(const Fences& fences) {
+// A prefetch arrives in any case: it must have arrived before anything else is done with its blocks.
+void wait_for_prefetches(const Fences& fences) {
     for (const auto& [fence, value] : fences) wait_until(*fence->word, value);
 }
-void inbound(const Home& home, Fences& fences) {
-    for (const Inbound& in : home.inbound) fences.emplace_back(in.fence, in.value);
+void add_prefetches(const Range& range, Fences& fences) {
+    for (const Prefetch& p : range.prefetches) fences.emplace_back(p.fence, p.value);
 }
-// It has arrived. True: the block is as it came.
-bool take_inbound(Home& home, std::size_t block, bool write) {
+// True: a prefetch has brought the block, and it is up to date.
+bool take_prefetch(Range& range, std::size_t block, bool write) {
     Run run{0, 0};
-    for (const Inbound& in : home.inbound)
-        if (!in.stale && in.run.first <= block && block < in.run.last) run = in.run;
-    std::erase_if(home.inbound, [&](const Inbound& in) {
-        const bool done =
-            observe(*in.fence->word) >= in.value && (in.stale || in.run.with(run).count() == in.run.count());
-        if (done) recycle_fence(in.fence);
+    for (const Prefetch& p : range.prefetches)
+        if (!p.stale && p.run.first <= block && block < p.run.last) run = p.run;
+    std::erase_if(range.prefetches, [&](const Prefetch& p) {
+        const bool done = observe(*p.fence->word) >= p.value && (p.stale || p.run.with(run).count() == p.run.count());
+        if (done) recycle_fence(p.fence);
         return done;
     });
-    // Of what was fetched only blocks that nobody has opened meanwhile: a stream may have brought what is open already.
+    // Only blocks that no other thread has got access to meanwhile: a stream may have brought what the CPU has already.
     Run here{block, block + 1};
     if (run.empty()) return false;
-    while (here.last < run.last && home.blocks[here.last] == Side::device) ++here.last;
-    while (here.first > run.first && home.blocks[here.first - 1] == Side::device) --here.first;
-    return open(home, here, write);
+    while (here.last < run.last && range.blocks[here.last] == Side::device) ++here.last;
+    while (here.first > run.first && range.blocks[here.first - 1] == Side::device) --here.first;
+    return allow(range, here, write);
 }
 
-// Those that may still write to memory of this attachment, and to no other. The gate is shut.
+// Waits for the streams that may still write to memory of this attachment, and for no other. The gate is shut.
 void wait_for_writers(const Attachment& attachment) {
-    std::vector<std::pair<CUstream, CUcontext>> workers;
+    std::vector<ActiveStream> streams;
+    bool all = false;
     std::uint64_t unknown = 0;
-    bool everybody = false;
+    Epochs& epochs = state().epochs;
     {
-        std::lock_guard lock(table().mutex);
-        unknown = table().unknown_streams;
-        everybody = unknown != table().unknown_done;
-        for (const auto& [key, worker] : table().workers)
-            if (attachment.mode != Attachment::single || worker.stream == attachment.stream)
-                workers.emplace_back(worker.stream, worker.context);
+        std::lock_guard lock(state().mutex);
+        unknown = epochs.unknown.given();
+        all = epochs.unknown.any();
+        epochs.each([&](const ActiveStream& stream) {
+            if (attachment.mode != Attachment::single || stream.stream == attachment.stream) streams.push_back(stream);
+        });
     }
-    if (everybody) {
+    if (all) {
         wait_for_contexts_quietly();
-        std::lock_guard lock(table().mutex);
-        table().unknown_done = std::max(table().unknown_done, unknown);
+        std::lock_guard lock(state().mutex);
+        epochs.unknown.done(unknown);
         return;
     }
-    std::erase_if(workers, [](const auto& worker) {
-        const InContext in(worker.second);
-        return !gpu_busy(worker.second) || idle_since_wait(worker.first) || is_idle(worker.first, worker.second);
-    });
-    if (!workers.empty()) wait_for_streams_quietly(workers);
+    std::vector<std::pair<CUstream, CUcontext>> busy;
+    for (const ActiveStream& stream : streams) {
+        const InContext in(stream.context);
+        if (gpu_busy(stream.context) && !idle_since_wait(stream.stream) && !is_idle(stream))
+            busy.emplace_back(stream.stream, stream.context);
+    }
+    if (!busy.empty()) wait_for_streams_quietly(busy);
 }
 
-enum class Next { done, foreign, wait };
+enum class Resolved { yes, not_managed, must_wait };
 
 // What can be done without waiting for streams. Under the lock.
-Next settle_at_once(std::uintptr_t address, std::size_t bytes, bool write, Home*& home) {
-    if (!(home = table().find(address))) return Next::foreign;
-    Home& h = *home;
-    auto& lent = table().lent;
-    if (in_host_function() && std::ranges::find(lent, &h) == lent.end()) lent.push_back(&h);
-    const std::size_t block = h.block_of(address);
-    if (h.blocks.allows(block, write)) return Next::done;
-    const std::size_t least = h.blocks_of(address, address + bytes).last;
-    if (h.blocks[block] == Side::both) return open(h, h.blocks.fetch(block, least), true) ? Next::done : Next::foreign;
-    if (h.young && h.inbound.empty()) return fetch(h, h.blocks.fetch(block, least), write) ? Next::done : Next::foreign;
-    return Next::wait;
+Resolved resolve_at_once(std::uintptr_t address, std::size_t bytes, bool write, Range*& range) {
+    if (!(range = state().ranges.find(address))) return Resolved::not_managed;
+    Range& r = *range;
+    if (in_host_function()) state().ranges.set_used_by_function(r);
+    const auto resolved = [](bool is) { return is ? Resolved::yes : Resolved::not_managed; };
+    const std::size_t block = r.block_of(address);
+    if (r.blocks.allows(block, write)) return Resolved::yes;
+    const std::size_t least = r.blocks_of(address, address + bytes).last;
+    if (r.blocks[block] == Side::both) return resolved(allow(r, r.blocks.fetch(block, least), true));
+    if (r.untouched && r.prefetches.empty()) return resolved(fetch(r, r.blocks.fetch(block, least), write));
+    return Resolved::must_wait;
 }
 
-// [begin, end) of it, from the first byte that needs to wait for streams on.
-Next settle_all(std::uintptr_t& begin, std::uintptr_t end, bool write, Home*& home) {
+// Of [begin, end); `begin` becomes the first byte that must wait for streams.
+Resolved resolve(std::uintptr_t& begin, std::uintptr_t end, bool write, Range*& range) {
     while (begin < end) {
-        if (const Next next = settle_at_once(begin, end - begin, write, home); next != Next::done) return next;
-        const std::size_t block = home->block_of(begin);
+        if (const Resolved r = resolve_at_once(begin, end - begin, write, range); r != Resolved::yes) return r;
+        const std::size_t block = range->block_of(begin);
         const Run run{block, block + 1};
-        begin = home->start(run) + home->bytes(run);
+        begin = range->start(run) + range->bytes(run);
     }
-    return Next::done;
+    return Resolved::yes;
 }
 
 }  // namespace
 
-bool is_here(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
+bool is_accessible(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     for (const std::uintptr_t end = address + bytes; address < end;) {
-        Home* const home = table().find(address);
-        if (!home) return true;  // the rest is not managed
-        const std::size_t block = home->block_of(address);
-        if (!home->blocks.allows(block, write)) return false;
+        const Range* const range = state().ranges.find(address);
+        if (!range) return true;  // the rest is not managed
+        const std::size_t block = range->block_of(address);
+        if (!range->blocks.allows(block, write)) return false;
         const Run run{block, block + 1};
-        address = home->start(run) + home->bytes(run);
+        address = range->start(run) + range->bytes(run);
     }
     return true;
 }
 
-bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
-    if (forked_after_init() || !near_homes(address, bytes)) return false;
+bool fault_in(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
+    if (forked_after_init() || !may_be_managed(address, bytes)) return false;
     const heap::Uncancelled uncancelled;
-    const HandlersWait wait;  // for system_calls.cc; in a touch they do already
+    const HandlersDeferred deferred;  // for system_calls.cc; in a fault they are deferred already
     struct Errno {
         const int before = errno;
         ~Errno() { errno = before; }
@@ -131,35 +137,36 @@ bool bring(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     std::uintptr_t at = address;
     Attachment attachment;
     Fences coming;
-    Home* home = nullptr;
+    Range* range = nullptr;
     {
-        std::lock_guard lock(table().mutex);
-        if (const Next next = settle_all(at, end, write, home); next != Next::wait) return next == Next::done;
-        if (!home->reattached && end <= home->end) attachment = home->attachment;  // else everybody may have been at it
-        for (std::uintptr_t from = at; from < end && (home = table().find(from)); from = home->end)
-            inbound(*home, coming);
+        std::lock_guard lock(state().mutex);
+        if (const Resolved r = resolve(at, end, write, range); r != Resolved::must_wait) return r == Resolved::yes;
+        // Else streams of any attachment may have worked on it.
+        if (!range->reattached && end <= range->end) attachment = range->attachment;
+        for (std::uintptr_t from = at; from < end && (range = state().ranges.find(from)); from = range->end)
+            add_prefetches(*range, coming);
     }
     heap::statistics.managed_faults.add();
     const LongWait about(
         "the CPU has touched managed memory, and waits for the kernels that may use it, ten seconds now. A kernel that "
         "waits for the CPU waits for ever: BARCUDA_MANAGED=host lets both use such memory at the same time "
         "(docs/managed.md)");
-    wait_for_inbound(coming);
-    // A host function's stream is held until it returns, and so may be others: nothing can be waited for, and need
-    // not be (exclusive.cc).
+    wait_for_prefetches(coming);
+    // A host function's stream is held until the function returns, and other streams may be held with it: the function
+    // can wait for none of them, and need not (exclusive.cc).
     std::optional<Gate> gate;
     if (!in_host_function()) {
         gate.emplace();
         if (attachment.mode != Attachment::host) wait_for_writers(attachment);
     }
-    std::lock_guard lock(table().mutex);
-    // From the beginning: what was done at once somebody else may have undone meanwhile.
+    std::lock_guard lock(state().mutex);
+    // From the beginning: another thread may have taken back meanwhile what was resolved at once.
     for (at = address;;) {
-        if (const Next next = settle_all(at, end, write, home); next != Next::wait) return next == Next::done;
-        if (gate && attachment.mode == Attachment::global) home->reattached = false;
-        const std::size_t block = home->block_of(at);
-        if (!take_inbound(*home, block, write) &&
-            !fetch(*home, home->blocks.fetch(block, home->blocks_of(at, end).last), write))
+        if (const Resolved r = resolve(at, end, write, range); r != Resolved::must_wait) return r == Resolved::yes;
+        if (gate && attachment.mode == Attachment::global) range->reattached = false;
+        const std::size_t block = range->block_of(at);
+        if (!take_prefetch(*range, block, write) &&
+            !fetch(*range, range->blocks.fetch(block, range->blocks_of(at, end).last), write))
             return false;
     }
 }

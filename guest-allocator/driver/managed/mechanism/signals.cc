@@ -18,8 +18,9 @@
 
 #include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed/mechanism/faults.h"
 #include "guest-allocator/driver/managed/mechanism/masks.h"
-#include "guest-allocator/driver/managed/state/table.h"
+#include "guest-allocator/driver/managed/state/ranges.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
@@ -112,7 +113,7 @@ struct Touch {
 
 extern "C" [[gnu::visibility("hidden")]] void barcuda_resolve_touch(Touch* touch) noexcept {
     thread_end.await();
-    touch->ours = bring(touch->address, 1, touch->write);
+    touch->ours = fault_in(touch->address, 1, touch->write);
 }
 
 // barcuda_on_stack(touch, top): resolves it on a stack that ends at `top`.
@@ -195,7 +196,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     const greg_t error = registers[REG_ERR];
     if (info->si_code > 0 && registers[REG_TRAPNO] == page_fault && !(error & (by_code | by_key)) &&
-        near_homes(address, 1)) {
+        may_be_managed(address, 1)) {
         // A thread that may be cancelled anywhere is cancelled at its own instruction, and not in the midst of ours.
         int cancelled = PTHREAD_CANCEL_DEFERRED;
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancelled);
@@ -214,7 +215,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-// Again whenever a home is made: a program (Go's runtime) may have set a handler past libc.
+// Again whenever a range is made: a program (Go's runtime) may have set a handler past libc.
 void take_faults() noexcept {
     expect_faults();
     const Setting setting;
@@ -230,11 +231,11 @@ void take_faults() noexcept {
     installed.store(true, std::memory_order_release);
 }
 
-HandlersWait::HandlersWait() noexcept {
+HandlersDeferred::HandlersDeferred() noexcept {
     const sigset_t mask = set_of(waiting() & ~bit(32));
     real_sigmask(SIG_BLOCK, &mask, &before_);
 }
-HandlersWait::~HandlersWait() { real_sigmask(SIG_SETMASK, &before_, nullptr); }
+HandlersDeferred::~HandlersDeferred() { real_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace barcuda::guest::managed
 

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // signals.h: the fault of a CPU that touches managed memory on the device's side, and the program's own handler for
-// such faults: ours is the process's, the program's is the one that the program sees and that all other faults go to.
+// faults. The library's handler is the process's; the program's is the one that the program sees, and that gets all
+// other faults.
 #pragma once
 #include <signal.h>
 
 namespace barcuda::guest::managed {
 
-// While one lives, handlers of this thread's signals wait: they could leave by siglongjmp what others wait for.
-// Signals without a handler do what they always do.
-class HandlersWait {
+// From here on faults of the CPU come to fault_in().
+void take_faults() noexcept;
+
+// While it lives, handlers of this thread's signals are deferred: by siglongjmp they could leave what other threads
+// wait for. Signals without a handler act as always.
+class HandlersDeferred {
   public:
-    HandlersWait() noexcept;
-    ~HandlersWait();
-    HandlersWait(const HandlersWait&) = delete;
+    HandlersDeferred() noexcept;
+    ~HandlersDeferred();
+    HandlersDeferred(const HandlersDeferred&) = delete;
 
   private:
     sigset_t before_;

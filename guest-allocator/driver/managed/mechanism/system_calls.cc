@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// system_calls.cc: the kernel is given managed memory. It answers EFAULT for what the CPU may not touch, where the program itself
-// would have waited. So the functions by which programs read and write files and sockets are ours as well: they bring the memory
-// to the host first, and again if something was launched in between. A program without managed memory pays one look for it.
+// system_calls.cc: the kernel is given managed memory. It answers EFAULT for what the CPU may not touch, where the
+// program itself would have waited. So the functions by which programs read and write files and sockets are ours as
+// well: they bring the memory to the host first, and again if something was launched in between. A program without
+// managed memory pays one look for it.
 //
-// Named here are those that programs hand buffers to. Others (ioctl, io_uring, a struct that a call fills) get what the CPU has
-// touched last: docs/managed.md.
+// Named here are those that programs hand buffers to. Others (ioctl, io_uring, a struct that a call fills) get what the
+// CPU has touched last: docs/managed.md.
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -18,8 +19,10 @@
 
 #include "guest-allocator/client/observer.h"
 #include "guest-allocator/driver/host_function.h"
+#include "guest-allocator/driver/managed/mechanism/exclusion.h"
+#include "guest-allocator/driver/managed/mechanism/faults.h"
 #include "guest-allocator/driver/managed/mechanism/signals.h"
-#include "guest-allocator/driver/managed/state/table.h"
+#include "guest-allocator/driver/managed/state/state.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
@@ -29,10 +32,11 @@ namespace {
 
 using namespace barcuda::guest;
 
-// What is done with memory that the kernel is to be given: do(address, bytes, whether it is written). True: with some of it.
-template <class Do> bool each(const void* p, std::size_t bytes, bool write, Do act) {
+// Calls act(address, bytes, whether it is written) for memory that the kernel is to be given. True: act has for some of
+// it.
+template <class Do> [[gnu::always_inline]] inline bool each(const void* p, std::size_t bytes, bool write, Do act) {
     const auto at = reinterpret_cast<std::uintptr_t>(p);
-    return bytes && at + bytes > at && managed::near_homes(at, bytes) && act(at, bytes, write);
+    return bytes && at + bytes > at && managed::may_be_managed(at, bytes) && act(at, bytes, write);
 }
 template <class Do> bool each(const iovec* parts, int count, bool write, Do act) {
     const void* const list = parts;
@@ -65,54 +69,56 @@ struct Locked {
     FILE* const file = nullptr;
 };
 
-// A call of the system on a file, of memory that the CPU may touch now: no function in a stream takes it away before the call has
-// returned. Such a call waits for no stream.
-struct Gone {
+// A system call on a file, with memory that the CPU may touch now: no function in a stream takes it away before the
+// call has returned. Such a call waits for no stream.
+struct NotAccessible {
     static constexpr bool stops = true;
     bool operator()(std::uintptr_t at, std::size_t bytes, bool write) const {
-        return !managed::is_here(at, bytes, write);
+        return !managed::is_accessible(at, bytes, write);
     }
 };
-struct Bring {
+struct FaultIn {
     static constexpr bool stops = false;
-    bool operator()(std::uintptr_t at, std::size_t bytes, bool write) const { return managed::bring(at, bytes, write); }
+    bool operator()(std::uintptr_t at, std::size_t bytes, bool write) const {
+        return managed::fault_in(at, bytes, write);
+    }
 };
-class Undisturbed {
+class CallInProgress {
   public:
-    // `gone(address, bytes, write)` of each part: true, it is not there any more.
-    template <class Each> explicit Undisturbed(Each each_part) {
-        managed::Table& t = managed::table();
-        std::unique_lock lock(t.mutex);
-        t.calls.await_ends(lock);
-        if ((counted_ = !each_part(Gone{}))) t.calls.begin();
+    // False afterwards: the CPU may not touch some part any more.
+    template <class Each> explicit CallInProgress(Each each_part) {
+        managed::State& s = managed::state();
+        std::unique_lock lock(s.mutex);
+        s.calls.await_ends(lock);
+        if ((counted_ = !each_part(NotAccessible{}))) s.calls.begin();
     }
-    ~Undisturbed() {
+    ~CallInProgress() {
         if (!counted_) return;
-        std::lock_guard lock(managed::table().mutex);
-        managed::table().calls.end();
+        std::lock_guard lock(managed::state().mutex);
+        managed::state().calls.end();
     }
-    Undisturbed(const Undisturbed&) = delete;
+    CallInProgress(const CallInProgress&) = delete;
     explicit operator bool() const { return counted_; }
 
   private:
     bool counted_ = false;
 };
 
-// The memory is brought before `call`, and again for as often as others launch work in the moment between the two. A file's bytes are
-// there: what is given work waits until they are read or written, and so does what a function in a stream has to send, so that
-// none are missing at the end.
+// The memory is fetched before `call`, and again whenever another thread launches work between the two. A call on a
+// file waits for no peer, so during it no work is launched, and no function in a stream takes memory away: all bytes
+// are read or written.
 template <class File, class Each, class Call> auto served(File file, Each each_part, Call call) {
-    const auto bring = [&] { return each_part(Bring{}); };
+    const auto bring = [&] { return each_part(FaultIn{}); };
     if (managed::fast_path.load(std::memory_order_relaxed) == managed::no_memory || !bring()) [[likely]]
         return call();
     constexpr int most = 1000;  // then the address is bad for another reason
     if (!in_host_function() && is_file(file())) {
         const Locked locked(file());
-        const managed::HandlersWait wait;
+        const managed::HandlersDeferred deferred;
         const managed::Gate gate;
         for (int tries = 0; tries < most; ++tries) {
             bring();
-            if (const Undisturbed now(each_part); now) return call();
+            if (const CallInProgress in_progress(each_part); in_progress) return call();
         }
     }
     for (int tries = 0;; ++tries) {
@@ -124,8 +130,9 @@ template <class File, class Each, class Call> auto served(File file, Each each_p
 }  // namespace
 
 #define PUBLIC extern "C" __attribute__((visibility("default")))
-// A function, whose file it works on, its parameters and arguments, and what of them the kernel reads or writes. What this library
-// itself calls by that name is __wrap_NAME (Makefile): its own memory needs no bringing, and it may hold locks.
+// A function, whose file it works on, its parameters and arguments, and what of them the kernel reads or writes. What
+// this library itself calls by that name is __wrap_NAME (Makefile): its own memory needs no bringing, and it may hold
+// locks.
 #define SERVED(result, name, fd, parameters, arguments, ...)                                \
     static NEXT_FUNCTION(result parameters, next_##name, #name);                            \
     PUBLIC result name parameters {                                                         \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// blocks.h: on which side each block of a home is valid, which blocks the CPU may touch, and how many neighbours it is worth
-// fetching with the one that was touched. Bookkeeping alone: mechanism/migration.cc moves and protects memory.
+// blocks.h: on which side each block of a range is valid, which blocks the CPU may touch, and how many neighbours it is
+// worth fetching with the one that was touched. Only records: mechanism/access.cc protects memory.
 //
 //   device   the CPU may not touch it: the device's copy is the only one that counts
 //   both     the CPU may read it, and nothing on the device has changed it since it was fetched
@@ -36,8 +36,8 @@ class Blocks {
     Side operator[](std::size_t block) const { return sides_[block]; }
     bool allows(std::size_t block, bool write) const { return sides_[block] >= (write ? Side::host : Side::both); }
 
-    // The blocks to fetch when the CPU touches `block`, which it may not: at least up to `least`, and more when it goes through
-    // the memory in order; all on the side that `block` is on.
+    // The blocks to fetch when the CPU touches `block`, which it may not: at least up to `least`, and more when it goes
+    // through the memory in order; all on the side that `block` is on.
     Run fetch(std::size_t block, std::size_t least) {
         std::size_t length = 1;
         for (Walk& walk : walks_)
@@ -61,9 +61,9 @@ class Blocks {
     }
     bool any_open() const { return !open_.empty(); }
 
-    // The CPU may touch none of these any more: calls protect(run) for what it could, then send(run) for what it may have
-    // written, and each block once; piece by piece, so that one is on its way while the next is protected. False: protect()
-    // could not; then what is left of that run has not changed.
+    // The CPU may touch none of these any more: calls protect(run) for what it could, then send(run) for what it may
+    // have written, and each block once; piece by piece, so that one is on its way while the next is protected. False:
+    // protect() could not; then what is left of that run has not changed.
     template <class Protect, class Send> bool close(const Run& within, Protect protect, Send send) {
         std::vector<Run> left;
         bool all = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gates.h: how threads that post commands and threads that take memory back from the device exclude each other, and how system
-// calls on managed memory and the ends of host functions do. Both are templates over their atomics and locks, so that a model
-// checker can run them (tests/unit/managed_gates_model_test.cc); neither makes a CUDA call or a system call.
+// gates.h: how threads that post commands and threads that take memory back from the device exclude each other, and how
+// system calls on managed memory and the ends of host functions do. Both are templates over their atomics and locks, so
+// that a model checker can run them (tests/unit/managed_gates_model_test.cc); neither makes a CUDA call or a system
+// call.
 //
 // `Lock` is a held lock of managed memory's mutex (table.h).
 #pragma once
@@ -11,7 +12,8 @@
 
 namespace barcuda::guest::managed {
 
-// The fast path's word: no managed memory exists; no stream may take the fast path; else the key of the stream that may.
+// The fast path's word: no managed memory exists; no stream may take the fast path; else the key of the stream that
+// may.
 constexpr std::uint64_t no_memory = 0, slow_path = 1;
 
 // What the library itself uses. The model checker puts its own in this place.
@@ -22,12 +24,13 @@ struct Threads {
 
 // Posts share, gates exclude them.
 //
-//   a post     counts itself, looks at the fast path's word, and continues without a lock if the word is its stream's key.
-//              Else it takes its count back, takes the lock, waits until no other thread's gate is shut, and counts itself
+//   a post     counts itself, looks at the fast path's word, and continues without a lock if the word is its stream's
+//              key. Else it takes its count back, takes the lock, waits until no other thread's gate is shut, and
+//              counts itself
 //   a gate     shuts under the lock: the fast path ends. Then it waits until no post is counted
 //
-// A post that the gate does not see counted sees the fast path's end: count and look of the one, end and wait of the other are
-// sequentially consistent.
+// A post that the gate does not see counted sees the fast path's end: count and look of the one, end and wait of the
+// other are sequentially consistent.
 template <class Sync> class Gates {
     template <class T> using Atomic = typename Sync::template Atomic<T>;
 
@@ -51,7 +54,7 @@ template <class Sync> class Gates {
     }  // under the lock, after await_open()
     void end_post() noexcept { posts_.fetch_sub(1, std::memory_order_release); }
 
-    // ---- the fast path. To open it the lock is held and no gate is shut; what was posted before, those who take it see.
+    // ---- the fast path. It is opened under the lock, while no gate is shut. Threads that take it see what was posted before.
     void open_fast_path(std::uint64_t key) noexcept { fast_path_.store(key, std::memory_order_release); }
     void end_fast_path() noexcept { fast_path_.store(slow_path, std::memory_order_seq_cst); }
 
@@ -60,7 +63,7 @@ template <class Sync> class Gates {
         ++shut_;
         end_fast_path();
     }
-    // Without the lock: await(done) returns when done() is true, or when there is nobody left to wait for.
+    // Without the lock: await(done) returns when done() is true, or when the client has ended.
     template <class Await> void await_posts(Await await) noexcept {
         await([this] { return posts_.load(std::memory_order_seq_cst) == 0; });
     }
@@ -78,8 +81,8 @@ template <class Sync> class Gates {
     typename Sync::Condition opened_;
 };
 
-// System calls share, ends of host functions exclude them: memory that a system call reads or writes keeps its access until the
-// call has returned. All under the lock.
+// System calls share, ends of host functions exclude them: memory that a system call reads or writes keeps its access
+// until the call has returned. All under the lock.
 template <class Sync> class Calls {
   public:
     Calls() = default;

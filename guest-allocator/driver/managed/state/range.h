@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// range.h: a range of managed memory with its two homes: device memory that the driver's virtual memory management maps at the
-// range's address, and a run of the region's pages, mapped there in this process. The run's own address (the alias) is what
-// copies by DMA read and write. Of __managed__ variables the device's home is where the driver has them (variables.cc).
+// range.h: a range of managed memory. It has memory on both sides, at the same addresses: device memory that the
+// driver's virtual memory management maps there, and pages of the region that this process maps there. Copies by DMA
+// read and write the region's pages at their own address, the alias. The device side of __managed__ variables is where
+// the driver keeps them (variables.cc).
 #pragma once
 #include <cuda.h>
 
@@ -18,27 +19,28 @@ struct Fence;
 
 namespace barcuda::guest::managed {
 
-// Where allocations lie: a part of the window that the guest reserves for the device's own memory, far above the driver's own.
+// Where allocations lie: a part of the window that the guest reserves for the device's own memory, far above the
+// driver's own.
 constexpr std::uintptr_t window_begin = 0x400000000000, window_end = 0x500000000000;
 constexpr std::size_t unit = std::size_t{2} << 20;  // the driver's for memory of cuMemCreate
 
-// Who may work on the memory, as cudaStreamAttachMemAsync says it.
+// Which streams may work on the memory (cudaStreamAttachMemAsync).
 struct Attachment {
     enum Mode : std::uint8_t { global, host, single } mode = global;
     CUstream stream = nullptr;
     bool concerns(CUstream other) const { return mode == global || (mode == single && stream == other); }
 };
 
-// What a stream has been asked to bring back to the host (cudaMemPrefetchAsync).
-struct Inbound {
+// A copy to the host that a stream has been given (cudaMemPrefetchAsync).
+struct Prefetch {
     Run run;
     Fence* fence;
     unsigned long long value;
-    bool stale;  // it is not the last word: something was launched since, or it was not a copy that was asked for
+    bool stale;  // the device may have changed the blocks since
 };
 
-struct Home {
-    Home(std::uintptr_t at, std::size_t bytes, CUcontext its_context)
+struct Range {
+    Range(std::uintptr_t at, std::size_t bytes, CUcontext its_context)
         : begin(at), end(at + bytes), context(its_context), blocks(at + bytes - base_of(at)) {}
 
     const std::uintptr_t begin, end;
@@ -46,16 +48,17 @@ struct Home {
     std::byte* alias = nullptr;
     Blocks blocks;
     Attachment attachment;
-    bool reattached = false;  // the CPU has not waited yet for those who could work on it before
-    bool young = false;       // nothing has worked on it yet: it is zeros, wherever one looks
-    bool listed = false;      // among those that a launch has to look at (Table::open)
-    std::vector<Inbound> inbound;
-    // What is copied between the two homes, if not all of it: sorted, disjoint.
+    bool reattached = false;  // streams of an earlier attachment may still work on it: the CPU has not waited since
+    bool untouched = false;   // neither side has written it: it reads as zeros
+    bool accessible = false;  // the CPU may touch some block (Ranges::accessible)
+    std::vector<Prefetch> prefetches;
+    // What is copied between the sides, if not all of it: sorted, disjoint.
     struct Part {
         std::uintptr_t begin, end;
     };
     std::vector<Part> parts;
-    bool of_variables = false, shared = false;  // shared: by several allocations
+    bool of_variables = false;
+    bool shared = false;  // by several allocations
 
     std::size_t bytes() const { return end - begin; }
     // Blocks begin at multiples of the grain, the first and the last may be cut short.
@@ -70,6 +73,16 @@ struct Home {
     std::size_t bytes(const Run& run) const { return std::min(end, base_of(begin) + run.last * grain) - start(run); }
     std::byte* at(const Run& run) const { return reinterpret_cast<std::byte*>(start(run)); }
     std::byte* alias_of(const Run& run) const { return alias + (start(run) - begin); }
+
+    // Adds [from, to), as far as it lies in this range, to what is copied.
+    void add_part(std::uintptr_t from, std::uintptr_t to) {
+        parts.push_back({std::max(from, begin), std::min(to, end)});
+        std::ranges::sort(parts, {}, &Part::begin);
+    }
+    // The device may change these blocks: a copy that is on its way is not their last state.
+    void outdate_prefetches(const Run& run) {
+        for (Prefetch& p : prefetches) p.stale |= !p.run.with(run).empty();
+    }
 };
 
 }  // namespace barcuda::guest::managed
