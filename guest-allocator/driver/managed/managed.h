@@ -31,9 +31,9 @@
 //
 // Lock order: a FILE's lock (system_calls.cc); `making` (managed.cc); the exclusive turn (exclusion.h); the contexts'
 // lock (driver/context.cc); the state's lock; the captures' lock (hold_captures); the functions' lock
-// (driver/host_function.cc); locks of the layers below. A gate is shut and opened under the state's lock and held
-// without it. A thread that is counted as posting shuts no gate, and a thread that waits for posts holds no lock that a
-// post takes, which is the state's.
+// (driver/host_function.cc); the handlers' lock (signals.cc); locks of the layers below. A gate is shut and opened
+// under the state's lock and held without it. A thread that is counted as posting shuts no gate, and a thread that
+// waits for posts holds no lock that a post takes, which is the state's.
 //
 // The protocol. Between the moment when a thread has waited for the device and the moment when it may touch the block,
 // nothing must be launched that may use the block:

@@ -51,7 +51,6 @@ CUresult not_available(CUdeviceptr address) {
 
 CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexcept {
     if (!bytes) return CUDA_SUCCESS;
-    take_faults();
     State& s = state();
     std::lock_guard lock(s.mutex);
     if (s.allocations.find(address)) return CUDA_SUCCESS;
@@ -62,6 +61,7 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
         if (!range || at < range->begin) {  // there is none up to that one
             const std::uintptr_t last = range ? std::min(end, range->begin) : end;
             if (!is_reserved(at, last)) return not_available(address);
+            take_faults();
             auto made = std::make_unique<Range>(at, last - at, current_context());
             made->of_variables = made->shared = true;
             if (!map_host_side(*made)) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -33,6 +33,7 @@ NEXT_FUNCTION(int(int, const struct sigaction*, struct sigaction*), real_sigacti
 struct sigaction programs[2];
 std::atomic<unsigned> current{0};
 std::atomic<bool> installed{false};
+std::atomic<bool> asked{false};  // handlers that are set from now on are noted by the threads that set them
 std::atomic<Word> handled{0};  // signals that have a handler, as far as is known
 
 // A handler may call sigaction(), and so may a child whose parent had another thread in it. So the thread that has
@@ -215,19 +216,19 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-// Again whenever a range is made: a program (Go's runtime) may have set a handler past libc.
+// Called whenever a range is made: a program (Go's runtime) may have set handlers without libc. If it has left
+// SIGSEGV's alone, all other handlers are known.
 void take_faults() noexcept {
     expect_faults();
     const Setting setting;
-    bool changed = false;
-    for (int signal = 1; signal <= 64; ++signal)
-        if (signal != 32 && signal != 33) changed |= note_handler(signal);  // these are libc's own
     struct sigaction now {};
     real_sigaction(SIGSEGV, nullptr, &now);
-    const bool is_ours = now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
-    if (is_ours && !changed) return;
-    if (!is_ours) set_programs(now);
-    take_place(programs[current.load(std::memory_order_relaxed)]);
+    if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) return;
+    set_programs(now);
+    asked.store(true);
+    for (int signal = 1; signal <= 64; ++signal)
+        if (signal != 32 && signal != 33) note_handler(signal);  // these are libc's own
+    take_place(now);
     installed.store(true, std::memory_order_release);
 }
 
@@ -253,7 +254,7 @@ NEXT_FUNCTION(int(int), real_sigignore, "sigignore");
 
 // The signal may have a handler now, or none.
 void handler_set(int signal) noexcept {
-    if (!installed.load(std::memory_order_acquire)) return;
+    if (!asked.load()) return;
     const int error = errno;
     const Setting setting;
     if (note_handler(signal)) take_place(programs[current.load(std::memory_order_relaxed)]);
