@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// masks.cc: the functions by which programs set the masks of threads: of this one, of one that is to be, of a context
-// that a thread goes on in. Once there may be managed memory SIGSTKFLT takes the place of SIGSEGV in them (masks.h).
+// masks.cc: the functions by which programs set the masks of threads: of the calling thread, of one that is about to
+// start, of a context that the thread continues in. Once there may be managed memory, SIGSTKFLT replaces SIGSEGV in
+// them (masks.h).
 #include "guest-allocator/driver/managed/mechanism/masks.h"
 
 #include <errno.h>
@@ -16,9 +17,9 @@ NEXT_FUNCTION(int(int, const sigset_t*, sigset_t*), real_sigmask, "pthread_sigma
 
 namespace {
 
-std::atomic<bool> serving{false};  // masks are ours to change
+std::atomic<bool> serving{false};  // the library changes masks
 
-// This thread's mask, if it was set before masks were ours to change.
+// The calling thread's mask may have been set before the library changed masks.
 void unblock_faults() noexcept {
     sigset_t is;
     if (real_sigmask(SIG_BLOCK, nullptr, &is) || !sigismember(&is, SIGSEGV)) return;
@@ -29,14 +30,14 @@ void unblock_faults() noexcept {
 }  // namespace
 
 void expect_faults() noexcept {
-    if (BARCUDA_SANITIZED) return;  // no mask is ours
+    if (BARCUDA_SANITIZED) return;  // the library changes no mask
     serving.store(true, std::memory_order_relaxed);
     unblock_faults();
 }
 
 }  // namespace barcuda::guest::managed
 
-#if !BARCUDA_SANITIZED  // whose own these functions are then
+#if !BARCUDA_SANITIZED  // the sanitizer has these functions
 namespace barcuda::guest::managed {
 namespace {
 
@@ -50,7 +51,7 @@ NEXT_FUNCTION(int(const ucontext_t*), real_setcontext, "setcontext");
 NEXT_FUNCTION(int(int), real_sighold, "sighold");
 NEXT_FUNCTION(int(int), real_sigrelse, "sigrelse");
 
-// Whether it blocks or unblocks, the other one stands for SIGSEGV.
+// In what is blocked or unblocked, the other signal stands for SIGSEGV.
 template <class Next> int set_mask(Next& next, int how, const sigset_t* set, sigset_t* before) noexcept {
     if (!serving.load(std::memory_order_relaxed)) return next(how, set, before);
     sigset_t room;
@@ -64,7 +65,7 @@ template <class Next> int set_mask(Next& next, int how, const sigset_t* set, sig
     if (!failed && before) *before = set_of(with_faults(word_of(*before)));
     return failed;
 }
-// The masks of BSD: a bit for each signal.
+// BSD's masks: a bit for each signal.
 template <class Next> int set_mask(Next& next, int mask) noexcept {
     if (!serving.load(std::memory_order_relaxed)) return next(mask);
     return static_cast<int>(with_faults(
@@ -86,7 +87,7 @@ PUBLIC int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept 
 PUBLIC int sigblock(int mask) noexcept { return set_mask(real_sigblock, mask); }
 PUBLIC int sigsetmask(int mask) noexcept { return set_mask(real_sigsetmask, mask); }
 
-// System V's: each of them is about one signal.
+// System V's functions: each is about one signal.
 PUBLIC int sighold(int signal) noexcept {
     return real_sighold(signal == SIGSEGV && serving.load(std::memory_order_relaxed) ? stand_in : signal);
 }
@@ -94,7 +95,7 @@ PUBLIC int sigrelse(int signal) noexcept {
     return real_sigrelse(signal == SIGSEGV && serving.load(std::memory_order_relaxed) ? stand_in : signal);
 }
 
-// Of a thread that is to be.
+// The mask of a thread that is about to start.
 PUBLIC int pthread_attr_setsigmask_np(pthread_attr_t* attributes, const sigset_t* set) {
     if (!real_attr_setsigmask) return ENOSYS;  // before glibc 2.32
     if (!set || !serving.load(std::memory_order_relaxed)) return real_attr_setsigmask(attributes, set);
@@ -108,8 +109,9 @@ PUBLIC int pthread_attr_getsigmask_np(const pthread_attr_t* attributes, sigset_t
     return answer;
 }
 
-// A context that the thread goes on in brings its own mask. libc's functions save the registers and the stack of their
-// caller, which is to be the program and not a function of ours: so they are jumped to. What is asked here says where.
+// A context that the thread continues in brings its own mask. libc's functions save the registers and the stack of
+// their caller, which must be the program and not a function of the library: so they are jumped to. This function
+// returns where.
 extern "C" [[gnu::visibility("hidden")]] const void* barcuda_context(ucontext_t* to, bool swap) noexcept {
     const Word mask = word_of(to->uc_sigmask), without = without_faults(mask);
     if (mask != without && serving.load(std::memory_order_relaxed)) memcpy(&to->uc_sigmask, &without, sizeof without);

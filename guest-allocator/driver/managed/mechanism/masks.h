@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// masks.h: SIGSEGV is blocked nowhere: a thread that blocks it would be ended by its first touch of memory on the
-// device. In masks another signal stands for it, which Linux never sends (SIGSTKFLT): so the kernel puts it back
-// wherever it puts back a mask, and a fault that is not ours finds out whether the thread has SIGSEGV blocked.
+// masks.h: no thread blocks SIGSEGV: its first touch of memory on the device's side would end it. In masks another
+// signal stands for it, which Linux never sends (SIGSTKFLT). So the kernel restores it wherever it restores a mask, and
+// a fault that is the program's shows whether the thread has blocked SIGSEGV.
 #pragma once
 #include <signal.h>
 #include <string.h>
@@ -14,7 +14,7 @@ extern heap::Next<int(int, const sigset_t*, sigset_t*)> real_sigmask;
 
 constexpr int stand_in = SIGSTKFLT;
 
-// The kernel's sets have a word; libc's are longer, and what follows a set of the kernel's in memory is none of it.
+// The kernel's sets are one word. libc's are longer, and what follows a kernel's set in memory is not part of it.
 using Word = unsigned long;
 inline Word word_of(const sigset_t& set) noexcept {
     Word word;
@@ -29,7 +29,7 @@ inline sigset_t set_of(Word word) noexcept {
 }
 constexpr Word bit(int signal) noexcept { return Word{1} << (signal - 1); }
 
-// As a thread's mask is to be, and as the program is told that it is.
+// What a thread's mask becomes, and what the program sees of it.
 inline Word without_faults(Word mask) noexcept {
     return mask & bit(SIGSEGV) ? (mask & ~bit(SIGSEGV)) | bit(stand_in) : mask;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// signals.cc: the handler of SIGSEGV. A fault in managed memory is resolved in it, as the kernel resolves a page
-// fault: on a stack of ours, and while the thread's other handlers wait. Every other fault is the program's, whose
-// handler, flags and mask are kept here and given what the kernel would have given them. So the functions by which
-// programs set handlers are ours.
+// signals.cc: the handler of SIGSEGV. It resolves a fault in managed memory as the kernel resolves a page fault: on a
+// stack of the library's own, while the thread's other handlers are deferred. Every other fault is the program's. The
+// program's handler, flags and mask are kept here, and get what the kernel would have passed. So the functions by which
+// programs set handlers are the library's.
 #include "guest-allocator/driver/managed/mechanism/signals.h"
 
 #include <errno.h>
@@ -34,34 +34,34 @@ struct sigaction programs[2];
 std::atomic<unsigned> current{0};
 std::atomic<bool> installed{false};
 std::atomic<bool> asked{false};  // handlers that are set from now on are noted by the threads that set them
-std::atomic<Word> handled{0};  // signals that have a handler, as far as is known
+std::atomic<Word> handled{0};    // signals that have a handler, as far as is known
 
-// A handler may call sigaction(), and so may a child whose parent had another thread in it. So the thread that has
-// the lock runs no handler, and what a thread of the parent's has locked is open to a child.
+// A handler may call sigaction(), and so may a child of a process whose other thread did. So the thread that has the
+// lock runs no handler, and a child may take what a thread of its parent has locked.
 std::atomic<pid_t> holder{0};
-class Setting {
+class HandlerLock {
   public:
-    Setting() noexcept {
+    HandlerLock() noexcept {
         sigset_t all;
         sigfillset(&all);
         real_sigmask(SIG_SETMASK, &all, &before_);
         const pid_t own = getpid();
         for (pid_t is = 0; !holder.compare_exchange_weak(is, own, std::memory_order_acquire);)
-            if (is == own) is = 0, sched_yield();  // else the lock is free, or a thread of the parent's has it
+            if (is == own) is = 0, sched_yield();  // else it is free, or a thread of the parent has it
     }
-    ~Setting() {
+    ~HandlerLock() {
         holder.store(0, std::memory_order_release);
         real_sigmask(SIG_SETMASK, &before_, nullptr);
     }
-    Setting(const Setting&) = delete;
+    HandlerLock(const HandlerLock&) = delete;
 
   private:
     sigset_t before_;
 };
 
-// What waits while a fault is resolved: signals with handlers, and the cancellation of threads, which is one of
-// libc's own signals. Not those of what a thread itself has done, which would end the process if they were blocked.
-Word waiting() noexcept {
+// Signals that are deferred while a fault is resolved: those with handlers, and the cancellation of threads, which is
+// one of libc's own signals. Not the faults of the thread itself: while they are blocked they would end the process.
+Word deferred_signals() noexcept {
     constexpr Word faults = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGSYS);
     constexpr int cancellation = 32;
     return (handled.load(std::memory_order_relaxed) & ~faults) | bit(cancellation);
@@ -69,15 +69,16 @@ Word waiting() noexcept {
 
 void on_signal(int signal, siginfo_t* info, void* context);
 
-// Ours in its place: on the alternative stack where the program's would be, which then may be a small one.
-void take_place(const struct sigaction& programs_own) noexcept {
+// Installs the library's handler: on the alternative stack if the program's would be there. That stack may be a small
+// one.
+void install(const struct sigaction& programs_own) noexcept {
     struct sigaction own {};
     own.sa_sigaction = on_signal;
     own.sa_flags = SA_SIGINFO | SA_NODEFER | (programs_own.sa_flags & (SA_ONSTACK | SA_RESTART));
-    own.sa_mask = set_of(waiting());
+    own.sa_mask = set_of(deferred_signals());
     real_sigaction(SIGSEGV, &own, nullptr);
 }
-bool is_handler(const struct sigaction& action) noexcept {  // as the kernel has it, whatever the flags say
+bool is_handler(const struct sigaction& action) noexcept {  // the kernel does not look at the flags
     return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
 void set_programs(const struct sigaction& action) noexcept {
@@ -85,7 +86,7 @@ void set_programs(const struct sigaction& action) noexcept {
     programs[other] = action;
     current.store(other, std::memory_order_release);
 }
-// Under the lock. True: whether the signal has a handler has changed.
+// Under the lock. True: the signal has a handler now and had none before, or the reverse.
 bool note_handler(int signal) noexcept {
     struct sigaction now {};
     if (real_sigaction(signal, nullptr, &now)) return false;
@@ -144,8 +145,8 @@ barcuda_on_stack:
 
 namespace {
 
-// True: the thread may go on. However small the stack is on which the handler was called, and whatever the library
-// needs.
+// True: the thread may continue. The stack on which the handler was called may be of any size, and what the library
+// needs, too.
 bool resolve(std::uintptr_t address, bool write) noexcept {
     if (own_stack.in_use) return false;
     if (!own_stack.memory) {
@@ -161,7 +162,7 @@ bool resolve(std::uintptr_t address, bool write) noexcept {
     return touch.ours;
 }
 
-// As the kernel would have done it. A fault that has no handler, or that the thread has blocked, is repeated, and
+// Does what the kernel would have done. A fault that has no handler, or that the thread has blocked, is repeated, and
 // ends the process where it happened.
 void forward(int signal, siginfo_t* info, void* context) {
     struct sigaction a = programs[current.load(std::memory_order_acquire)];
@@ -180,7 +181,7 @@ void forward(int signal, siginfo_t* info, void* context) {
         end.sa_handler = SIG_DFL;
         set_programs(end);
     }
-    // Until the handler returns, or leaves by siglongjmp(), which put the thread's mask back.
+    // Until the handler returns, or leaves by siglongjmp(). Both restore the thread's mask.
     const Word own = a.sa_flags & SA_NODEFER ? 0 : bit(SIGSEGV);
     const sigset_t mask = set_of(interrupted | without_faults(word_of(a.sa_mask) | own));
     real_sigmask(SIG_SETMASK, &mask, nullptr);
@@ -188,17 +189,17 @@ void forward(int signal, siginfo_t* info, void* context) {
     else a.sa_handler(signal);
 }
 
-// May be left by the program's handler, or by cancellation: no frame of ours has anything to put back.
+// The program's handler, or cancellation, may leave it: so no frame of the library's has anything to restore.
 void on_signal(int signal, siginfo_t* info, void* context) {
     const int error_before = errno;
     auto* const interrupted = static_cast<ucontext_t*>(context);
     const auto& registers = interrupted->uc_mcontext.gregs;
-    constexpr greg_t page_fault = 14, written = 2, by_code = 16, by_key = 32;  // the processor's own numbers
+    constexpr greg_t page_fault = 14, written = 2, by_code = 16, by_key = 32;  // as the processor numbers them
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     const greg_t error = registers[REG_ERR];
     if (info->si_code > 0 && registers[REG_TRAPNO] == page_fault && !(error & (by_code | by_key)) &&
         may_be_managed(address, 1)) {
-        // A thread that may be cancelled anywhere is cancelled at its own instruction, and not in the midst of ours.
+        // A thread that may be cancelled at any time is cancelled at its own instruction, and not within the library.
         int cancelled = PTHREAD_CANCEL_DEFERRED;
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &cancelled);
         const bool ours = resolve(address, error & written);
@@ -220,7 +221,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 // SIGSEGV's alone, all other handlers are known.
 void take_faults() noexcept {
     expect_faults();
-    const Setting setting;
+    const HandlerLock lock;
     struct sigaction now {};
     real_sigaction(SIGSEGV, nullptr, &now);
     if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal) return;
@@ -228,19 +229,19 @@ void take_faults() noexcept {
     asked.store(true);
     for (int signal = 1; signal <= 64; ++signal)
         if (signal != 32 && signal != 33) note_handler(signal);  // these are libc's own
-    take_place(now);
+    install(now);
     installed.store(true, std::memory_order_release);
 }
 
 HandlersDeferred::HandlersDeferred() noexcept {
-    const sigset_t mask = set_of(waiting() & ~bit(32));
+    const sigset_t mask = set_of(deferred_signals() & ~bit(32));
     real_sigmask(SIG_BLOCK, &mask, &before_);
 }
 HandlersDeferred::~HandlersDeferred() { real_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 }  // namespace barcuda::guest::managed
 
-#if !BARCUDA_SANITIZED  // whose own these functions are then
+#if !BARCUDA_SANITIZED  // the sanitizer has these functions
 namespace barcuda::guest::managed {
 namespace {
 
@@ -252,12 +253,12 @@ NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sysv_signal_, "__sysv_signal
 NEXT_FUNCTION(sighandler_t(int, sighandler_t), real_sigset, "sigset");
 NEXT_FUNCTION(int(int), real_sigignore, "sigignore");
 
-// The signal may have a handler now, or none.
+// After the program has set a handler, or removed one.
 void handler_set(int signal) noexcept {
     if (!asked.load()) return;
     const int error = errno;
-    const Setting setting;
-    if (note_handler(signal)) take_place(programs[current.load(std::memory_order_relaxed)]);
+    const HandlerLock lock;
+    if (note_handler(signal)) install(programs[current.load(std::memory_order_relaxed)]);
     errno = error;
 }
 
@@ -267,12 +268,13 @@ int set_action(int signal, const struct sigaction* action, struct sigaction* bef
         if (action && !failed) handler_set(signal);
         return failed;
     }
-    const struct sigaction wanted = action ? *action : (struct sigaction){};  // the program's memory may be managed
+    const struct sigaction wanted =
+        action ? *action : (struct sigaction){};  // `action` may lie in managed memory: read before the lock
     struct sigaction had;
     {
-        const Setting setting;
+        const HandlerLock lock;
         had = programs[current.load(std::memory_order_relaxed)];
-        if (action) set_programs(wanted), take_place(wanted);
+        if (action) set_programs(wanted), install(wanted);
     }
     if (before) *before = had;
     return 0;
@@ -287,7 +289,7 @@ sighandler_t set_handler(int signal, sighandler_t handler, int flags) noexcept {
     if (!(static_cast<unsigned>(flags) & SA_NODEFER)) sigaddset(&action.sa_mask, signal);
     return set_action(signal, &action, &before) ? SIG_ERR : before.sa_handler;
 }
-// What is not SIGSEGV is libc's, with what it knows of it (siginterrupt).
+// Other signals are libc's, with what it knows about them (siginterrupt).
 template <class Next> sighandler_t set_handler(Next& next, int signal, sighandler_t handler, int flags) noexcept {
     if (signal == SIGSEGV) return set_handler(signal, handler, flags);
     const sighandler_t before = next(signal, handler);
@@ -327,7 +329,7 @@ PUBLIC int sigignore(int signal) noexcept {
     return failed;
 }
 
-// It says SIG_HOLD where the signal was blocked, and unblocks it where it sets a handler.
+// Returns SIG_HOLD if the signal was blocked, and unblocks it if it sets a handler.
 PUBLIC sighandler_t sigset(int signal, sighandler_t handler) noexcept {
     if (signal != SIGSEGV) return set_handler(real_sigset, signal, handler, 0);
     sigset_t fault, before;

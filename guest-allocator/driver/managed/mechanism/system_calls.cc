@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// system_calls.cc: the kernel is given managed memory. It answers EFAULT for what the CPU may not touch, where the
-// program itself would have waited. So the functions by which programs read and write files and sockets are ours as
-// well: they bring the memory to the host first, and again if something was launched in between. A program without
-// managed memory pays one look for it.
+// system_calls.cc: programs pass managed memory to the kernel. Where the program itself would wait, the kernel returns
+// EFAULT. So the library has the functions by which programs read and write files and sockets: they fetch the memory
+// first, and again if something was launched in between. A program without managed memory pays one load.
 //
-// Named here are those that programs hand buffers to. Others (ioctl, io_uring, a struct that a call fills) get what the
-// CPU has touched last: docs/managed.md.
+// The functions here are those that programs pass buffers to. Others (ioctl, io_uring, a struct that a call fills) see
+// what the CPU had last: docs/managed.md.
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -26,7 +25,7 @@
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
-#if !BARCUDA_SANITIZED  // whose own these functions are then
+#if !BARCUDA_SANITIZED  // the sanitizer has these functions
 
 namespace {
 
@@ -41,7 +40,7 @@ template <class Do> [[gnu::always_inline]] inline bool each(const void* p, std::
 template <class Do> bool each(const iovec* parts, int count, bool write, Do act) {
     const void* const list = parts;
     bool any = each(list, count > 0 ? static_cast<std::size_t>(count) * sizeof *parts : 0, false, act);
-    if (any && act.stops) return true;  // then the list cannot be read
+    if (any && act.stops) return true;  // the list itself cannot be read
     for (int i = 0; i < count; ++i) any |= each(parts[i].iov_base, parts[i].iov_len, write, act);
     return any;
 }
@@ -58,7 +57,7 @@ bool is_file(int fd) {
 }
 bool is_file(FILE* file) { return is_file(fileno(file)); }
 
-// A stream of C's is locked before anything else is held: who has that lock may touch managed memory, and wait.
+// A FILE is locked before anything else: a thread that has its lock may touch managed memory, and wait.
 struct Locked {
     explicit Locked(int) {}
     explicit Locked(FILE* its) : file(its) { flockfile(file); }
@@ -130,9 +129,9 @@ template <class File, class Each, class Call> auto served(File file, Each each_p
 }  // namespace
 
 #define PUBLIC extern "C" __attribute__((visibility("default")))
-// A function, whose file it works on, its parameters and arguments, and what of them the kernel reads or writes. What
-// this library itself calls by that name is __wrap_NAME (Makefile): its own memory needs no bringing, and it may hold
-// locks.
+// A function's result and name, the file that it works on, its parameters and arguments, and what of them the kernel
+// reads or writes. What the library itself calls by that name is __wrap_NAME (Makefile): its own memory is not managed,
+// and it may hold locks.
 #define SERVED(result, name, fd, parameters, arguments, ...)                                \
     static NEXT_FUNCTION(result parameters, next_##name, #name);                            \
     PUBLIC result name parameters {                                                         \
@@ -168,7 +167,7 @@ SERVED(ssize_t, sendto, fd, (int fd, const void* from, size_t n, int flags, cons
        (fd, from, n, flags, to, room), from, n, false)
 SERVED(ssize_t, sendmsg, fd, (int fd, const msghdr* message, int flags), (fd, message, flags), message, false)
 
-// Large ones of a stream go to the kernel from where they lie.
+// A FILE passes large buffers to the kernel without a copy.
 SERVED(size_t, fread, file, (void* to, size_t size, size_t n, FILE* file), (to, size, n, file), to, size* n, true)
 SERVED(size_t, fread_unlocked, file, (void* to, size_t size, size_t n, FILE* file), (to, size, n, file), to, size* n,
        true)
@@ -177,7 +176,7 @@ SERVED(size_t, fwrite, file, (const void* from, size_t size, size_t n, FILE* fil
 SERVED(size_t, fwrite_unlocked, file, (const void* from, size_t size, size_t n, FILE* file), (from, size, n, file),
        from, size* n, false)
 
-// What the compiler makes of them in programs that are built with _FORTIFY_SOURCE.
+// The compiler calls these instead in programs that are built with _FORTIFY_SOURCE.
 SERVED(ssize_t, __read_chk, fd, (int fd, void* to, size_t n, size_t room), (fd, to, n, room), to, n, true)
 SERVED(ssize_t, __pread_chk, fd, (int fd, void* to, size_t n, off_t at, size_t room), (fd, to, n, at, room), to, n,
        true)

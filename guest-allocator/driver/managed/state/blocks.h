@@ -13,10 +13,10 @@
 
 namespace barcuda::guest::managed {
 
-// One fault's least. 64 KiB take little longer on their way than 4 KiB do, and what shares a block is seldom strangers.
+// The smallest unit of a fetch. 64 KiB take little longer than 4 KiB, and what shares a block is mostly used together.
 constexpr std::size_t grain = std::size_t{64} << 10;
 
-// At once, in either direction: less than a millisecond of a link.
+// The largest run that is fetched or sent at once: less than a millisecond of a link.
 constexpr std::size_t most_ahead = (std::size_t{32} << 20) / grain;
 
 enum class Side : std::uint8_t { device, both, host };
@@ -36,8 +36,8 @@ class Blocks {
     Side operator[](std::size_t block) const { return sides_[block]; }
     bool allows(std::size_t block, bool write) const { return sides_[block] >= (write ? Side::host : Side::both); }
 
-    // The blocks to fetch when the CPU touches `block`, which it may not: at least up to `least`, and more when it goes
-    // through the memory in order; all on the side that `block` is on.
+    // The blocks to fetch when the CPU touches `block`, which it may not touch: at least up to `least`, and more if the
+    // CPU goes through the memory in order. All are on the side that `block` is on.
     Run fetch(std::size_t block, std::size_t least) {
         std::size_t length = 1;
         for (Walk& walk : walks_)
@@ -53,7 +53,7 @@ class Blocks {
         return run;
     }
 
-    // The CPU may touch these now. A block that it could write before stays so.
+    // The CPU may touch these from now on. A block that it could write before stays writable.
     void open(const Run& run, bool write) {
         for (std::size_t i = run.first; i < run.last; ++i)
             sides_[i] = std::max(sides_[i], write ? Side::host : Side::both);
@@ -61,13 +61,13 @@ class Blocks {
     }
     bool any_open() const { return !open_.empty(); }
 
-    // The CPU may touch none of these any more: calls protect(run) for what it could, then send(run) for what it may
-    // have written, and each block once; piece by piece, so that one is on its way while the next is protected. False:
-    // protect() could not; then what is left of that run has not changed.
+    // The CPU may touch none of these from now on. Calls protect(run) for what the CPU could touch, then send(run) for
+    // what it may have written, each block once. It does so in pieces, so that one is on its way while the next is
+    // protected. False: protect() has failed, and the rest of that run has not changed.
     template <class Protect, class Send> bool close(const Run& within, Protect protect, Send send) {
         std::vector<Run> left;
         bool all = true;
-        // In order of addresses: what was opened bit by bit is protected, and sent, as one.
+        // In order of addresses: neighbouring runs are protected, and sent, as one.
         std::sort(open_.begin(), open_.end(), [](const Run& a, const Run& b) { return a.first < b.first; });
         for (std::size_t i = 0; i < open_.size();) {
             Run whole = open_[i++];
@@ -92,7 +92,7 @@ class Blocks {
     }
 
   private:
-    static constexpr std::size_t walks = 4;  // threads that go through the memory at once, each its own way
+    static constexpr std::size_t walks = 4;  // threads that go through the memory at the same time
 
     struct Walk {
         std::size_t next = 0, length = 0;
@@ -108,7 +108,7 @@ class Blocks {
                   sides_.begin() + static_cast<std::ptrdiff_t>(run.last), Side::device);
     }
     std::vector<Side> sides_;
-    std::vector<Run> open_;  // what close() must look at; not disjoint, nor sorted
+    std::vector<Run> open_;  // what close() must look at; neither disjoint nor sorted
     Walk walks_[walks];
     std::size_t turn_ = 0;
 };
