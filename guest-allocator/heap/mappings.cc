@@ -16,7 +16,6 @@
 // MADV_REMOVE is refused as it is for private memory.
 #include "guest-allocator/heap/mappings.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -29,6 +28,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/maps.h"
+#include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
 namespace barcuda::heap {
@@ -40,23 +40,20 @@ namespace {
 using Marks = std::atomic<std::uint8_t>;
 std::atomic<Marks*> table{nullptr};  // one a page of the window; address space, touched where pages are marked
 
-// The next functions behind ours in the loader's order. Until the constructor has looked them up, the system's own: the
-// loader's lock is never waited for in a call.
-template <class F> struct Behind;
-template <class R, class... A> struct Behind<R(A...)> {
-    std::atomic<R (*)(A...)> to;
-    R operator()(A... a) const { return to.load(std::memory_order_relaxed)(a...); }
-};
-constinit Behind<void*(void*, std::size_t, int, int, int, off_t)> next_mmap{
-    +[](void* p, std::size_t n, int protection, int flags, int fd, off_t at) {
-        return reinterpret_cast<void*>(syscall(SYS_mmap, p, n, protection, flags, fd, at));
-    }};
-constinit Behind<int(void*, std::size_t)> next_munmap{
-    +[](void* p, std::size_t n) { return static_cast<int>(syscall(SYS_munmap, p, n)); }};
-constinit Behind<int(void*, std::size_t, int)> next_mprotect{
-    +[](void* p, std::size_t n, int protection) { return static_cast<int>(syscall(SYS_mprotect, p, n, protection)); }};
-constinit Behind<int(void*, std::size_t, int)> next_madvise{
-    +[](void* p, std::size_t n, int advice) { return static_cast<int>(syscall(SYS_madvise, p, n, advice)); }};
+// Until the constructor has looked up the functions behind ours: the loader's lock is never waited for in a call.
+void* system_mmap(void* p, std::size_t n, int protection, int flags, int fd, off_t at) {
+    return reinterpret_cast<void*>(syscall(SYS_mmap, p, n, protection, flags, fd, at));
+}
+int system_munmap(void* p, std::size_t n) { return static_cast<int>(syscall(SYS_munmap, p, n)); }
+int system_mprotect(void* p, std::size_t n, int protection) {
+    return static_cast<int>(syscall(SYS_mprotect, p, n, protection));
+}
+int system_madvise(void* p, std::size_t n, int advice) { return static_cast<int>(syscall(SYS_madvise, p, n, advice)); }
+
+NEXT_FUNCTION_OR(void*(void*, std::size_t, int, int, int, off_t), next_mmap, "mmap", system_mmap);
+NEXT_FUNCTION_OR(int(void*, std::size_t), next_munmap, "munmap", system_munmap);
+NEXT_FUNCTION_OR(int(void*, std::size_t, int), next_mprotect, "mprotect", system_mprotect);
+NEXT_FUNCTION_OR(int(void*, std::size_t, int), next_madvise, "madvise", system_madvise);
 
 std::size_t index_of(const void* p) noexcept {
     return (reinterpret_cast<std::uintptr_t>(p) - window.base.load(std::memory_order_relaxed)) / page;
@@ -135,12 +132,12 @@ void carry_out_marks(std::byte* p, std::size_t bytes) noexcept {
 
 namespace {
 
-constinit Behind<void*(void*, std::size_t, std::size_t, int, void*)> next_mremap{
-    +[](void* p, std::size_t had, std::size_t n, int flags, void* to) {
-        return reinterpret_cast<void*>(syscall(SYS_mremap, p, had, n, flags, to));
-    }};
-constinit Behind<int(void*, std::size_t, int)> next_msync{
-    +[](void* p, std::size_t n, int flags) { return static_cast<int>(syscall(SYS_msync, p, n, flags)); }};
+// The kernel's own, also later: mremap is variadic.
+void* next_mremap(void* p, std::size_t had, std::size_t n, int flags, void* to) {
+    return reinterpret_cast<void*>(syscall(SYS_mremap, p, had, n, flags, to));
+}
+int system_msync(void* p, std::size_t n, int flags) { return static_cast<int>(syscall(SYS_msync, p, n, flags)); }
+NEXT_FUNCTION_OR(int(void*, std::size_t, int), next_msync, "msync", system_msync);
 
 bool open_table() noexcept {
     if (table.load(std::memory_order_acquire)) return true;
@@ -403,19 +400,6 @@ int sync(void* p, std::size_t bytes, int flags) noexcept {
                      })
                ? 0
                : -1;
-}
-
-// Which of the libraries behind ours has them: looked up once, when nothing waits.
-[[gnu::constructor(102)]] void look_up() {
-    const auto find = [](auto& next, const char* name) {
-        if (void* const to = dlsym(RTLD_NEXT, name))
-            next.to.store(reinterpret_cast<decltype(next.to.load())>(to), std::memory_order_relaxed);
-    };
-    find(next_mmap, "mmap");
-    find(next_munmap, "munmap");
-    find(next_mprotect, "mprotect");
-    find(next_madvise, "madvise");
-    find(next_msync, "msync");
 }
 
 }  // namespace
