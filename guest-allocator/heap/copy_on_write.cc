@@ -3,6 +3,8 @@
 // makes their snapshots it sees the owner's writes coming and copies the page for them first (guest-uio/snapshot.c),
 // but not those of the device. So before the device is asked to write, the owner writes: the same bytes, once after
 // each fork.
+#include "guest-allocator/heap/copy_on_write.h"
+
 #include <sys/mman.h>
 
 #include "guest-allocator/heap/core.h"

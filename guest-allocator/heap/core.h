@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// core.h: what the files of the heap share (outside the heap only its tests include it): the state of the connection,
-// the granules, and the functions that malloc.cc calls once it knows that a block is, or should be, in the region.
+// core.h: heap.cc's side towards the other files of the heap (outside the heap only its tests include it): the
+// connection, the granules, and the functions that malloc.cc calls once it knows that a block is, or should be, in the
+// region.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -48,10 +49,6 @@ inline Use use_of(const void* p) noexcept {  // p lies in the window
         .use.load(std::memory_order_relaxed);
 }
 
-// malloc.cc. False: another malloc or free stands in front of ours, in the executable or preloaded. What a program gets
-// from the rest of our family it would give back to that one, so none of it may be the region's.
-bool is_everybodys() noexcept;
-
 // malloc.cc's entries. region_alloc is null when the region cannot serve the block; the others take region blocks only.
 void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept;
 void* region_alloc_to_grow(std::size_t bytes) noexcept;  // for a block that had to move in order to grow
@@ -62,11 +59,11 @@ bool region_resize(void* p, std::size_t bytes) noexcept;  // in place
 // An extent for `use` of at least `bytes`, from the source, with its granules marked; address null if there is none.
 Extent grow(Use use, std::size_t bytes) noexcept;
 
-// heap.cc. Gives extents that have stood empty for a while back to the host; all empty ones if `all`. Done when the
-// heap grows and once in a thousand frees.
+// Returns extents to the host that have been empty for a while; all empty ones if `all`. Done when the heap grows and
+// once in a thousand frees.
 void trim(bool all = false) noexcept;
 
-// The connection; heap.cc. Each process has its own: a child of a fork starts without one.
+// Each process has its own connection: a child of a fork starts without one.
 struct Connection {
     ExtentSource* source = nullptr;
     bool tried = false;
@@ -78,19 +75,7 @@ extern Lock growth;               // taken before any pool's lock; guards connec
 class Pages;
 extern Pages pageable, pinned;
 
-// fork.cc. Called once by settings.cc's constructor; and the end of a block that a child kept of its parent.
-void watch_forks() noexcept;
-void forget(void* p) noexcept;
-
-// copy_on_write.cc, called by fork.cc in the parent, and in the child.
-void note_fork() noexcept;
-void forget_forks() noexcept;
-
-// heap.cc. A block that was meant for the region is ordinary memory: counted, and the first one said aloud.
+// A block that was meant for the region is in ordinary memory: counted, and the first one is reported.
 void note_fallback(std::size_t bytes) noexcept;
-
-// statistics.cc
-void forget_statistics() noexcept;  // in a child: the counts are the parent's
-void report_at_exit(const char* destination) noexcept;
 
 }  // namespace barcuda::heap

@@ -27,13 +27,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "guest-allocator/heap/copy_on_write.h"
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/fork.h"
 #include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/small.h"
+#include "guest-allocator/heap/statistics.h"
 
 namespace barcuda::heap {
 

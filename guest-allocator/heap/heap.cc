@@ -7,6 +7,8 @@
 
 #include "guest-allocator/heap/clock.h"
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/fork.h"
+#include "guest-allocator/heap/malloc.h"
 #include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registered/registered.h"
@@ -221,7 +223,7 @@ bool region_resize(void* p, std::size_t bytes) noexcept {
 void expect() noexcept {
     read_settings();
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
-    if (!is_everybodys()) return void(settings.mode = Mode::never);
+    if (!is_in_front()) return void(settings.mode = Mode::never);
     if (!small::open()) return;  // the thread that loads the library goes on here
     limit.store(settings.threshold, std::memory_order_relaxed);
 }

@@ -13,6 +13,7 @@
 #include <initializer_list>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/malloc.h"
 #include "guest-allocator/heap/registered/registered.h"
 #include "guest-allocator/heap/sanitized.h"
 
@@ -220,7 +221,7 @@ bool is_an_entry(const void* function) noexcept {
 }
 }  // namespace
 
-bool heap::is_everybodys() noexcept {
+bool heap::is_in_front() noexcept {
     Dl_info here = {}, there = {};
     dladdr(reinterpret_cast<void*>(look_up), &here);
     for (const char* name : {"malloc", "free"}) {
@@ -234,6 +235,6 @@ bool heap::is_everybodys() noexcept {
 
 #else
 
-bool barcuda::heap::is_everybodys() noexcept { return true; }
+bool barcuda::heap::is_in_front() noexcept { return true; }
 
 #endif

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "guest-allocator/heap/core.h"
+#include "guest-allocator/heap/fork.h"
+#include "guest-allocator/heap/statistics.h"
 
 namespace barcuda::heap {
 

@@ -29,7 +29,7 @@ struct Statistics {
     Copies inlined;    // rode inside the command
     Copies staged;     // went through a staging buffer
 
-    // Managed memory's: what moved between its two homes, and how often the CPU had to wait for it.
+    // Managed memory's: what migrated between its two sides, and how often the CPU had to wait for that.
     Copies managed_to_device, managed_to_host;
     Count managed_faults;
 
@@ -46,5 +46,7 @@ extern Statistics statistics;
 
 // The table, to a descriptor.
 void report(int fd) noexcept;
+void report_at_exit(const char* destination) noexcept;
+void forget_statistics() noexcept;  // in a child: the counts are the parent's
 
 }  // namespace barcuda::heap
