@@ -9,6 +9,7 @@
 // dl_iterate_phdr, the registration of a thread_local's destructor); tests/e2e/lock_order_test.sh.
 #pragma once
 #include <atomic>
+#include <type_traits>
 
 #include "guest-allocator/heap/sanitized.h"
 
@@ -22,14 +23,14 @@ void* look_up(NextName& next) noexcept;  // null: there is none
 
 // `until`: what is called before the constructor has run. Without one such a call, which only other libraries'
 // constructors make, looks the function up.
-template <class F, F* until = nullptr> struct Next;
-template <class R, class... A, R (*until)(A...)> struct Next<R(A...), until> : NextName {
+template <class F, auto until = nullptr> struct Next;
+template <class R, class... A, auto until> struct Next<R(A...), until> : NextName {
     explicit operator bool() noexcept { return address() != nullptr; }
     R operator()(A... a) { return reinterpret_cast<R (*)(A...)>(address())(a...); }
     void* address() noexcept {
         if (void* const f = to.load(std::memory_order_relaxed)) return f;
-        if constexpr (until != nullptr) return reinterpret_cast<void*>(until);
-        else return look_up(*this);
+        if constexpr (std::is_null_pointer_v<decltype(until)>) return look_up(*this);
+        else return reinterpret_cast<void*>(static_cast<R (*)(A...)>(until));
     }
 };
 
