@@ -152,8 +152,8 @@ CUDA_MEMCPY3D box(const CUDA_MEMCPY3D_PEER& p) {  // addresses are unique across
 }
 const CUDA_MEMCPY3D& box(const CUDA_MEMCPY3D& c) { return c; }
 
-// Of a batch: sizes and places in elements, where an array takes part; a side's rows and layers are as tight as the copy
-// unless it says more.
+// For a batch: sizes and places are in elements if an array takes part; rows and layers of a side are as tight as the
+// copy unless it says more.
 CUresult box(const CUDA_MEMCPY3D_BATCH_OP& o, CUDA_MEMCPY3D& c) {
     std::size_t element = 1;
     for (const CUmemcpy3DOperand* side : {&o.src, &o.dst}) {

@@ -144,7 +144,7 @@ CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     }
     if (graph) *graph = captured;
-    // A capture that had gone wrong is over too; a stream that was not capturing ends none.
+    // An invalidated capture is over, too; a stream that was not capturing ends none.
     if (r == CUDA_SUCCESS || r == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED || r == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
         close(real(stream));
     return r;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// capture.h: whether work on a stream is run or noted down for a graph. While no capture is open, which is nearly
-// always, the answer is one load.
+// capture.h: whether work on a stream is run or captured for a graph. While no capture is open, which is nearly always,
+// the answer is one load.
 #pragma once
 #include <cuda.h>
 
@@ -14,10 +14,10 @@ inline bool capturing(CUstream stream) noexcept {
     return open_captures.load(std::memory_order_relaxed) > 0 && ask_capturing(stream);
 }
 
-// Work that no graph can have, given to a stream that captures: ends the capture, and returns the error that says so.
+// Work that no graph can contain, given to a capturing stream: invalidates the capture, and returns that error.
 CUresult spoil_capture(CUstream stream) noexcept;
 
-// Whether captures forbid this thread a call that may wait for the GPU behind the program's back. They end then.
+// Whether captures forbid this thread a call that may wait for the GPU unseen. They are invalidated then.
 CUresult forbidden_by_captures() noexcept;
 
 void recorded_by_graph(CUevent event) noexcept;  // event.cc: from now on the worker knows when it is done

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// conditional.cc: graph nodes whose branches run if, while or as a value says that kernels set. The value's handle is the
-// driver's own number, since kernels name it; the branches' graphs are the driver's too, and the program fills them.
+// conditional.cc: graph nodes whose branches run if, while or as a value says that kernels set. The value's handle is
+// the driver's own number, since kernels name it; the branches' graphs are the driver's too, and the program fills
+// them.
 #include <stdlib.h>
 
 #include "guest-allocator/client/command.h"

@@ -19,7 +19,8 @@ namespace barcuda::guest {
 namespace {
 
 constexpr int depth_limit = 64;  // pushes without pops: a program this deep has lost count
-// The top alone lies here, since a library's room for variables of threads is small (runtime.h); what is below it, in memory of its own.
+// Only the top is here, since a library has little room for thread-local variables (runtime.h). The rest is in memory
+// of its own.
 struct Stack {
     CUcontext top = nullptr;
     CUcontext* below = nullptr;
@@ -65,7 +66,7 @@ struct Known {
 Mutex mutex;
 std::atomic<unsigned> living{0};
 IdTable<std::atomic<std::uint32_t>> ends;  // by context
-IdTable<std::atomic<CUdevice>> devices;    // likewise
+IdTable<std::atomic<CUdevice>> devices;    // by context, too
 Known known[BARCUDA_MAX_DEVICES * 4];
 unsigned known_count = 0;
 
@@ -160,7 +161,7 @@ void end_own_context(CUcontext context) noexcept {
 
 namespace {
 
-// Ends a context, which nobody finds any more; what fails leaves it as it was.
+// Ends a context that no thread finds any more. If that fails, it is as before.
 template <class Ask> CUresult end(const Known& gone, Ask ask) {
     managed::context_ends(gone.context);
     const CUresult r = ask();

@@ -26,15 +26,16 @@ class InContext {
 // The contexts of this process that live: the primary ones that were asked for, and those that it made.
 std::vector<CUcontext> living_contexts() noexcept;
 bool several_contexts() noexcept;                // more than one; without a lock
-CUdevice device_of(CUcontext context) noexcept;  // likewise
+CUdevice device_of(CUcontext context) noexcept;  // without a lock, too
 CUcontext context_on(
     CUdevice device) noexcept;  // the current one if it is this device's, else the device's first; null: none
 // How many contexts of this id have ended: a reset ends a primary context, whose id stays.
 std::uint32_t ends_of(CUcontext context) noexcept;
-// A context of ours on the device, which the program neither finds nor waits for. Null: it cannot be had. Both without a lock.
+// A context of the library's own on the device, which the program neither finds nor waits for. Null: not available.
+// Both without a lock.
 CUcontext make_own_context(CUdevice device) noexcept;
 void end_own_context(CUcontext context) noexcept;
-// A number that nothing else of this process has had: the id of a context, and of a stream.
+// A number that is unique in this process: the id of a context, and of a stream.
 unsigned long long new_number() noexcept;
 
 }  // namespace barcuda::guest

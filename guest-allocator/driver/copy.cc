@@ -34,9 +34,9 @@ CUresult done_by(CUstream stream, CUresult sent, Until until) {
     return sent == CUDA_SUCCESS && until == Until::done && several_contexts() ? wait_for(stream) : sent;
 }
 
-// Buffers in the region for memory outside: two pieces, each with a fence that says when the GPU is through with it. The fences are
-// not in the buffers: the worker looks at a fence's word for a while after the guest has seen its value, and the buffers are
-// somebody else's by then.
+// Buffers in the region for memory outside it: two pieces, each with a fence that says when the GPU has finished with
+// it. The fences are not in the buffers: the worker looks at a fence's word for a while after the guest has seen its
+// value, and another thread may have the buffers by then.
 class Stage {
   public:
     static constexpr std::size_t piece = 1 << 20;  // about 20 us of DMA: enough to hide a wake-up, small for a cache

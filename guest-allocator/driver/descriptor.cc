@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// descriptor.cc: natively the driver makes a file descriptor of memory that cuMemCreate has made, or of a pool; programs send it
-// to each other over UNIX sockets, and it keeps the memory alive. The host's descriptor stays on the host: the bridge has it,
-// under a token. The program gets one end of a pair of sockets, in which the token lies for whoever imports it (MSG_PEEK: it
-// stays there). It travels, is duplicated and inherited as any descriptor; and once all of it are closed, wherever they went, the
-// other end says so. Then the bridge closes the driver's, so that memory is kept as long as natively.
-// (The host's half: host-bridge/worker/bodies/ipc.cc.)
+// descriptor.cc: natively the driver makes a file descriptor for memory of cuMemCreate, or for a pool. Programs send it
+// to each other over UNIX sockets, and it keeps the memory alive. The host's descriptor stays on the host: the bridge
+// has it, under a token. The program gets one end of a pair of sockets that contains the token for every importer
+// (MSG_PEEK: it stays there). It can be sent, duplicated and inherited as any descriptor. When all its copies are
+// closed, in all processes, the other end shows that, and the bridge closes the driver's descriptor. So memory is kept
+// as long as natively. (The host's half: host-bridge/worker/bodies/ipc.cc.)
 #include "guest-allocator/driver/descriptor.h"
 
 #include <poll.h>

@@ -6,8 +6,8 @@ namespace barcuda::guest::descriptors {
 
 // Whether this bridge can serve them.
 bool there_are() noexcept;
-// Lets the host release what only descriptors kept that are closed by now. For who releases memory, or asks for some: nobody is
-// told when a descriptor is closed, but whoever looks can see it.
+// Lets the host release what only closed descriptors have kept. Called by threads that release memory or ask for some:
+// a process is not told when a descriptor is closed, but can find out.
 void collect() noexcept;
 
 }  // namespace barcuda::guest::descriptors

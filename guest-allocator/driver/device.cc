@@ -14,8 +14,8 @@ using namespace barcuda::guest;
 
 namespace {
 
-// One line on the first failure, since most programs print only "no CUDA-capable device is detected". Who asked for no device
-// is told nothing.
+// One line on the first failure, since most programs print only "no CUDA-capable device is detected". Programs that
+// asked for no device get no line.
 CUresult no_client() {
     static std::atomic_flag told;
     if (Client::why().text[0] && !told.test_and_set()) {
@@ -53,7 +53,7 @@ CU cuDriverGetVersion(int* version) {
     *version = CUDA_VERSION;
     if (Client* client = Client::current())
         return *version = static_cast<int>(client->region().driver_version()), CUDA_SUCCESS;
-    // Not connected yet, and not now: which devices there are for the program is settled by cuInit, not by this question.
+    // Not connected yet, and this question does not connect: cuInit settles which devices the program has.
     if (barcuda::Region region; !region.open(nullptr)) *version = static_cast<int>(region.driver_version());
     return CUDA_SUCCESS;
 }
@@ -111,13 +111,13 @@ CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
     if (a == 0 || a >= dev->attribute_count || dev->attributes[a] == BARCUDA_ATTRIBUTE_UNKNOWN)
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
-        // Managed memory is on one side at a time, and moves when work is launched: a CPU that touches it waits for that work.
-        // Where it stays in the region host and device may both touch it at any time.
+        // A block of managed memory is on one side at a time, and migrates when work is launched: a CPU that touches it
+        // waits for that work. In the region host and device may both touch it at any time.
         case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
             *value = managed::stays_in_region() ? dev->attributes[a] : 0;
             break;
-        // What is true of the GPU but not of a guest's way to it. The device cannot touch memory outside the region. Memory that is registered where it lies the device finds elsewhere: cuMemHostGetDevicePointer says
-        // where.
+        // True for the GPU, but not for a guest: the device cannot touch memory outside the region. Memory that is
+        // registered at its place has another address on the device: cuMemHostGetDevicePointer returns it.
         case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:

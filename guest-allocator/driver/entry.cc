@@ -39,8 +39,8 @@ void* look_up(const ApiSymbol& symbol, bool per_thread) {
     return look_up(twin);
 }
 
-// A name that has meant functions with other parameters means the one of the version that is asked for. Any other means
-// its newest symbol whatever the version: it takes what the older ones took, but for addresses of 32 bits.
+// A name that has had other parameters in other versions means the function of the requested version. Any other name
+// means its newest symbol: it takes what the older ones took, except 32-bit addresses.
 void* find(const char* name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
     const auto named = [&](const ApiSymbol& s) { return !strcmp(s.name, name); };
     const auto first = std::find_if(std::begin(api_symbols), std::end(api_symbols), named);

@@ -20,9 +20,9 @@ namespace {
 
 struct Event {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
-    std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: likewise
-    std::atomic<bool> shared;    // other processes record it: likewise
-    std::atomic<bool> asleep;    // who waits for it sleeps (CU_EVENT_BLOCKING_SYNC)
+    std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: the driver must be asked
+    std::atomic<bool> shared;    // other processes record it: the driver must be asked
+    std::atomic<bool> asleep;    // waiting threads sleep (CU_EVENT_BLOCKING_SYNC)
     std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
@@ -79,7 +79,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
                                      ext::Fence{f ? Client::current()->offset_of(f->word) : 0, value});
 }
 
-// A new event, of an id that others may have had: what those recorded is not this one's business.
+// A new event whose id other events may have had: what those recorded does not concern it.
 CUresult begin(CUevent event, unsigned flags) {
     Event* e = events.of(event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -130,7 +130,7 @@ CU cuCtxRecordEvent(CUcontext context, CUevent event) {
     Event* e = find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult r = command<Op::cuCtxRecordEvent>(context, event);
-    if (r == CUDA_SUCCESS) e->in_graph.store(true, std::memory_order_relaxed);  // no stream of ours writes its fence
+    if (r == CUDA_SUCCESS) e->in_graph.store(true, std::memory_order_relaxed);  // no stream writes its fence for us
     return r;
 }
 
@@ -149,7 +149,8 @@ CU cuEventQuery(CUevent event) {
     const Fence* f = e->own_fence();
     if (!f) return command<Op::cuEventQuery>(event);
     if (f->pending()) {
-        // Who has seen that the work behind a wait for the event is done must not hear that the event is not. The driver knows.
+        // A program that has seen that work behind a wait for the event is done must not be told that the event is not.
+        // The driver knows.
         if (e->awaited.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
         const CUresult ended = client->ended();
         return ended == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : ended;

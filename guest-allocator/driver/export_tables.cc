@@ -6,7 +6,7 @@
 // 13.0); each slot says which. The tables are as large as that driver's, and no slot of a table is empty: one that is
 // not served answers CUDA_ERROR_NOT_SUPPORTED. Ids that are not here are refused; most libraries can do without.
 //
-// Libraries ask these functions before each of their launches: nothing here is a command, but where it says so.
+// Libraries call these functions before each of their launches: none is a command unless its comment says so.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -147,8 +147,8 @@ template <class... T> const void* find(const CUuuid* id) {
     return found;
 }
 
-// What a CUDA runtime asks for first. One that could not be replaced (runtime/static_runtime.cc) can do nothing without
-// NVIDIA's driver, and what it reports then would help nobody.
+// A CUDA runtime asks for this first. A runtime that could not be replaced (runtime/static_runtime.cc) can do nothing
+// without NVIDIA's driver, and its error would not help any user.
 constexpr auto runtimes = id_of("6BD5FB6C-5BF4-E74A-8987-D93912FD9DF9");
 
 void tell_of_runtime(const char* file) {

@@ -24,10 +24,9 @@ namespace {
 
 std::atomic<bool> prints{false};  // where the worker does not say it in its status page
 
-// By context: one more than the work that had been posted, anywhere, when all of the context's was last known to be
-// done.
+// By context: when all its work was last known to be done, one more than the work that any context had been given.
 IdTable<std::atomic<std::uint64_t>> idle;
-// By stream: one more than the work that had been posted, anywhere, when it was last waited for; 0: never. A context's
+// By stream: when it was last waited for, one more than the work that any stream had been given; 0: never. A context's
 // default stream has the context's id, which no stream has.
 IdTable<std::atomic<std::uint64_t>> waited;
 
@@ -36,7 +35,7 @@ constinit thread_local Fence* own = nullptr;
 constinit ThreadEnd thread_end{[]() noexcept {
     if (!forked_after_init()) recycle_fence(std::exchange(own, nullptr));
 }};
-constexpr unsigned whole_line = 8;  // words: who looks at it is not disturbed by what the GPU writes for others
+constexpr unsigned whole_line = 8;  // words: the GPU's writes for other threads do not disturb a thread that polls it
 Fence* own_fence() noexcept {
     if (own) return own;
     thread_end.await();
@@ -55,7 +54,7 @@ class OneWait {
         const std::uint64_t offset = Client::current()->offset_of(fence_->word);
         const CUresult r = command<Op::write_fence>(stream, ext::Fence{offset, value_});
         if (r == CUDA_SUCCESS) return wait_until(*fence_->word, value_);
-        publish(*fence_->word, value_);  // nobody will write it
+        publish(*fence_->word, value_);  // the GPU will not write it
         return r;
     }
 

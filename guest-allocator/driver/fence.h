@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fence.h: a wait in the guest is a look at memory that the GPU writes. Each waiting thread has a fence of its own: it asks for its
-// next value to be written when the stream has got that far, and looks until it is. Fences lie in the client's extents, the first of which
-// the driver knows before a client comes: the channel need not be registered with it, while the client waits for its first call. It has
-// fences as well, for when the region is full.
+// fence.h: a wait in the guest polls memory that the GPU writes. Each waiting thread has a fence of its own: it asks
+// for the fence's next value to be written when the stream reaches that point, and polls. Fences are in the client's
+// extents, of which the driver knows the first before a client comes. So a worker need not register the channel with
+// the driver while the client waits for its first call. The channel has fences as well, for a full region.
 #pragma once
 #include <cuda.h>
 
@@ -16,14 +16,14 @@ namespace barcuda::guest {
 
 // Waits until all work that was posted to the stream before this call is done. Returns the error of that work, if any.
 CUresult wait_for(CUstream stream) noexcept;
-// The same for work that nobody asks how it went, and in the middle of whatever the program does: nothing is printed.
+// The same for work whose result no caller wants, in the middle of any work of the program: nothing is printed.
 CUresult wait_quietly(CUstream stream) noexcept;
-// Nothing has been posted to any stream since this one was last waited for: it is as idle as it was.
+// Nothing has been posted to any stream since this one was last waited for.
 bool idle_since_wait(CUstream stream) noexcept;
 
-// It has been given work since it, or all of the context, was last waited for.
+// True if work was posted to the stream since the last wait for the stream or its context.
 bool may_be_busy(CUcontext context, CUstream stream) noexcept;
-// The same of work that no stream was named for.
+// The same for work that names no stream.
 bool unnamed_may_be_busy(CUcontext context) noexcept;
 
 // Has the fence at this address of the region (host-visible, 8 bytes) reached the value? Waits until it has.
@@ -31,7 +31,7 @@ CUresult wait_until(const unsigned long long& fence, unsigned long long value) n
 // The same by a thread that sleeps as soon as it can.
 CUresult sleep_until(const unsigned long long& fence, unsigned long long value) noexcept;
 
-// A thread's, an event's, or that of a stream which is gone while its work goes on.
+// Of a thread, of an event, or of a destroyed stream whose work continues.
 struct Fence {
     unsigned long long* word;             // in the region: the GPU writes it
     std::atomic<std::uint64_t> asked{0};  // the value to come last; only grows, through every owner
@@ -40,7 +40,7 @@ struct Fence {
     explicit Fence(unsigned long long* w) noexcept : word(w) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
-// Nothing is pending on it; null: the region is full, and so is the channel. Such a new one takes so many words of 8 bytes, a power of 2.
+// Returns an idle fence, or null if region and channel are full. `words`: 8-byte words for a new fence, a power of two.
 Fence* take_fence(std::uint64_t order, unsigned words = 1) noexcept;
 void recycle_fence(Fence*) noexcept;  // may be taken again once its last value has been written
 
@@ -54,7 +54,8 @@ void show_output() noexcept;
 // The end of a wait for all work of the stream up to command number `work` (Queue::work): shows what kernels printed,
 // and returns the error of the work, if any.
 CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept;
-// Whether any code that was loaded may print: then waits look for output. (Found out by host-bridge/worker/session/print_search.h.)
+// Whether any code that was loaded may print: then waits look for output. (host-bridge/worker/session/print_search.h finds that
+// out.)
 bool may_print() noexcept;
 void module_prints() noexcept;  // a worker of an older version says so of a function
 

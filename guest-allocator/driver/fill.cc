@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fill.cc: the synchronous fills. Of the GPU's own memory they are posted, as natively; of memory that the CPU sees they
-// wait until it may look, as CUDA documents it for pinned memory. The worker is asked for the asynchronous ones: its driver would
-// wait in the others, and a function in a stream with it, whose moves of managed memory stand behind them in the queue.
+// fill.cc: the synchronous fills. Fills of the GPU's own memory are posted, as natively; fills of memory that the CPU
+// sees wait until it may look, as CUDA documents it for pinned memory. The worker is asked for asynchronous fills only:
+// in the others its driver would wait, and so would a function in a stream whose migrations of managed memory are
+// behind them in the queue.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"

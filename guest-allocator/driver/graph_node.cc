@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_node.cc: what is inside nodes, but for copies (graph_copy.cc). Kernels' parameters travel packed, functions of the
-// program stay here under a number.
+// graph_node.cc: the parameters of nodes, except copies (graph_copy.cc). Kernels' parameters travel packed; functions
+// of the program stay here under a number.
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,7 +212,8 @@ bool is_plain(const CUgraphEdgeData& edge) { return !edge.from_port && !edge.to_
 CU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
                      size_t count, CUgraphNodeParams* p) {
     if (!node || !p || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
-    // Dependencies that carry data (programmatic ones) are added behind the node: the commands of its kinds take plain ones.
+    // Dependencies that carry data (programmatic ones) are added after the node: the commands of its kind take plain
+    // ones.
     std::vector<CUgraphNode> plain, from;
     std::vector<CUgraphEdgeData> data;
     for (size_t i = 0; i < count; ++i)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_function.cc: cuLaunchHostFunc and its kin. The worker's driver calls the worker in the stream's order, the
-// worker asks here (struct barcuda_calls in the channel) and holds the stream until we have answered. One thread of
-// ours runs the functions, one after another, as a driver's own thread does.
+// host_function.cc: cuLaunchHostFunc and its relatives. The worker's driver calls the worker in the stream's order; the
+// worker asks here (struct barcuda_calls in the channel) and holds the stream until this process has answered. One
+// thread of this library runs the functions, one after another, as a driver's own thread does.
 #include "guest-allocator/driver/host_function.h"
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ IdTable<Function> functions;
 Mutex mutex;
 std::condition_variable_any& wake() {
     static auto* condition =
-        new std::condition_variable_any;  // never destroyed: our thread waits at it until the very end
+        new std::condition_variable_any;  // never destroyed: the thread waits at it until the process ends
     return *condition;
 }
 std::uint64_t next_number = 1;
@@ -92,11 +92,11 @@ void serve() {
             if (client->ended() != CUDA_SUCCESS) return;
         run(calls.function, static_cast<CUresult>(calls.status));
         publish(calls.done, ++done);
-        client->bell().kick();  // the worker's thread that asked may sleep: it never says so
+        client->bell().kick();  // the worker's thread that asked may sleep, and does not announce it
     }
 }
 
-// Under the lock. The thread is detached, and all signals are blocked in it: they are the program's. (But for faults:
+// Under the lock. The thread is detached, and blocks all signals, since they are the program's. (Except faults:
 // managed/mechanism/signals.cc.)
 void start() {
     if (started) return;

@@ -8,19 +8,19 @@
 
 namespace barcuda::guest {
 
-// The number under which the worker asks for `function(data)`; 0: there is no memory. Kept: a graph may call it again
-// and again, and nobody says when it was the last time.
+// The number under which the worker asks for `function(data)`; 0: there is no memory. Kept: a graph may call it many
+// times, and no call is known to be the last.
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
-// The same for a function that is called once, some day; and if it will not be after all.
+// The same for a function that is called once; and if it will not be called after all.
 std::uint64_t await_function(CUhostFn function, void* data) noexcept;
 void forget_function(std::uint64_t number) noexcept;
 // The calling thread runs such a function now: its stream is held until the function returns.
 bool in_host_function() noexcept;
-// Whether the program has ever given one to a stream or a graph.
+// Whether the program has given any to a stream or a graph.
 bool host_functions_given() noexcept;
 // Whether graphs may have some.
 bool graphs_call() noexcept;
-// There are some that have been launched and have not returned yet, or graphs that may ask for one.
+// Some have been launched and have not returned yet, or graphs may ask for one.
 bool host_functions_awaited() noexcept;
 bool other_functions_awaited() noexcept;  // than the one that this thread is about to launch
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept;

@@ -27,7 +27,8 @@ std::size_t elf_bytes(const void* image) {
 enum class Fit { runs, never, unknown };
 Fit fit(const fatbin::EntryHead& entry, std::span<const int> devices) {
     const int code = entry.architecture();
-    // Machine code runs within its major; whether for this minor, and with the features that it was built for, the driver knows.
+    // Machine code runs within its major version. Only the driver knows whether it runs on this minor version, and with
+    // the features that it was built for.
     const auto same_major = [code](int device) { return device / 10 == code / 10; };
     // PTX is compiled for the same or a newer one.
     const auto not_older = [code](int device) { return device >= code; };
@@ -64,7 +65,7 @@ Selection::Selection(Image image, std::span<const int> devices) noexcept {
     add(image.start, image.bytes);
 }
 
-// False: the whole image is to be sent.
+// False: send the whole image.
 bool Selection::select(Image image, std::span<const int> devices) noexcept {
     const std::span bytes(static_cast<const std::byte*>(image.start), image.bytes);
     fatbin::Reader reader(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// image.h: how long a module image is, and what of it is sent. The driver API takes a pointer alone; to send an image one has to
-// know where it ends. Of a fat binary a driver looks at the heads of all entries, and loads one: libraries have hundreds of megabytes
-// of code for other GPUs, which would cross for nothing.
+// image.h: how long a module image is, and which parts are sent. The driver API takes only a pointer; to send an image
+// the library must know its end. A driver looks at the headers of all entries of a fat binary, and loads one: libraries
+// have hundreds of megabytes of code for other GPUs, which would be sent for nothing.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -19,9 +19,9 @@ struct Image {
 // A fat binary (or the wrapper that nvcc puts around one), a cubin (ELF), or PTX text that ends with a NUL.
 Image find_image(const void* image) noexcept;
 
-// What is sent of an image, in pieces, one behind the other. Of a fat binary what none of the devices can run is left out; an image
-// that is none, does not read as one to its very end, or has nothing for any of them is sent as it is: the driver is to say
-// what it always says of it.
+// What is sent of an image, in pieces, one after another. Of a fat binary, code that none of the devices can run is
+// left out. An image that is no fat binary, that cannot be read to its end, or that has nothing for any device is sent
+// unchanged: the driver returns its usual error.
 class Selection {
   public:
     // `devices`: their compute capabilities, 90 for 9.0. None: they are not known.
@@ -38,8 +38,8 @@ class Selection {
     void add(const void* start, std::size_t bytes) noexcept;
     bool last_place() const noexcept { return count_ == pieces_.size(); }
 
-    // Entries for one device stand side by side: of the containers of NVIDIA's libraries four pieces are the most. What does
-    // not fit in here is sent with all that is behind it.
+    // Entries for one device are neighbours: containers of NVIDIA's libraries need at most four pieces. What does not
+    // fit in here is sent with all that follows it.
     std::array<Image, 16> pieces_;
     std::size_t count_ = 0, bytes_ = 0;
     fatbin::ContainerHead head_{};  // the first piece, if something is left out

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// logs.cc: the log of errors, as programs read it. What is in it is this library's: which command failed and with what, and
-// what is refused and why.
+// logs.cc: the log of errors, as programs read it. The entries are this library's: which command failed and with which
+// error, and what is refused and why.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// module.cc: modules, libraries, functions, kernels. An image, without what none of the program's devices can run (image.h), is
-// copied into the region and loaded by the worker; what a launch needs to know about a function (its parameters' offsets
-// and sizes, its limits) is asked once and kept.
+// module.cc: modules, libraries, functions, kernels. An image, without the code that none of the program's devices can
+// run (image.h), is copied into the region, and the worker loads it. What a launch needs to know about a function (the
+// offsets and sizes of its parameters, its limits) is asked once and kept.
 #include "guest-allocator/driver/module.h"
 
 #include <fcntl.h>
@@ -79,8 +79,8 @@ Mutex& logged() {  // the worker keeps the log of one load
     return mutex;
 }
 
-// Of all devices that the program sees, since a library may be used on one that gets its context later. None, where one does not
-// say.
+// Of all devices that the program sees, since a library may be used on one that gets its context later. Empty if one of
+// them does not say.
 using Capabilities = std::array<int, BARCUDA_MAX_DEVICES>;
 std::span<const int> capabilities(Capabilities& all) {
     int devices = 0, major = 0, minor = 0;
@@ -183,7 +183,8 @@ Mutex& parts() {
 
 }  // namespace
 
-// A large image would have the kernel make pages of the region that are used this once; commands use theirs again and again.
+// A large image would make the kernel provide pages of the region that are used only once; commands use theirs many
+// times.
 constexpr std::size_t small_image = 1 << 20;
 constexpr bool is_staged(std::size_t bytes) { return bytes <= small_image || bytes > wire::most_image_parts; }
 
@@ -284,8 +285,8 @@ CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int v
     return r;
 }
 CU cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
-    // What is set for a kernel holds for its functions in all contexts of the device, but for those with a limit of their
-    // own: known, where there is one context.
+    // What is set for a kernel applies to its functions in all contexts of the device, except those with a limit of
+    // their own. Known if there is one context.
     CUresult unknown;
     CUdevice current = 0;
     const bool limit = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0 &&

@@ -91,8 +91,8 @@ bool is_kernel(CUfunction function) noexcept;
 // Null: `error` says why. The first question about a function goes to the worker.
 const FunctionFacts* facts(CUfunction function, CUresult& error) noexcept;
 
-// An image on its way to the worker: by way of the region or, where it is large or the region full, in parts that ride in
-// commands. The command that loads it gets `where`.
+// An image on its way to the worker: by way of the region or, where it is large or the region full, in parts that ride
+// in commands. The command that loads it gets `where`.
 class SentImage {
   public:
     explicit SentImage(const Selection& image) noexcept;

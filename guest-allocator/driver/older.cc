@@ -55,7 +55,7 @@ OLDER(create_context, "cuCtxCreate_v3",
     if (count) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
     return cuCtxCreate_v4(context, nullptr, flags, device);
 }
-// Banks of shared memory have had one width since Maxwell.
+// Since Maxwell all banks of shared memory have one width.
 OLDER(get_banks, "cuCtxGetSharedMemConfig", (CUsharedconfig * width)) {
     return width ? (*width = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE, CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -90,7 +90,7 @@ OLDER(copy_boxes, "cuMemcpy3DBatchAsync",
     return r;
 }
 
-// Programs that load the whole driver by name ask for this one too; addresses had 32 bits when it was made.
+// Programs that load the whole driver by name ask for this function, too. Its addresses have 32 bits.
 OLDER(copy_32, "cuMemcpyDtoDAsync", (unsigned to, unsigned from, unsigned bytes, CUstream stream)) {
     return cuMemcpyDtoDAsync(to, from, bytes, stream);
 }
@@ -112,7 +112,7 @@ OLDER(update_dependencies, "cuStreamUpdateCaptureDependencies",
     return cuStreamUpdateCaptureDependencies(stream, nodes, nullptr, count, flags);
 }
 
-// ---- graphs: edges had no data
+// ---- graphs: older edges have no data
 OLDER(edges, "cuGraphGetEdges", (CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* count)) {
     return cuGraphGetEdges(graph, from, to, nullptr, count);
 }
@@ -135,7 +135,7 @@ OLDER(add_node, "cuGraphAddNode",
     return cuGraphAddNode(node, graph, after, nullptr, count, parameters);
 }
 
-// The node's parameters had neither `kern` nor `ctx`.
+// The older parameters have neither `kern` nor `ctx`.
 static CUDA_KERNEL_NODE_PARAMS newer(const CUDA_KERNEL_NODE_PARAMS_v1& old) {
     CUDA_KERNEL_NODE_PARAMS p{};
     memcpy(static_cast<void*>(&p), &old, sizeof old);
@@ -168,7 +168,7 @@ OLDER(exec_set_kernel, "cuGraphExecKernelNodeSetParams",
     return cuGraphExecKernelNodeSetParams(exec, node, &p);
 }
 
-// It had a log, which is empty here. (Its first version took the same.)
+// It returns a log, which is empty here. (Its first version took the same parameters.)
 OLDER(instantiate, "cuGraphInstantiate_v2",
       (CUgraphExec * exec, CUgraph graph, CUgraphNode* failed, char* log, size_t room)) {
     if (failed) *failed = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pinned.h: pinned memory of the heap: what cuMemHostAlloc returns (memory.cc), and managed memory that stays in the region
-// (managed/managed.cc). Both use this file; it uses neither.
+// pinned.h: pinned memory of the heap: what cuMemHostAlloc returns (memory.cc), and managed memory that stays in the
+// region (managed/managed.cc). Both use this file; it uses neither.
 #pragma once
 #include <cuda.h>
 
@@ -20,8 +20,8 @@ CUresult free_pinned(void* p) noexcept;
 unsigned with_device(unsigned flags, CUdevice device) noexcept;
 CUdevice device_in(unsigned flags) noexcept;
 
-// Waits until no GPU may use memory that is about to be released: the current context's GPU, or all contexts'. The worker
-// serves other threads during this wait.
+// Waits until no GPU may use memory that is about to be released: the current context's GPU, or all contexts'. The
+// worker serves other threads during this wait.
 CUresult wait_for_device() noexcept;
 CUresult wait_for_devices() noexcept;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// remote.cc: the driver functions that are commands and nothing else (call and post in their rows), derived from the
-// table: no prototype is typed here. An exported function cannot be defined from its type alone in C++, but it can be an ifunc: a name whose address
-// is found out when the library is loaded.
+// remote.cc: the driver functions that are only commands (call and post in their rows), derived from the table: no
+// prototype is typed here. In C++ an exported function cannot be defined from its type alone, but it can be an ifunc: a
+// name whose address is found when the library is loaded.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 

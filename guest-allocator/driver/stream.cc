@@ -35,7 +35,7 @@ std::vector<Known>& known() {
     return *list;
 }
 
-// Fences behind the work of streams, destroyed streams above all: their work goes on, and a wait for the context waits
+// Fences behind the work of streams, mainly of destroyed ones: their work continues, and a wait for the context waits
 // for these fences.
 struct Leaving {
     Fence* fence;
@@ -168,7 +168,8 @@ std::uint64_t order_of(CUstream stream) noexcept {
 
 namespace {
 
-// Where it is known which streams were given work, and none is being captured: a fence behind each of these alone. False: it is not so.
+// If it is known which streams were given work, and none is being captured: a fence behind each of these only. False:
+// it is not known.
 bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CUresult& result) noexcept {
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
@@ -287,9 +288,8 @@ bool is_closed(CUstream stream, CUcontext context) noexcept {
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     stream = real(stream);
     const CUcontext context = context_of(stream);
-    // What the legacy stream was given is waited for meanwhile by nobody but who touches managed memory.
-    bool legacy = managed::exists() && context &&
-                  (unnamed_may_be_busy(context) || may_be_busy(context, nullptr));
+    // During the capture only a thread that touches managed memory waits for what the legacy stream was given.
+    bool legacy = managed::exists() && context && (unnamed_may_be_busy(context) || may_be_busy(context, nullptr));
     std::unique_lock lock(mutex);
     const auto k = std::ranges::find(known(), stream, &Known::stream);
     legacy = legacy && k != known().end() && k->blocking;

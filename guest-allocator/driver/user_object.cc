@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// user_object.cc: things of the program that graphs keep, and give up when their last user is gone. The destructor is the
-// program's: it is called here, when the worker asks for it.
+// user_object.cc: objects of the program that graphs keep, and release when their last user is gone. The destructor is
+// the program's: it is called here when the worker asks for it.
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/host_function.h"
