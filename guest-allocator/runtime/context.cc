@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // context.cc: the current device, which the driver knows only as a current context.
 //
-// Nothing happens before the first call: then the driver is initialized and the primary context of the thread's device
-// is retained and made current. A context that the program itself made current (driver API, or another library's) is
-// respected: if it is a primary context of ours we adopt its device, else the thread is under a *foreign* context and
-// nothing is cached for it.
+// Nothing happens before the first call. Then the driver is initialized, and the primary context of the thread's device
+// is retained and made current. A context that the program has made current (by the driver API, or by another library)
+// stays: if it is a primary context of this library's, its device is adopted; else the thread is under a *foreign*
+// context and nothing is cached for it.
 #include "guest-allocator/runtime/context.h"
 
 #include <cstdlib>
@@ -126,7 +126,7 @@ CUresult reset(int device) {
         thread.bound = nullptr;
     }
     CUresult result = cuDevicePrimaryCtxReset(handle);
-    if (context) cuDevicePrimaryCtxRelease(handle);  // ours; others of this process keep theirs
+    if (context) cuDevicePrimaryCtxRelease(handle);  // this library's; others of this process keep theirs
     return result;
 }
 

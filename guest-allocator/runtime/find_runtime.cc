@@ -75,8 +75,8 @@ class Sections {
     std::span<const Elf64_Shdr> headers_;
 };
 
-// What a file exports, and what it wants of others: as the loader finds it, without a look at every name. Libraries have hundreds of
-// thousands of names, and a program that imports PyTorch opens hundreds of libraries.
+// What a file exports and imports, found as the loader finds it, without a look at every name. Libraries have hundreds
+// of thousands of names, and a program that imports PyTorch opens hundreds of libraries.
 class Dynamic {
   public:
     explicit Dynamic(const Sections& sections) {
@@ -175,8 +175,9 @@ bool find_only(const Shape& shape, std::span<const char> code, std::size_t& wher
     return found == 1;
 }
 
-// The functions of a runtime in code that lies at `address`. They lie in the order of the archive, in a few pieces: where one is, most
-// of the others are known. Small ones look like each other, and are known by their place alone, between two of the same piece.
+// The functions of a runtime in code at `address`. They are in the order of the archive, in a few pieces: when one is
+// found, most of the others are known. Small functions look alike, and are known only by their place between two of the
+// same piece.
 std::vector<Function> shaped(std::span<const Shape> runtime, std::uintptr_t address, std::span<const char> code) {
     constexpr std::size_t nowhere = ~std::size_t{0};
     constexpr unsigned telling = 32;  // bytes

@@ -13,7 +13,7 @@
 
 namespace barcuda::runtime {
 
-// What a function of a static runtime looks like: its bytes but for those that a linker fills in.
+// What a function of a static runtime looks like: its bytes, except those that a linker fills in.
 struct Hole {
     std::uint16_t begin, end;  // {0, 0} ends a list
 };

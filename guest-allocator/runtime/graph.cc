@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph.cc: the manual's "Graph Management", but for what is inside nodes (graph_nodes.cc). Graphs, nodes and
+// graph.cc: the manual's "Graph Management", except the parameters of nodes (graph_nodes.cc). Graphs, nodes and
 // executable graphs are the driver's own.
 #include "guest-allocator/runtime/runtime.h"
 

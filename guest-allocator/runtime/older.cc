@@ -200,7 +200,7 @@ API cudaEventElapsedTime_v2(float* milliseconds, cudaEvent_t start, cudaEvent_t 
     return cudaEventElapsedTime(milliseconds, start, end);
 }
 
-// ---- captures and graphs: edges had no data -------------------------------------------------------------------------
+// ---- captures and graphs: edges without data ------------------------------------------------------------------------
 AS_IN_12(cudaStreamGetCaptureInfo)(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
     return cudaStreamGetCaptureInfo(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }

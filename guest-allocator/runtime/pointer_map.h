@@ -81,8 +81,8 @@ template <class T> class PointerMap {
         return (reinterpret_cast<std::uintptr_t>(key) * 0x9E3779B97F4A7C15u) >> 32;
     }
 
-    // No probe goes on behind an empty cell, so the removed ones before it can be empty too: what comes and goes does
-    // not fill the table.
+    // No probe continues behind an empty cell, so removed cells before one can become empty, too. Pointers that are
+    // added and removed do not fill the table.
     void sweep(Table& table, std::size_t i) {
         if (table.cells[(i + 1) & table.mask].load(std::memory_order_relaxed)) return;
         for (; table.cells[i & table.mask].load(std::memory_order_relaxed) == removed(); i--) {

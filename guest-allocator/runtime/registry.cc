@@ -32,8 +32,8 @@ namespace {
 
 constinit PointerMap<Kernel> kernels;
 constinit PointerMap<Variable> variables;
-// Guards the two, for moments. A thread that loads a library takes it under the loader's lock, so it is not state_lock, which a thread
-// holds while code is on its way to the GPU.
+// Guards both, for short times. A thread that loads a library takes it under the loader's lock. So it is not
+// state_lock, which a thread holds while code is sent to the GPU.
 constinit guest::Mutex names_lock;
 
 cudaError_t load(FatBinary& binary, CUlibrary* library) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime.h: what every file of the runtime layer knows.
+// runtime.h: what all files of the runtime layer share.
 //
 //   cuda* (this folder) -> cu* (<cuda.h>: guest-allocator/driver in a guest, or any libcuda)
 //
@@ -79,7 +79,7 @@ inline cudaError_t record(CUresult result, const char* function = __builtin_FUNC
 }
 
 // ---- argument translation ------------------------------------------------------------------------------------------
-// Runtime types and driver types that are the same thing by another name. The size is checked here; that the members
+// Runtime types and driver types that differ only in their names. The size is checked here; that the members
 // agree is checked by tests/unit/runtime_layout_test.cc.
 template <class Runtime, class Driver> inline constexpr bool same_thing = false;
 #define SAME_THING(Runtime, Driver)                   \

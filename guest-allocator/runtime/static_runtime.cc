@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// static_runtime.cc: programs that carry a CUDA runtime of their own, as nvcc links them unless it is told otherwise
-// (-cudart static), and libraries of that kind, NVIDIA's own among them; and NVIDIA's libcudart itself, where a program
-// opens it by its path and asks it for its functions. Such a copy asks NVIDIA's driver for private
-// tables that nobody else has, so it must not run: before any constructor of its file does, each of its public
-// functions becomes a jump to ours of the same name (find_runtime.h: where they are). One that is not found hears why
-// it cannot work when it asks for those tables (driver/entry.cc).
+// static_runtime.cc: programs that contain a CUDA runtime of their own, as nvcc links them by default (-cudart static),
+// and libraries of that kind, among them NVIDIA's own; and NVIDIA's libcudart, if a program opens it by its path and
+// asks it for its functions. Such a copy asks NVIDIA's driver for private tables that no other driver has, so it must
+// not run. Before any constructor of its file runs, each of its public functions becomes a jump to this library's
+// function of the same name (find_runtime.h: where they are). A copy that is not found gets an error that says why it
+// cannot work, when it asks for those tables (driver/entry.cc).
 //
-// The loader tells debuggers about the files that it has mapped and not yet begun by calling an empty function
-// (r_brk in <link.h>); that call is ours to take.
+// The loader tells debuggers about files that it has mapped and not started yet by calling an empty function (r_brk in
+// <link.h>). This library replaces that function.
 #include <link.h>
 #include <sys/mman.h>
 
@@ -83,7 +83,7 @@ void jump(std::uintptr_t from, const void* to) {
     memcpy(reinterpret_cast<void*>(from), &jump, sizeof jump);
 }
 
-// Every runtime function of a file that is mapped `at` becomes a jump to ours.
+// Every runtime function of a file that is mapped `at` becomes a jump to this library's.
 bool redirect(std::uintptr_t at, const File& file, const std::vector<Function>& functions) {
     const int version = version_of(functions);
     for (const Elf64_Phdr& segment : file.segments()) {
@@ -117,12 +117,12 @@ void look_at(const link_map& object) {
                 path, strerror(errno));
 }
 
-// The loader's own list, as a debugger reads it: dl_iterate_phdr also looks for the files' variables of threads, for which
-// the loader has no places yet, and falls over the 65th file that has any.
+// The loader's own list, as a debugger reads it. dl_iterate_phdr also looks for the files' thread-local variables, for
+// which the loader has no places yet, and crashes at the 65th file that has any.
 void loaded() {
     if (_r_debug.r_state != r_debug::RT_CONSISTENT) return;
     const int before = errno;
-    const barcuda::heap::Inside inside;  // the loader's lock is held: no malloc of ours may wait for a host
+    const barcuda::heap::Inside inside;  // the loader's lock is held: malloc must not wait for a host
     std::vector<std::uintptr_t> mapped;
     for (const link_map* object = _r_debug.r_map; object; object = object->l_next) {
         mapped.push_back(object->l_addr);
@@ -151,8 +151,8 @@ bool too_late = false;
     else too_late = true;
 }
 
-// Under a debugger, which has taken that call first, only the program itself is served: its constructors come after
-// ours.
+// Under a debugger, which has replaced that function first, only the program itself is served: its constructors run
+// after this library's.
 [[gnu::constructor]] void begin() {
     if (too_late && _r_debug.r_map) look_at(*_r_debug.r_map);
 }
@@ -160,8 +160,8 @@ bool too_late = false;
 }  // namespace
 
 #if !BARCUDA_SANITIZED
-// The loader resolves this while it relocates this library: every file that the program begins with is mapped then, and
-// no constructor has run. One of ours would be too late: those of libraries behind us in the order run first.
+// The loader resolves this while it relocates this library: by then every file that the program starts with is mapped,
+// and no constructor has run. A constructor would be too late: libraries that come later in the order run theirs first.
 extern "C" {
 using Nothing = void();
 static void nothing() {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // texture.cc: texture and surface objects. The runtime describes a texture by fields where the driver has flags, and
-// one thing is the other way round: a runtime texture of integers reads elements as they are unless it asks for
-// normalized floats, a driver texture normalizes unless told to read integers.
+// one default is reversed: a runtime texture of integers reads elements unchanged unless it asks for normalized floats,
+// a driver texture normalizes unless told to read integers.
 #include "guest-allocator/runtime/array.h"
 
 using namespace barcuda::runtime;

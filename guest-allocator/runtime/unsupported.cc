@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// unsupported.cc: names that programs may import and that we do not do. They must exist, or such a program does not
-// even load; a call says once which one it was, and fails.
+// unsupported.cc: names that programs may import and that this library does not implement. They must exist, or such a
+// program does not load; the first call reports the name, and all fail.
 //
-// The list is the rest of libcudart.so.13's exports (tests/unit/runtime_exports_test.cc compares), and names that older
-// toolkits had. <cuda_runtime_api.h> is not included here on purpose: these take any arguments, and look at none.
+// The list is the rest of libcudart.so.13's exports (tests/unit/runtime_exports_test.cc compares), and names of older
+// toolkits. <cuda_runtime_api.h> is not included on purpose: these functions take any arguments, and read none.
 #include <driver_types.h>
 
 namespace barcuda::runtime {
