@@ -47,7 +47,7 @@ class Answer {
     ~Answer() { heap::staging_free(at_); }
     Answer(const Answer&) = delete;
     void* get() const noexcept { return at_; }
-    void abandon() noexcept { at_ = nullptr; }  // somebody may write there still
+    void abandon() noexcept { at_ = nullptr; }  // the GPU may still write there
 
   private:
     void* at_;
