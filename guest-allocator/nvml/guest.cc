@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest.cc: the functions that the guest's library answers itself: handles, which are numbers of the region's devices, so
-// that NVML counts and orders them as CUDA does in this guest (whatever CUDA_VISIBLE_DEVICES says); older forms of
-// others; and processes, which are those of this guest, by its own pids.
+// guest.cc: the functions that the guest's library answers itself: handles, which are numbers of the region's devices,
+// so that NVML counts and orders them as CUDA does in this guest (without regard to CUDA_VISIBLE_DEVICES); older forms
+// of other functions; and processes, which are those of this guest, by its own pids.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ Status check(Device device) {
     return Guest::index(device) < device_count() ? success : invalid_argument;
 }
 
-// The structure of the older functions ends before bus_id (and had 16 reserved bytes there).
+// The structure of the older functions ends before bus_id (with 16 reserved bytes in its place).
 template <Question q, class... P> Status older_pci_info(void* out, P... given) {
     PciInfo info;
     if (!out) return invalid_argument;

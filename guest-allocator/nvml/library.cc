@@ -34,7 +34,7 @@ std::uint64_t milliseconds() {
     return static_cast<std::uint64_t>(t.tv_sec) * 1000 + static_cast<std::uint64_t>(t.tv_nsec) / 1'000'000;
 }
 
-// A bridge that was killed says nothing: its heart stands still, which the header's map shows in any guest.
+// A bridge that was killed sends nothing, but its heartbeat stops, which the header's map shows in any guest.
 bool bridge_lives() {
     static std::atomic<std::uint64_t> seen{~0ull}, since{0};
     constexpr std::uint64_t patience_ms = 5'000;  // it beats four times a second
@@ -98,8 +98,9 @@ Status open() {
     return sequence() < 2 ? await_sweep() : success;  // what does not change is there
 }
 
-// A forked child opens a region and a channel of its own at its first question. The lock may be held by a thread that the child does
-// not have, which was anywhere in the region: then that one is left as it is, with its descriptor.
+// A forked child opens a region and a channel of its own at its first question. The lock may be held by a thread that
+// the child does not have, and that was anywhere in the region: then the child leaves that region unchanged, with its
+// descriptor.
 void begin_child() {
     if (mutex.try_lock()) {
         if (owner != 0 && channel) the_region.leave_channel(channel);
@@ -112,7 +113,8 @@ void begin_child() {
 }
 [[gnu::constructor]] void watch_forks() { pthread_atfork(nullptr, nullptr, begin_child); }
 
-// Before what changes is looked up. The monitor goes on for some seconds after each wish, so one a second is enough.
+// Before values that change are read. The monitor continues for some seconds after each request, so one request a
+// second is enough.
 Status refresh() {
     constexpr std::uint64_t often_ms = 1'000, old_ms = 2'000;
     const auto enough = [] { return milliseconds() - wished < often_ms && sequence() >= due; };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// library.h: the guest's NVML: a region, opened by nvmlInit. What it says the host's NVML has said, a second ago at most. In a
-// channel of its own, which has no worker since no devices are named in it, it says that somebody wants to know.
+// library.h: the guest's NVML: a region, opened by nvmlInit. Its answers are those of the host's NVML, at most a second
+// old. A channel of its own, which names no devices and so has no worker, carries the requests for new values.
 #pragma once
 #include <algorithm>
 #include <span>
