@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// c23.cc: what headers of glibc 2.38 and newer call in place of C's readers of numbers (stubs.py). C23's take 0b1010 as well, which
-// nobody here writes. The names are said in assembly: a header would make the new ones of the old.
+// c23.cc: the functions that headers of glibc 2.38 and newer call in place of C's parsers of numbers (stubs.py). C23's
+// accept 0b1010, too, which nothing here writes. The names are given in assembly: a header would turn the old names
+// into the new ones.
 #include <cstdarg>
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// start.cc: how a program begins, whose glibc may be of any age (stubs.py). Since 2.34 it is glibc that runs a program's constructors;
-// before, the program brought a function for that, which newer glibcs still run in place of their own.
+// start.cc: how a program starts under a glibc of any age (stubs.py). Since 2.34 glibc runs a program's constructors.
+// Before, the program contained a function for that, which newer glibcs still run in place of their own.
 #include <cstddef>
 
 extern "C" {

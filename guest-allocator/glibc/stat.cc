@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// stat.cc: stat() and those like it, which older glibcs have not (stubs.py): up to 2.32 each was made by a header, of one of these
-// that say which form of the structure is meant. On x86-64 there is one, and it holds files of any size: so stat64 is stat.
+// stat.cc: stat() and its relatives, which older glibcs do not have (stubs.py): up to 2.32 a header made each of them
+// from one of these, which take the structure's version. On x86-64 there is one version, and it holds files of any
+// size: so stat64 is stat.
 #include <sys/types.h>
 
 extern "C" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// unwind.cc: _dl_find_object, which glibc has since 2.35 (stubs.py). The unwinder that GCC 12 and newer link in asks it alone which
-// object has an instruction; what older unwinders asked, every glibc can tell.
+// unwind.cc: _dl_find_object, which glibc has since 2.35 (stubs.py). The unwinder that GCC 12 and newer link in only
+// asks this function which object contains an instruction; the functions that older unwinders ask are in every glibc.
 #include <dlfcn.h>
 #include <link.h>
 
