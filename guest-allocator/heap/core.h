@@ -25,13 +25,13 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 // settings.cc (BARCUDA_HEAP=always) or activate() lowers it.
 [[gnu::visibility("hidden")]] extern std::atomic<std::size_t> limit;
 
-// What the granules of the region are to this process.
+// What this process uses a granule of the region for.
 enum class Use : std::uint8_t {
     none,
     pageable,
     pinned,
     small,
-    kept_pages,  // in a forked child: private copies of what its parent had there (fork.cc), ordinary memory
+    kept_pages,  // in a forked child: private copies of its parent's blocks (fork.cc), ordinary memory
     kept_small,
 };
 struct Granule {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // extents.h: where the heap's memory comes from. The heap sees the region as a source of extents and knows nothing of
-// files, channels or hosts; the channel (or a test) implements ExtentSource over what it has.
+// files, channels or hosts; the channel (or a test) implements ExtentSource.
 //
-// The heap calls the source from inside malloc, with whatever locks the program happens to hold: an implementation may
-// call malloc (it gets ordinary memory) but must not take a lock under which anybody else calls malloc, and must not
-// dlopen, print through stdio or throw. Calls to one source never overlap, but they come from any thread.
+// The heap calls the source from inside malloc, with any locks that the program holds: an implementation may call
+// malloc (it gets ordinary memory) but must not take a lock under which any thread calls malloc, and must not dlopen,
+// print through stdio or throw. Calls to one source never overlap, but they come from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Extent {
     std::size_t bytes = 0;
 };
 
-// visit(at, n) for one after another of the parts [at, at + n) of `bytes` at `run` that lie in one granule each, until it
-// answers false. How far it came.
+// visit(at, n) for each of the parts [at, at + n) of `bytes` at `run` that are in one granule, in order, until it
+// returns false. Returns how far it came.
 template <class F> std::size_t each_granule(const std::byte* run, std::size_t bytes, F visit) {
     std::size_t at = 0;
     while (at < bytes) {
@@ -50,8 +50,8 @@ class ExtentSource {
     // Releases an extent exactly as it was granted. Nothing of the heap's lies in it any more.
     virtual void release(Extent extent) noexcept = 0;
 
-    // A second mapping of a part of one granule (whole pages, which nobody uses yet), at an address of its own, that may
-    // be moved like any other; null: there can be none. (Of several granules it would not always be one mapping.)
+    // A second mapping of a part of one granule (whole pages that no block uses yet), at an address of its own, that
+    // may be moved like any other; null: not available. (For several granules it would not always be one mapping.)
     virtual std::byte* alias(Extent) noexcept { return nullptr; }
 
     // Whole pages of one extent, over which the program has mapped something else, become the region's again, with what

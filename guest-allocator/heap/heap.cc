@@ -26,7 +26,7 @@ std::atomic<bool> active{false};
 Connection connection;
 Lock growth;
 
-// Nothing of the heap is made by a constructor: other libraries' constructors may run, and allocate, before ours.
+// No constructor makes anything of the heap: other libraries' constructors may run, and allocate, before this one's.
 constinit Pages pageable{Use::pageable}, pinned{Use::pinned};
 
 namespace {
@@ -108,7 +108,7 @@ bool attach() noexcept {
     const Extent all = source->window();
     if (all.bytes / granule > max_granules)
         return say("the region is larger than 256 GiB, the heap leaves it alone"), false;
-    if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects anew
+    if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects again
         if (before != all.bytes ||
             window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address))
             return say("the parent's region lies elsewhere, the heap stays ordinary memory"), false;
@@ -224,7 +224,7 @@ void expect() noexcept {
     read_settings();
     if (settings.mode == Mode::never || limit.load(std::memory_order_relaxed) == settings.threshold) return;
     if (!is_in_front()) return void(settings.mode = Mode::never);
-    if (!small::open()) return;  // the thread that loads the library goes on here
+    if (!small::open()) return;  // the thread that loads the library continues here
     limit.store(settings.threshold, std::memory_order_relaxed);
 }
 
@@ -289,7 +289,7 @@ std::byte* reach(const void* p, std::size_t bytes) noexcept {
 
 void trim(bool all) noexcept {
     if (!window.bytes.load(std::memory_order_acquire)) return;
-    if (!growth.try_lock()) return;  // somebody grows: not the moment
+    if (!growth.try_lock()) return;  // another thread grows the heap: not now
     if (connection.source) shrink(all ? 0 : idle_seconds);
     growth.unlock();
 }

@@ -33,8 +33,8 @@ struct Inside {
 };
 
 // CUDA is in use: connects to the region now, and from here on malloc at and above the threshold uses it (unless
-// BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory. Like expect(), it
-// calls the loader, so the caller holds no lock.
+// BARCUDA_HEAP=never). Cheap when repeated. False if there is no region: everything then stays ordinary memory. Like
+// expect(), it calls the loader, so the caller holds no lock.
 bool activate() noexcept;
 
 // CUDA will most likely be used: the program has registered a fat binary, which nvcc's programs do before main(). From
@@ -44,7 +44,7 @@ void expect() noexcept;
 
 // The addresses of the region in this process; empty before the connection, then constant. `bytes` is stored after and
 // loaded before `base`: no thread ever holds the new size against the old base.
-struct alignas(64) Window {  // read by every free(): a cache line that nobody writes
+struct alignas(64) Window {  // read by every free(): a cache line without writers
     std::atomic<std::uintptr_t> base{0};
     std::atomic<std::size_t> bytes{0};
 };
@@ -98,8 +98,8 @@ void staging_free(void* p) noexcept;
 // (copy_on_write.cc).
 void break_copy_on_write(const void* p, std::size_t bytes) noexcept;
 
-// True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there, and
-// the device finds nothing of it.
+// True in a forked child whose snapshot of its parent's region covers some of the range: nothing may be mapped there,
+// and the device finds nothing of it.
 [[gnu::visibility("hidden")]] extern bool keeps_parents_blocks;
 bool in_kept_blocks(const void* p, std::size_t bytes) noexcept;
 inline bool inherited(const void* p, std::size_t bytes) noexcept {

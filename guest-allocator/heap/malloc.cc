@@ -31,8 +31,8 @@ namespace {
 
 // The program's own allocator. Each entry starts as the function that looks them all up: the first call may come from
 // the loader itself, before any constructor has run. Then it is one jump through a pointer, as any call into a library.
-// glibc exports __libc_malloc and its kin as well, and binding to those needs no lookup; but then a program with an
-// allocator of its own would get its blocks from two.
+// glibc exports __libc_malloc and its relatives as well, and binding to those needs no lookup; but then a program with
+// an allocator of its own would get its blocks from two.
 template <class F> struct Next;
 template <class R, class... A> struct Next<R(A...)> {
     std::atomic<R (*)(A...) noexcept> to;  // noexcept, so that a call can be a jump
@@ -102,7 +102,7 @@ inline bool ours(const void* p) { return !LIKELY(!heap::in_region(p, 0)); }
 
 bool power_of_two(std::size_t n) { return n && !(n & (n - 1)); }
 
-// What the process calls by that name, from wherever: ours, unless the executable brings its own.
+// What all code of the process calls by that name: this library's, unless the executable has its own.
 void* everybodys(const char* name) {
     void* const process = dlopen(nullptr, RTLD_LAZY);
     void* const found = process ? dlsym(process, name) : nullptr;
@@ -193,7 +193,8 @@ PUBLIC std::size_t malloc_usable_size(void* p) noexcept {
 }
 
 namespace {
-// Whether of the libraries, in the loader's order, ours is the first with a function of this name.
+// True if this library is the first, in the loader's order, with a function of this name. The executable does not
+// count.
 bool first_behind_executable(const char* name, const void* our_base) noexcept {
     void* const process = dlopen(nullptr, RTLD_LAZY);
     link_map* object = nullptr;
@@ -211,8 +212,9 @@ bool first_behind_executable(const char* name, const void* our_base) noexcept {
     return false;
 }
 
-// An executable that is not position-independent and takes the function's address has an entry of its own by that name, which jumps
-// to the function: that is what the loader finds then (System V ABI, AMD64 supplement, 3.5.5 "Function Addresses"). Ubuntu's Python is one.
+// An executable that is not position-independent and takes the function's address has an entry of its own with that
+// name, which jumps to the function: the loader finds that entry (System V ABI, AMD64 supplement, 3.5.5 "Function
+// Addresses"). Ubuntu's Python is one.
 bool is_an_entry(const void* function) noexcept {
     Dl_info info = {};
     void* symbol = nullptr;

@@ -17,7 +17,7 @@ extern "C" [[gnu::visibility("hidden")]] NextName __start_barcuda_next[], __stop
 
 void* look_up(NextName& next) noexcept {
     void* const f = dlsym(RTLD_NEXT, next.name);
-    if (!f) dlerror();  // the program has not asked, and shall not find our error
+    if (!f) dlerror();  // the program has not asked, and must not see this error
     next.to.store(f, std::memory_order_relaxed);
     return f;
 }

@@ -220,7 +220,7 @@ void Pages::forget_all() noexcept {
     std::memset(filled_, 0, sizeof filled_);
 }
 
-// What rests becomes free: before the pool says that it has no room, and before anybody asks which extents are empty.
+// Resting blocks become free: before the pool reports that it has no room, and before empty extents are searched.
 void Pages::settle() noexcept {
     shelves_.clear([this](Resting block) { release(block.at, block.pages, 0); });
 }

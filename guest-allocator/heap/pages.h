@@ -120,7 +120,7 @@ class Pages {
     // Around a fork: nothing is taken or given but by the thread that forks.
     void freeze() noexcept;
     void thaw() noexcept;
-    // In a forked child: the pool begins anew, what it had stays on the books.
+    // In a forked child: the pool starts again; the records of its blocks stay.
     void forget_all() noexcept;
 
   private:

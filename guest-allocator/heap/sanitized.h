@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sanitized.h: BARCUDA_SANITIZED is 1 in a build under AddressSanitizer or ThreadSanitizer. The process's malloc is the
-// sanitizer's then, and nothing of ours can run before the sanitizer has begun.
+// sanitizer's then, and no function of this library can run before the sanitizer has started.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

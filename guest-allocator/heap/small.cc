@@ -10,10 +10,10 @@
 //     pages back, which is what shared memory needs.
 //   - mi_heap_malloc_aligned returns misaligned blocks where size and alignment are the same power of two above 128;
 //     mi_heap_malloc_aligned_at, with an offset of 0, does not take that shortcut.
-//   - Heaps belong to their thread, which ends with them, and others take over what they leave. From 3.2 on they belong
-//     to nobody, serve any thread and end never: there, one to an arena.
-//   - A thread takes at least one segment of 32 MiB, there are at most 64 arenas, and none is ever given back. That is
-//     why blocks of 64 KiB and more are not its business (pages.h), and why arenas grow with what there is.
+//   - Heaps belong to a thread and end with it; other threads take over what it leaves. From 3.2 on they belong to no
+//     thread, serve any thread and never end: there, each arena has one.
+//   - A thread takes at least one segment of 32 MiB, there are at most 64 arenas, and none is released. So blocks of
+//     64 KiB and more are not mimalloc's (pages.h), and arenas grow with the heap.
 #include "guest-allocator/heap/small.h"
 
 #include <dlfcn.h>

@@ -6,8 +6,8 @@
 
 namespace barcuda::heap::small {
 
-// Loads libmimalloc if the threshold asks for it. Only from a constructor or a CUDA call: not from inside malloc, and under no lock.
-// False: another thread is loading it.
+// Loads libmimalloc if the threshold asks for it. Called from a constructor or a CUDA call: not from inside malloc, and
+// under no lock. False: another thread is loading it.
 bool open() noexcept;
 void* alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept;  // null: no room in the region
 void free(void* p) noexcept;

@@ -35,7 +35,7 @@ class Text {  // one write() a line: tables of several processes do not mix with
         if (n < 0) return;
         if (n > static_cast<int>(sizeof text) - 2) n = sizeof text - 2;
         text[n++] = '\n';
-        if (write(fd_, text, static_cast<std::size_t>(n)) < 0) return;  // nobody reads: nothing to do about it
+        if (write(fd_, text, static_cast<std::size_t>(n)) < 0) return;  // no reader: the report is lost
     }
 
   private:

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// exchange.cc: the two exchanges. No step between the first moment in which another thread may wait and the last may
-// want a lock that such a thread could hold: no malloc, no joining of threads, and no signal handlers.
+// exchange.cc: the two exchanges. From the first moment in which another thread may wait to the last one, no step may
+// take a lock that such a thread could hold: no malloc, no joining of threads, and no signal handlers.
 //
 //   replace        other threads may read; a writer waits
-//     protect        UFFDIO_WRITEPROTECT: from here on nobody writes `p`
+//     protect        UFFDIO_WRITEPROTECT: from here on no thread writes `p`
 //     copy           to `alias`
 //     mremap         `alias` over `p`: one step for all readers, since the kernel lets no page fault in between
 //     wake           threads that waited repeat their access, in the new memory
 //
 //   make_private   other threads wait
-//     mremap         an empty private mapping over `p`, whose missing pages are ours to deliver. Its registration moves
-//                    with it only if somebody takes note (UFFD_FEATURE_EVENT_REMAP), and until then mremap does not
-//                    return: so a thread of its own calls it
-//     deliver        UFFDIO_COPY of all that nobody can write any more
+//     mremap         an empty private mapping over `p`, whose missing pages this library delivers. Its registration
+//                    moves with it only if a thread reads the event (UFFD_FEATURE_EVENT_REMAP), and until then mremap
+//                    does not return: so a thread of its own calls it
+//     deliver        UFFDIO_COPY of all that no thread can write any more
 #include "guest-allocator/heap/registered/exchange.h"
 
 #include <fcntl.h>
@@ -136,8 +136,8 @@ bool move(void* from, std::size_t bytes, void* to) noexcept {
     return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
 }
 
-// A move that fails before it has begun (too many mappings) leaves its target as it was. One that fails later (no
-// memory for page tables) does not, and there is nothing to go on with.
+// A move that fails before it has started (too many mappings) leaves its target unchanged. One that fails later (no
+// memory for page tables) does not, and the process cannot continue.
 void must_be_there(const std::byte* p, std::size_t bytes) noexcept {
     if (msync(const_cast<std::byte*>(p), bytes, MS_ASYNC) && errno == ENOMEM)
         die("no memory left to exchange registered memory, and it is gone", p);
@@ -177,7 +177,7 @@ bool noted(int faults, int ended) noexcept {
 }  // namespace
 
 bool replace(std::byte* p, std::size_t bytes, std::byte* alias) noexcept {
-    // What is not there cannot be protected: a page that nobody has touched becomes one of zeros.
+    // A missing page cannot be protected: a page that was never touched becomes one of zeros.
     if (madvise(p, bytes, MADV_POPULATE_READ))
         for (std::size_t at = 0; at < bytes; at += page) *reinterpret_cast<volatile std::byte*>(p + at);
     madvise(alias, bytes, MADV_POPULATE_WRITE);  // its page faults now, not while others wait; not all memory can

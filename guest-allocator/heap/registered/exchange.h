@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// exchange.h: what lies behind an address is exchanged for other memory with the same contents, while other threads
-// read and write there: a write is seen by every later read, whenever it happens. One exchange at a time.
+// exchange.h: the memory behind an address is exchanged for other memory with the same contents, while other threads
+// read and write there: every later read sees a write, whenever it happens. One exchange at a time.
 //
-// It is done with userfaultfd: a thread that writes (or, on the way back, touches) the range in the moment of the
-// exchange waits in a page fault, and goes on in the new memory. A process without the right to have the faults of
-// system calls handled (vm.unprivileged_userfaultfd=0, and not root) gets EFAULT from a read() into the range in that
-// moment, as from bad memory; nothing is lost.
+// It uses userfaultfd: a thread that writes (or, on the way back, touches) the range during the exchange waits in a
+// page fault, and continues in the new memory. In a process without the right to handle the faults of system calls
+// (vm.unprivileged_userfaultfd=0, and not root) a read() into the range during the exchange returns EFAULT, as for bad
+// memory; nothing is lost.
 #pragma once
 #include <cstddef>
 

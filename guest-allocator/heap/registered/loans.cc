@@ -31,8 +31,9 @@ std::byte* at(std::uintptr_t address) noexcept { return reinterpret_cast<std::by
 // writes to before the heap has parted parent and child (fork.cc).
 constexpr std::uintptr_t arena = std::uintptr_t{64} << 20;
 
-// The first page of one. It has grown to its 64 MiB, or what it may grow by lies behind it, out of reach. (Other large mappings
-// begin at such multiples too: Linux has them begin at multiples of 2 MiB, of which they are one in 32.)
+// The first page of one. It has grown to its 64 MiB, or the rest that it may grow into follows it, out of reach. (Other
+// large mappings begin at such multiples, too: Linux places them at multiples of 2 MiB, of which one in 32 is such a
+// multiple.)
 bool begins_arena(const Mapping& m) noexcept {
     if (m.begin % arena != 0 || m.end - m.begin > arena) return false;
     if (m.end - m.begin == arena) return true;
@@ -40,9 +41,8 @@ bool begins_arena(const Mapping& m) noexcept {
     return Maps().find(at(m.end), rest) && !rest.readable && rest.end >= m.begin + arena;
 }
 
-// Whether the pages can be lent, by what they are. Only private anonymous memory loses nothing by becoming other
-// memory: a file's pages belong to the file as well. A stack stays: a forked child runs on it before anybody can part
-// the two.
+// Whether pages of this kind can be lent. Only private anonymous memory loses nothing when it becomes other memory: a
+// file's pages belong to the file as well. A stack stays: a forked child runs on it before the two can be separated.
 bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     Maps maps;
@@ -111,8 +111,8 @@ template <class F> bool each_place(const Loan& loan, F part) noexcept {
     }
 }
 
-// What is still mapped of a run becomes private memory, wherever the program has moved it; what the program has
-// unmapped needs nothing. The run is free when nobody but the region maps it.
+// What is still mapped of a run becomes private memory, at any address to which the program has moved it; what the
+// program has unmapped needs nothing. The run is free when only the region maps it.
 bool take_back(const Loan& loan) noexcept {
     if (!each_place(loan, make_private)) return false;
     staging_free(loan.run);

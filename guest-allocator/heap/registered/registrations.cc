@@ -41,7 +41,7 @@ Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept 
     std::byte* const device = outside ? lend(host, bytes) : changed ? nullptr : host;
     Registration result = Registration::done;
     {
-        Locked locked(lock);  // again: somebody may have been quicker
+        Locked locked(lock);  // again: another thread may have been faster
         if (ranges.overlap(begin, end)) result = Registration::already_registered;
         else if (!ranges.make_room()) result = Registration::invalid;
         else ranges.add({begin, end, flags, device});
