@@ -21,8 +21,8 @@ CUstream real(CUstream stream) noexcept;
 CUfunction real(CUfunction function) noexcept;
 template <class T> T real(T argument) noexcept { return argument; }
 
-// Managed memory migrates between the region and the device (driver/managed). A Posting lives while a command is posted that may
-// touch such memory: blocks that the CPU has go to the device first, and the command's stream waits for that.
+// Managed memory migrates between the region and the device (driver/managed). A Posting lives while a command is posted
+// that may touch such memory: blocks that the CPU has go to the device first, and the command's stream waits for that.
 namespace managed {
 extern std::atomic<std::uint64_t> fast_path;  // driver/managed/state/gates.h; 0: no managed memory exists
 inline bool exists() noexcept { return fast_path.load(std::memory_order_acquire) != 0; }
@@ -38,8 +38,9 @@ class Posting {
     // Kernels: they may touch all memory that their stream may. Null: their stream is unknown.
     void kernels(const CUstream* stream) noexcept;
     void range(std::uint64_t address, std::size_t bytes, const CUstream* stream) noexcept;
-    // An argument may point to managed memory too. It is read or written while the command is written, when no thread can wait for
-    // it. So it is fetched first; at the end, when it may have gone to the device, the CPU may read it once more.
+    // An argument may point to managed memory too. It is read or written while the command is written, when no thread
+    // can wait for it. So it is fetched first; at the end, when it may have gone to the device, the CPU may read it
+    // once more.
     void argument(const void* p, bool written) noexcept;
     void show_arguments() noexcept;
 

@@ -54,7 +54,7 @@ template <class Sync> class Gates {
     }  // under the lock, after await_open()
     void end_post() noexcept { posts_.fetch_sub(1, std::memory_order_release); }
 
-    // ---- the fast path. It is opened under the lock, while no gate is shut. Threads that take it see what was posted before.
+    // ---- the fast path, opened under the lock while no gate is shut. Threads that take it see what was posted before.
     void open_fast_path(std::uint64_t key) noexcept { fast_path_.store(key, std::memory_order_release); }
     void end_fast_path() noexcept { fast_path_.store(slow_path, std::memory_order_seq_cst); }
 
