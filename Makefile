@@ -57,7 +57,7 @@ old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 .DELETE_ON_ERROR:
 
 # ---- archives: one a folder ----------------------------------------------------------------------------------------
-sources_base            := $(wildcard base/*.cc)
+sources_base            := $(wildcard base/*.cc base/os/*.cc)
 sources_base-cli        := $(wildcard base/cli/*.cc)
 sources_shm-device      := $(wildcard shm-device/*/*.cc)
 sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/heap/registered/*.cc)

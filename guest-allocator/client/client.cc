@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,7 +92,7 @@ Error Client::connect() noexcept {
     channel_.client().rows_hash = rows_hash;
     memcpy(channel_.client().devices, devices_, sizeof devices_);
     publish(channel_.client().device_count, static_cast<std::uint32_t>(device_count_));  // WORD
-    bell_.open(region_, channel_);  // now the bridge looks who has come
+    bell_.open(region_.door(), channel_);  // now the bridge looks who has come
     alignas(Queue) static char room[sizeof(Queue)];
     queue_ = new (room) Queue(*this, channel_);
     return {};
@@ -163,13 +162,10 @@ CUresult Client::take_error() noexcept {
 namespace {
 Pace pace(Waits waits) noexcept {
     Client* client = Client::current();
-    const Region::Kind kind = client ? client->region().kind() : Region::Kind::file;
-    static const bool few = [] {
-        cpu_set_t cores;
-        return sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
-    }();
+    const bool own_kernel = client && client->region().properties().own_kernel;
+    static const bool few = os::processors() <= 2;
     if (client && observe(client->status().state) == BARCUDA_STATE_NEW) waits = Waits::unserved;
-    return pace_of(waits, few, kind == Region::Kind::uio || kind == Region::Kind::door);
+    return pace_of(waits, few, own_kernel);
 }
 }  // namespace
 

@@ -69,10 +69,10 @@ class Client final : public heap::ExtentSource {
     void release(heap::Extent extent) noexcept override;
     std::byte* alias(heap::Extent part) noexcept override;
     bool renew(heap::Extent pages) noexcept override;
-    bool forks_by_itself() const noexcept override { return region_.kind() == Region::Kind::uio; }
+    bool forks_by_itself() const noexcept override { return region_.properties().forks_by_itself; }
     void forked() noexcept override;  // the one handler for all layers above the heap
     bool is_full() const noexcept override { return full_.load(std::memory_order_relaxed); }
-    int file() const noexcept override { return region_.kind() == Region::Kind::file ? region_.fd() : -1; }
+    int file() const noexcept override { return region_.properties().offset_is_place ? region_.fd() : -1; }
 
   private:
     friend class Patience;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/client/crowd.h"
 
-#include <sys/mman.h>
-
 #include <iterator>
 #include <mutex>
 #include <new>
 
 #include "base/futex.h"
+#include "base/os/map.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
@@ -45,8 +44,8 @@ Crowd::Place* Crowd::join(const Until& until) noexcept {
     constexpr std::size_t bytes = 4096;  // no malloc: one may be waiting here
     std::lock_guard lock(mutex_);
     if (!free_) {
-        void* const page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (page == MAP_FAILED) return nullptr;
+        void* page = nullptr;
+        if (os::map_memory(bytes, os::Access::write, &page) != 0) return nullptr;
         for (std::size_t i = 0; i < bytes / sizeof(Place); ++i) {
             Place* const p = new (static_cast<Place*>(page) + i) Place;
             p->next = free_, free_ = p;

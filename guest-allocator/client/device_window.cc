@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/client/device_window.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
+#include "base/os/map.h"
 #include "guest-allocator/heap/maps.h"
 
 namespace barcuda::guest {
@@ -15,13 +14,6 @@ namespace {
 
 // No program's memory is as large as that: a sanitizer's shadow is, of which no address is ever handed out.
 constexpr std::uintptr_t shadow = std::uintptr_t{1} << 40;
-
-// Not fatal where address space is limited (ulimit -v).
-void reserve(std::uintptr_t begin, std::uintptr_t end) noexcept {
-    if (begin < end)
-        (void)mmap(reinterpret_cast<void*>(begin), end - begin, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-}
 
 void note(std::uintptr_t begin, std::uintptr_t end) noexcept {
     if (const std::size_t n = taken.count(); n && taken[n - 1].end == begin) taken[n - 1].end = end;
@@ -37,10 +29,10 @@ void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept {
     for (heap::Mapping m; maps.next(m) && m.begin < end;)
         if (m.end > begin && m.end - m.begin < shadow) note(std::max(m.begin, begin), std::min(m.end, end));
     for (std::size_t i = before; i < taken.count(); ++i) {
-        reserve(begin, taken[i].begin);
+        os::reserve(begin, taken[i].begin);
         begin = taken[i].end;
     }
-    reserve(begin, end);
+    os::reserve(begin, end);  // not fatal where address space is limited (ulimit -v)
 }
 
 }  // namespace barcuda::guest

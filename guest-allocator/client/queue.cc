@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/client/queue.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
+#include "base/os/process.h"
 #include "base/trace.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/patience.h"
@@ -15,10 +14,7 @@ namespace barcuda::guest {
 namespace {
 
 // Half of the processors: the worker needs some, and so does the program.
-unsigned most_awake() noexcept {
-    cpu_set_t cores;
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? std::max(1, CPU_COUNT(&cores) / 2) : 1;
-}
+unsigned most_awake() noexcept { return static_cast<unsigned>(std::max(1, os::processors() / 2)); }
 
 }  // namespace
 

@@ -134,7 +134,7 @@ std::string choose(HostDevices& devices, const std::string& gpus) {
     return {};
 }
 
-void publish_devices(Region& region, const HostDevices& devices) {
+void publish_devices(HostRegion& region, const HostDevices& devices) {
     std::copy(devices.all.begin(), devices.all.end(), region.host_devices());
     region.tell_devices(devices.driver_version, static_cast<unsigned>(devices.all.size()));
 }

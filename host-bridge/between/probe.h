@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shm-device/region/region.h"
+#include "shm-device/host_region.h"
 
 namespace barcuda {
 
@@ -29,7 +29,7 @@ HostDevices receive_devices(int link, const std::string& library, int stop = -1)
 // what is wrong; empty: nothing.
 std::string choose(HostDevices& devices, const std::string& gpus);
 
-void publish_devices(Region& region, const HostDevices& devices);
+void publish_devices(HostRegion& region, const HostDevices& devices);
 
 // By which CUDA_VISIBLE_DEVICES a driver shows these of the devices, by number. (From the host's own memory: guests may write the
 // region's table.)

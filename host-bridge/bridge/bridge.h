@@ -38,8 +38,8 @@
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/mapper.h"
+#include "shm-device/host_region.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/region.h"
 
 namespace barcuda {
 
@@ -217,7 +217,7 @@ class Bridge {
     mode_t mode_ = 0;  // what the region is: a file, or a device
     cage::Plan cage_;  // of each worker
     rlimit files_{};   // that a process may have open, as the bridge was given it
-    Region region_;
+    HostRegion region_;
     Monitoring monitoring_;
     Doorbell doorbell_;
     Service service_;

@@ -38,7 +38,7 @@ Monitoring::~Monitoring() {
     if (roster_file_ >= 0) close(roster_file_);
 }
 
-void Monitoring::start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda) {
+void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda) {
     region_ = &region;
     library_ = nvml_of(cuda);
     roster_file_ = memfd_create("barcuda-roster", MFD_CLOEXEC);

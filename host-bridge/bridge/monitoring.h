@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host-bridge/monitor/monitor.h"
-#include "shm-device/region/region.h"
+#include "shm-device/host_region.h"
 
 namespace barcuda {
 
@@ -20,7 +20,7 @@ class Monitoring {
     ~Monitoring();
 
     // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML lies beside it.
-    void start(Region& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
+    void start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
     void client(std::uint32_t slot, pid_t worker);    // 0: nobody any more
     void show_memory(std::uint64_t limit);            // the size of each GPU, as guests see it; 0: its own
     void want(Clock::time_point now = Clock::now());  // a client does
@@ -31,7 +31,7 @@ class Monitoring {
     void launch();
     void say(barcuda_snapshot_state state);
 
-    Region* region_ = nullptr;
+    HostRegion* region_ = nullptr;
     std::string library_;
     int roster_file_ = -1;
     Roster* roster_ = nullptr;

@@ -21,14 +21,12 @@
 // word: the header's magic, a slot's counters, a channel's state and its fences (a GPU writes some of those: to the CPU
 // that is a release-store by a device, which x86 and PCIe order after the data that it completes).
 #pragma once
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
+
+#include "base/os/barrier.h"
 
 namespace barcuda {
 
@@ -41,14 +39,12 @@ struct Smp {
     // Full fence. The builtin, because g++ refuses std::atomic_thread_fence under -fsanitize=thread, where its lack of
     // modelling matters only to code that orders plain data by fences alone: here every fence orders atomics.
     static void fence() { __sync_synchronize(); }
-    // A full fence here, and one in every thread of every process that called take_part(), between begin and end of
-    // this call: the kernel interrupts those that run. Other kernels' processes (a guest's) fence for themselves.
+    // A full fence here, and one in every thread of every process that called os::join_barrier(). Other kernels'
+    // processes (a guest's) fence for themselves.
     static bool fence_all() {
         fence();
-        return ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+        return os::barrier_everywhere();
     }
-    // Cheap in a process that has one thread; else it waits for every processor, some 10 ms.
-    static bool take_part() { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
 };
 
 // Lone words of layout.h are plain integers, since C and the kernel read that header too. The const_cast is for words

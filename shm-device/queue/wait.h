@@ -14,11 +14,10 @@
 //   for (Waiter waiter(pace); !done(); waiter.turn())
 //       if (waiter.should_ask() && dead()) break;
 #pragma once
-#include <sched.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cstdint>
+
+#include "base/os/clock.h"
 
 namespace barcuda {
 
@@ -36,11 +35,7 @@ struct Pace {
 // What waiting is made of. Tests, and waiters that can be woken (a futex, a doorbell), put their own in this place. Who
 // can be woken says so in its first sleep(), and returns: the look that follows is the one that counts.
 struct Os {
-    static std::uint64_t now() {  // nanoseconds
-        timespec t;
-        ::clock_gettime(CLOCK_MONOTONIC, &t);
-        return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
-    }
+    static std::uint64_t now() { return os::now(); }  // nanoseconds
     static void pause() {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
@@ -48,12 +43,10 @@ struct Os {
         asm volatile("isb");
 #endif
     }
-    static void yield() { ::sched_yield(); }
+    static void yield() { os::yield(); }
     static void nap(std::uint64_t nanoseconds) {
-        const timespec t{static_cast<time_t>(nanoseconds / 1'000'000'000),
-                         static_cast<long>(nanoseconds % 1'000'000'000)};
-        ::nanosleep(&t, nullptr);  // a signal ends it early: we look once more than planned
-    }
+        os::nap(nanoseconds);
+    }                                                                   // after a signal we look once more than planned
     static void sleep(std::uint64_t nanoseconds) { nap(nanoseconds); }  // nobody wakes us
 };
 

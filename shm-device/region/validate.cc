@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kUserEnd = 1ull << 47;  // x86-64 and arm64 give user space at least this much
 
-// What a guest is told that speaks another version than its bridge. (A bridge on an old region: create.cc.)
+// What a guest is told that speaks another version than its bridge. (A bridge on an old region: host_region.cc.)
 Error other_version(Error::Kind kind, const char* what, const barcuda_header& h, unsigned its, unsigned ours,
                     const char* path) {
     char build[sizeof h.build + 1];

@@ -26,7 +26,7 @@ std::string Session::open(const std::string& region, const Claims& claims) {
     c.devices[0] = claims.device.value_or(0);
     queue_.emplace(virtqueue::in_channel(channel_.memory));
     queue_->disable_wake();
-    bell_.open(region_, channel_);
+    bell_.open(region_.door(), channel_);
     if (claims.bell) publish(c.bell, *claims.bell);
     publish(c.device_count, claims.device_count.value_or(1));
     region_.knock();

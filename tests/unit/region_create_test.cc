@@ -15,8 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "shm-device/doors/file_door.h"
+#include "shm-device/host_region.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/region.h"
 #include "tests/unit/support/region_fixture.h"
 
 namespace barcuda {
@@ -30,7 +31,7 @@ using test::in_child;
 TEST_F(RegionTest, ANewRegionOpens) {
     const Error e = open_guest();
     EXPECT_FALSE(e) << e.text;
-    EXPECT_EQ(guest.kind(), Region::Kind::file);
+    EXPECT_NE(dynamic_cast<FileDoor*>(&guest.door()), nullptr);
     EXPECT_EQ(guest.shape().size, kSize);
     EXPECT_EQ(guest.shape().base, kBase);
     EXPECT_EQ(RegionProbe::header(guest).epoch, 1u);
@@ -39,7 +40,7 @@ TEST_F(RegionTest, ANewRegionOpens) {
     EXPECT_NE(RegionProbe::header(guest).bridge_start, 0u);
 }
 TEST_F(RegionTest, NobodyOpensItBeforeItIsAnnounced) {
-    Region other;
+    HostRegion other;
     const std::string fresh = scratch / "fresh";
     ASSERT_FALSE(other.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = kRows}));
     EXPECT_EQ(guest.open(fresh.c_str()).kind, Error::not_ready);
@@ -49,7 +50,7 @@ TEST_F(RegionTest, NobodyOpensItBeforeItIsAnnounced) {
 TEST_F(RegionTest, ASizeThatNoBarCanHaveIsRefusedAndLeavesNoFile) {
     for (std::uint64_t size :
          std::vector<std::uint64_t>{0, kSize / 2, kSize + 4096, kSize * 3 / 2, 2 * BARCUDA_MAX_SIZE}) {
-        Region r;
+        HostRegion r;
         const std::string odd = scratch / "odd";
         EXPECT_EQ(r.create(odd.c_str(), {.size = size, .rows = kRows}).kind, Error::bad_size) << size;
         EXPECT_NE(::access(odd.c_str(), F_OK), 0);
@@ -58,7 +59,7 @@ TEST_F(RegionTest, ASizeThatNoBarCanHaveIsRefusedAndLeavesNoFile) {
 TEST_F(RegionTest, ABaseThatNoProcessCanMapIsRefused) {
     for (std::uint64_t base :
          std::vector<std::uint64_t>{4096, (1ull << 47) - BARCUDA_GRANULE, 1ull << 47, ~0ull - 4095}) {
-        Region r;
+        HostRegion r;
         EXPECT_EQ(r.create((scratch / "odd").c_str(), {.size = kSize, .base = base, .rows = kRows}).kind,
                   Error::bad_base)
             << base;
@@ -105,7 +106,7 @@ TEST_F(RegionTest, AFileThatIsNoRegionIsNotOverwrittenUnlessTold) {
     const std::string diary = scratch / "diary";
     const int fd = ::open(diary.c_str(), O_RDWR | O_CREAT, 0600);
     ASSERT_EQ(::write(fd, "dear diary", 10), 10);
-    Region r;
+    HostRegion r;
     const Error e = r.create(diary.c_str(), {.size = kSize, .base = kBase, .rows = kRows});
     EXPECT_EQ(e.kind, Error::exists);
     char text[10];
@@ -119,13 +120,13 @@ TEST_F(RegionTest, AnUntouchedFileOfTheRightSizeIsFormatted) {  // as QEMU's mem
     const int fd = ::open(fresh.c_str(), O_RDWR | O_CREAT, 0600);
     ASSERT_EQ(::ftruncate(fd, kSize), 0);
     ::close(fd);
-    Region r;
+    HostRegion r;
     const Error e = r.create(fresh.c_str(), {.base = kBase, .rows = kRows});
     EXPECT_FALSE(e) << e.text;
     EXPECT_EQ(r.shape().size, kSize);
 }
 TEST_F(RegionTest, ASecondBridgeIsRefusedWhileTheFirstLives) {
-    Region second;
+    HostRegion second;
     EXPECT_EQ(second.create(path.c_str(), {.rows = kRows}).kind, Error::in_use);
     host.close();
     EXPECT_FALSE(second.create(path.c_str(), {.rows = kRows}));
@@ -134,7 +135,7 @@ TEST_F(RegionTest, ABridgeThatWasKilledIsFollowedWhenItsWorkersHaveEnded) {
     host.close();
     const pid_t bridge = fork();
     if (bridge == 0) {
-        Region killed;
+        HostRegion killed;
         if (killed.create(path.c_str(), {.rows = kRows})) _exit(1);
         if (fork() == 0) usleep(300'000), _exit(0);  // a worker, which outlives it a little
         kill(getpid(), SIGKILL);
@@ -160,7 +161,7 @@ struct OwnRegion : RegionTest {
         ::close(fd);
     }
     Error create(const std::string& name) {
-        Region r;
+        HostRegion r;
         return r.create(name.c_str(), {.size = kSize, .base = kBase, .overwrite = true, .rows = kRows});
     }
     bool touched() {  // whoever formats a file writes to it
@@ -265,7 +266,7 @@ TEST_F(RegionTest, ATakeoverShowsTheNewBridgesRowsAlone) {
 TEST_F(RegionTest, NoRegionIsMadeWithoutRowsOrWithTooMany) {
     const std::vector<std::uint64_t> many(BARCUDA_MAX_ROWS + 1, 1);
     const std::string fresh = scratch / "fresh";
-    Region r;
+    HostRegion r;
     EXPECT_EQ(r.create(fresh.c_str(), {.size = kSize, .base = kBase}).kind, Error::malformed);
     EXPECT_EQ(r.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = many}).kind, Error::malformed);
     EXPECT_NE(::access(fresh.c_str(), F_OK), 0);

@@ -121,7 +121,7 @@ TEST_F(RegionTest, AChannelIsCleanedWhereNoHolesCanBePunched) {
     Channel c;
     ASSERT_FALSE(host.map_channel(2, c));
     std::memset(c.memory, 0xff, BARCUDA_CHANNEL_SIZE);
-    RegionProbe::pretend(host, Region::Kind::dax);
+    RegionProbe::become_dax(host);
     ASSERT_FALSE(host.clean_channel(2));
     EXPECT_EQ(c.status().channel, 2u);
     c.status().channel = 0;
@@ -227,7 +227,7 @@ TEST_F(RegionTest, AClientOfAnEarlierVersionIsKnownByItsPid) {
     Channel c;
     ASSERT_FALSE(guest.open_channel(c));
     host.host_slots()[c.index].map_lock = 0;
-    guest.unmap_channel(c);
+    guest.leave_channel(c);
     guest.close();
     EXPECT_FALSE(host.owner_gone(0));
 }
@@ -309,7 +309,7 @@ class SlotsTest : public RegionTest {
     void SetUp() override {
         RegionTest::SetUp();
         ASSERT_FALSE(open_guest());
-        RegionProbe::pretend(guest, Region::Kind::pci);
+        RegionProbe::become_bar(guest);
     }
 };
 TEST_F(SlotsTest, WhereTheHostSeesNobodyPidIsZeroAndItDoesNotGuess) {
@@ -322,7 +322,7 @@ TEST_F(SlotsTest, WhereTheHostSeesNobodyTheNextClientClosesForTheDead) {
     ASSERT_EQ(in_child([&] {
                   Region client;
                   if (client.open(path.c_str())) return 1;
-                  RegionProbe::pretend(client, Region::Kind::pci);
+                  RegionProbe::become_bar(client);
                   Channel c;
                   return client.open_channel(c) ? 1 : 0;
               }),
@@ -337,14 +337,14 @@ TEST_F(SlotsTest, WhereTheHostSeesNobodyTheNextClientClosesForTheDead) {
     publish(host.host_slots()[0].reclaimed, 1);
     Region other;
     ASSERT_FALSE(other.open(path.c_str()));
-    RegionProbe::pretend(other, Region::Kind::pci);
+    RegionProbe::become_bar(other);
     ASSERT_FALSE(other.open_channel(c));
     EXPECT_EQ(c.index, 0u);
 }
 TEST_F(SlotsTest, TheLivingAreLeftAlone) {
     Region other;
     ASSERT_FALSE(other.open(path.c_str()));
-    RegionProbe::pretend(other, Region::Kind::pci);
+    RegionProbe::become_bar(other);
     Channel mine, theirs;
     ASSERT_FALSE(other.open_channel(theirs));
     ASSERT_FALSE(guest.open_channel(mine));

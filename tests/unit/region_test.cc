@@ -324,7 +324,8 @@ TEST_F(RegionTest, OurDescriptorStaysOutOfTheProgramsWay) {
 void everything_works_on(int fd) {
     ASSERT_EQ(::ftruncate(fd, kSize), 0);
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
-    Region host, guest;
+    HostRegion host;
+    Region guest;
     Error e = host.create(path.c_str(), {.base = kBase, .overwrite = true, .rows = kRows});
     ASSERT_FALSE(e) << e.text;
     host.announce();

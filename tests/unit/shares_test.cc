@@ -113,7 +113,7 @@ TEST_F(SharesTest, AreNotOfAFolderALinkOrAnotherFile) {
     EXPECT_FALSE(believes(plain, door_of(plain)));
     EXPECT_FALSE(believes(path, door_of(plain)));  // a region, but not the one that this bridge serves
     std::filesystem::create_directory(loose);
-    Region second;
+    HostRegion second;
     const std::string inside = loose + "/region";
     ASSERT_FALSE(second.create(inside.c_str(), {.size = kSize, .base = kBase, .build = "test", .rows = kRows}));
     second.announce();

@@ -23,6 +23,7 @@
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
+#include "shm-device/host_region.h"
 #include "shm-device/rows/identity.h"
 #include "tests/unit/support/scratch.h"
 
@@ -73,7 +74,7 @@ class HostSide final : public Granter {
     // Until the worker has ended its client's session.
     void join() { worker_.join(); }
 
-    Region region;
+    HostRegion region;
 
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
         const std::lock_guard lock(mutex_);

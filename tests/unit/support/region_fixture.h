@@ -4,17 +4,30 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
+#include "shm-device/doors/bar_door.h"
+#include "shm-device/host_region.h"
 #include "shm-device/region/region.h"
 #include "tests/unit/support/scratch.h"
 
 namespace barcuda {
 
-// A BAR is not at hand everywhere: a region in a file is made to believe that it is one. And a header says what no
-// bridge would.
+// A BAR is not at hand everywhere: the file of a region gets a BAR's door. And a header says what no bridge would.
 struct RegionProbe {
-    static barcuda_header& header(Region& region) { return region.writable_header(); }
-    static void pretend(Region& region, Region::Kind kind) { region.kind_ = kind; }
+    static barcuda_header& header(Region& region) { return const_cast<barcuda_header&>(*region.header_); }
+    static BarDoor& become_bar(Region& region, BarDoor::By by = BarDoor::By::pci) {
+        Door& door = *region.door_;
+        const std::string path = door.path();
+        const Door::Properties properties = door.properties();
+        os::KeptFile file = std::move(door.file_);
+        void* const header = std::exchange(door.header_, nullptr);  // stays mapped
+        const std::size_t header_bytes = door.header_bytes_;
+        auto& bar = region.door_.make<BarDoor>(path.c_str(), std::move(file), properties.size, properties.unit, by);
+        bar.keep_header(header, header_bytes);
+        return bar;
+    }
+    static void become_dax(HostRegion& host) { host.whole_ = &become_bar(host, BarDoor::By::dax); }
 };
 
 constexpr std::uint64_t kRows[] = {0x1234567890abcdef, 2, 3};  // some identities
@@ -26,7 +39,7 @@ class RegionTest : public ::testing::Test {
   protected:
     test::Scratch scratch;
     std::string path = scratch / "region";
-    Region host;
+    HostRegion host;
     Region guest;
 
     void SetUp() override {

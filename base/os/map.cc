@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/os/map.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace barcuda::os {
+namespace {
+
+int protection(Access access) {
+    return access == Access::write ? PROT_READ | PROT_WRITE : access == Access::read ? PROT_READ : PROT_NONE;
+}
+
+// mmap's answer, as 0 or an errno.
+int take(void* p, void** address) {
+    if (p == MAP_FAILED) return errno;
+    *address = p;
+    return 0;
+}
+
+}  // namespace
+
+int map_file(int file, std::uint64_t offset, std::size_t bytes, Access access, void** address, void* wish) {
+    return take(::mmap(wish, bytes, protection(access), MAP_SHARED, file, static_cast<off_t>(offset)), address);
+}
+
+int map_file_at(int file, std::uint64_t offset, void* address, std::size_t bytes, Over over) {
+    const int flags = MAP_SHARED | (over == Over::nothing ? MAP_FIXED_NOREPLACE : MAP_FIXED);
+    void* const p = ::mmap(address, bytes, PROT_READ | PROT_WRITE, flags, file, static_cast<off_t>(offset));
+    if (p == address) return 0;
+    if (p == MAP_FAILED) return errno;
+    ::munmap(p, bytes);  // Linux before 4.17 takes the flag for a hint
+    return EEXIST;
+}
+
+int map_memory(std::size_t bytes, Access access, void** address) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (access == Access::none ? MAP_NORESERVE : 0);
+    return take(::mmap(nullptr, bytes, protection(access), flags, -1, 0), address);
+}
+
+bool reserve(std::uintptr_t begin, std::uintptr_t end) {
+    if (begin >= end) return true;
+    void* const want = reinterpret_cast<void*>(begin);
+    return ::mmap(want, end - begin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                  0) == want;
+}
+
+void unmap(void* address, std::size_t bytes) { ::munmap(address, bytes); }
+
+int move_mapping(void* from, std::size_t bytes, void* to) {
+    return ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to ? 0 : errno;
+}
+
+int copy_mapping(void* from, std::size_t bytes, void* to) {
+    // A mapping of no length that is to grow is one more of the same file.
+    return ::mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to ? 0 : errno;
+}
+
+void keep_from_children(void* address, std::size_t bytes) { ::madvise(address, bytes, MADV_DONTFORK); }
+
+// The first overlapping line of /proc/self/maps, read piece by piece.
+void name_mapping(std::uintptr_t from, std::uintptr_t to, char* line, std::size_t size) {
+    std::snprintf(line, size, "another mapping");
+    const int fd = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    char piece[1024];
+    char text[400];
+    std::size_t length = 0;
+    bool found = false;
+    for (ssize_t n; !found && (n = ::read(fd, piece, sizeof piece)) > 0;)
+        for (ssize_t i = 0; i < n && !found; ++i) {
+            if (piece[i] != '\n') {
+                if (length < sizeof text - 1) text[length++] = piece[i];
+                continue;
+            }
+            text[length] = '\0';
+            length = 0;
+            char* end = text;
+            const std::uintptr_t begin = std::strtoull(text, &end, 16);
+            const std::uintptr_t stop = *end == '-' ? std::strtoull(end + 1, nullptr, 16) : 0;
+            found = begin < to && from < stop;
+        }
+    ::close(fd);
+    if (!found) return;
+    // "200000000000-200002000000 rw-s 00000000 00:01 1025      /name": the range, and the name if it has one.
+    const char* name = std::strpbrk(text, "/[");
+    std::snprintf(line, size, "%.*s (%.200s)", static_cast<int>(std::strcspn(text, " ")), text,
+                  name ? name : "anonymous");
+}
+
+}  // namespace barcuda::os

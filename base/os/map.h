@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// map.h: mappings of memory in this process. Nothing here allocates, for the heap calls it from within malloc. A
+// function that returns int returns 0 or an errno, and has mapped nothing if it is not 0.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace barcuda::os {
+
+enum class Access : std::uint8_t { none, read, write };   // write: and read
+enum class Over : std::uint8_t { nothing, any_mapping };  // what a mapping may replace
+
+// Part of a file, shared with all that map it. Where is the kernel's choice; `wish` if that is free.
+int map_file(int file, std::uint64_t offset, std::size_t bytes, Access access, void** address, void* wish = nullptr);
+// The same at this address, to be written. EEXIST: something else is mapped there.
+int map_file_at(int file, std::uint64_t offset, void* address, std::size_t bytes, Over over);
+// Memory of this process alone, zero. Without access it costs address space only.
+int map_memory(std::size_t bytes, Access access, void** address);
+// Keeps addresses from all others, as far as no mapping has them. False: not all of them, or not at all.
+bool reserve(std::uintptr_t begin, std::uintptr_t end);
+void unmap(void* address, std::size_t bytes);
+
+// What is mapped at `from` comes to lie at `to`, and replaces what is there; nothing is left at `from`.
+int move_mapping(void* from, std::size_t bytes, void* to);
+// What is mapped at `from`, one mapping of a file, is mapped at `to` as well, and replaces what is there.
+int copy_mapping(void* from, std::size_t bytes, void* to);
+// Forked children do not get this mapping.
+void keep_from_children(void* address, std::size_t bytes);
+
+// Names what lies in [from, to) for a person: the first mapping that does.
+void name_mapping(std::uintptr_t from, std::uintptr_t to, char* text, std::size_t size);
+
+}  // namespace barcuda::os

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// host_region.cc: the host makes a region, or takes over one that an earlier bridge has left. Until announce() stores
+// the magic no guest can open it, so that a half-formatted region is never seen.
+#include "shm-device/host_region.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "base/os/clock.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/status.h"
+
+namespace barcuda {
+namespace {
+
+bool is_regular(const os::FileFacts& facts) { return facts.type == os::FileFacts::Type::regular; }
+
+}  // namespace
+
+// Pages of a file are there when they are first touched, unless another process has taken the last ones: then the
+// process that touches one is killed (SIGBUS). So what the bridge touches is there for good; the heap's part is not.
+Error HostRegion::keep_there(std::uint64_t offset, std::uint64_t bytes, const char* path) const {
+    if (::fallocate(fd(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ||
+        (errno != ENOSPC && errno != EDQUOT && errno != ENOMEM))
+        return {};  // or a device, or a file system that cannot promise
+    return error(Error::system, errno, "%s: there is no memory for the region's tables", path);
+}
+
+// What the new header starts from, given what the file holds now. `keep`: slots and grants stay, for there may still be
+// clients of the last epoch; only their memory is shared with a new bridge, never their commands.
+Error HostRegion::prepare(const char* path, const Format& format, barcuda_header& h, bool& keep) {
+    barcuda_header old{};
+    bool untouched = false;  // never written to: there is nothing to lose
+    const std::uint64_t there = whole_->properties().size;
+    if (there >= BARCUDA_MIN_SIZE) {
+        char* memory = nullptr;
+        os::FileFacts facts;
+        if (const int code = os::facts_of(fd(), facts))
+            return error(Error::system, code, "%s: cannot be examined", path);
+        untouched = is_regular(facts) && facts.blocks == 0;
+        if (Error e = whole_->map_window({}, 0, sizeof old, os::Access::read, &memory)) return e;
+        std::memcpy(&old, memory, sizeof old);
+        whole_->unmap_window(memory, 0, sizeof old);
+    }
+    // A bridge that died while it formatted has left everything but the magic.
+    barcuda_header whole = old;
+    whole.magic = BARCUDA_MAGIC;
+    const bool half = old.magic == 0 && old.layout != 0;
+    const Error invalid = validate(half ? whole : old, there, path);
+    const bool wants_change = format.size != 0 && format.size != there;
+    keep = !invalid && !(format.overwrite && wants_change);
+    if (!keep && there != 0 && !untouched && !format.overwrite) {
+        if (invalid.kind == Error::other_layout)
+            return error(Error::other_layout, 0,
+                         "%s: it was made by another version of barcuda-bridge (its layout is number %u, ours %u); end "
+                         "its clients, then remove it, or allow it to be overwritten (--overwrite)",
+                         path, old.layout, BARCUDA_LAYOUT);
+        return error(Error::exists, 0,
+                     "%s: exists and is not a usable region; remove it, or allow it to be overwritten (--overwrite)",
+                     path);
+    }
+    if (wants_change && there != 0 && !format.overwrite)
+        return error(Error::bad_size, 0, "%s: exists with %llu MiB, not %llu MiB; remove it, or leave out --size", path,
+                     (unsigned long long)(there >> 20), (unsigned long long)(format.size >> 20));
+    if (!keep && format.size == 0 && there == 0)
+        return error(Error::bad_size, 0, "%s: a new region needs a size (--size 4G)", path);
+
+    const std::uint64_t size = format.size != 0 ? format.size : keep ? old.size : there;
+    const std::uint64_t base = format.base != 0 ? format.base : keep ? old.base : BARCUDA_DEFAULT_BASE;
+    if (Error e = check_size(size, path)) return e;
+    if (Error e = check_base(base, size, path)) return e;
+    const bool elastic = whole_->is_elastic();
+    if (size != there && (!elastic || ::ftruncate(fd(), static_cast<off_t>(size)) != 0))
+        return error(Error::bad_size, elastic ? errno : 0, "%s: cannot be given %llu MiB", path,
+                     (unsigned long long)(size >> 20));
+    whole_->set_size(size);
+    h = {};
+    divide(h, size);
+    h.base = base;
+    h.epoch = (!invalid || old.magic == BARCUDA_MAGIC ? old.epoch : 0) + 1;
+    return {};
+}
+
+// Workers of a bridge that was killed are killed, too: a new one waits for the last of them, which a driver may take
+// seconds to let go.
+Error HostRegion::lock_to_serve(const char* path) {
+    constexpr int most_tries = 1000;
+    constexpr std::uint64_t nap = 10'000'000;  // nanoseconds: ten seconds in all
+    for (int tries = 1; whole_->lock_as_bridge() != 0; ++tries) {
+        barcuda_header h{};
+        const bool known = ::pread(fd(), &h, sizeof h, 0) == sizeof h && h.layout == BARCUDA_LAYOUT;
+        if (!known || lives(h.bridge_pid, h.bridge_start) || tries == most_tries)
+            return error(Error::in_use, 0, "%s: another bridge serves this region", path);
+        os::nap(nap);
+    }
+    return {};
+}
+
+// Opens the file, new or not, and locks it.
+Error HostRegion::open_file(const char* path) {
+    Error e = open_door(door_, path, Opening::to_make);
+    const bool made = door_ && fd() >= 0;
+    if (e.kind == Error::system && e.code == EEXIST) {
+        close();
+        e = open_door(door_, path, Opening::to_serve);
+    }
+    creator_ = os::this_process();
+    whole_ = properties().whole;
+    if (!e && !whole_)
+        e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
+    if (!e) e = lock_to_serve(path);
+    // A file that we made is ours to remove, or to take for zeros, only with the lock: before that another bridge may
+    // have found it, and serve it.
+    const bool locked = !e || (made && whole_ && whole_->lock_as_bridge() == 0);
+    if (os::FileFacts facts; locked && fd() >= 0 && os::facts_of(fd(), facts) == 0 && is_regular(facts)) {
+        whole_->set_size(facts.size);
+        made_ = made && facts.size == 0;
+    }
+    return e;
+}
+
+Error HostRegion::create(const char* path, const Format& format) {
+    close();
+    if (format.rows.empty() || format.rows.size() > BARCUDA_MAX_ROWS)
+        return error(Error::malformed, 0, "%s: %zu rows; a region has 1 to %u", path, format.rows.size(),
+                     BARCUDA_MAX_ROWS);
+    barcuda_header h{};
+    bool keep = false;
+    char* memory = nullptr;
+    Error e = open_file(path);
+    if (!e) e = prepare(path, format, h, keep);
+    if (!e) e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
+    if (!e) e = whole_->map_header_to_write(&memory);
+    if (e) return close(), e;
+    mine_ = reinterpret_cast<barcuda_header*>(memory);
+
+    publish(mine_->magic, 0);  // WORD: closed for guests until announce()
+    h.layout = BARCUDA_LAYOUT;
+    h.header_bytes = BARCUDA_CHANNELS_OFFSET;
+    h.packets = BARCUDA_PACKETS;
+    h.row_count = static_cast<barcuda_u32>(format.rows.size());
+    h.rows_offset = BARCUDA_ROWS_OFFSET;
+    h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
+    h.bridge_pid = static_cast<barcuda_u32>(creator_);
+    h.bridge_start = start_time_of(0);
+    std::snprintf(h.build, sizeof h.build, "%s", format.build);
+    constexpr std::size_t behind_magic = offsetof(barcuda_header, layout);
+    std::memcpy(memory + behind_magic, reinterpret_cast<const char*>(&h) + behind_magic, sizeof h - behind_magic);
+    const std::uint64_t clean = keep ? BARCUDA_ROWS_OFFSET : BARCUDA_SLOTS_OFFSET;
+    if (!made_) std::memset(memory + clean, 0, BARCUDA_CHANNELS_OFFSET - clean);  // a file made just now is all zeros
+    take(memory, h);
+    std::memcpy(memory + BARCUDA_ROWS_OFFSET, format.rows.data(), format.rows.size_bytes());
+    for (std::uint32_t i = 0; i < h.channel_count && !e; ++i) {
+        const barcuda_slot& s = slots()[i];
+        const std::uint32_t opened = observe(s.opened);
+        if (opened == observe(s.closed) && opened == observe(s.reclaimed)) e = clean_channel(i);
+        else if (opened == s.served) e = disown(i);
+    }
+    if (e) close();
+    return e;
+}
+
+void HostRegion::close() {
+    const bool is_ours = creator_ != 0 && creator_ == os::this_process();
+    // While the lock is held, and if no other file has its name.
+    if (made_ && is_ours && os::is_named(fd(), path())) ::unlink(path());
+    if (mine_ && is_ours) {
+        publish(mine_->bridge_pid, 0);                         // WORD
+        if (!door_->check_file()) whole_->unlock_as_bridge();  // mappings that stay would keep it
+    }
+    Region::close();
+    whole_ = nullptr;
+    mine_ = nullptr;
+    beats_ = 0;
+    made_ = false;
+    creator_ = 0;
+}
+
+// A client that an earlier bridge served: its worker has died with the queue's place in mind, and no process knows it.
+Error HostRegion::disown(std::uint32_t index) {
+    Channel c;
+    if (Error e = map_channel(index, c)) return e;
+    if (Error e = keep_there(c.offset, BARCUDA_COMMANDS_OFFSET, path())) return unmap_channel(c), e;
+    end_session(c.status(), BARCUDA_STATE_GONE, 0, "the bridge was restarted; start this program again");
+    unmap_channel(c);
+    return {};
+}
+
+void HostRegion::announce() {
+    made_ = false;
+    publish(mine_->magic, BARCUDA_MAGIC);  // WORD
+}
+
+void HostRegion::tell_devices(unsigned driver_version, unsigned count) {
+    mine_->driver_version = driver_version;
+    mine_->device_count = count;
+}
+
+void HostRegion::beat() { publish(mine_->heartbeat, ++beats_); }
+
+Error HostRegion::clean_channel(std::uint32_t index) {
+    Channel c;
+    if (Error e = map_channel(index, c)) return e;
+    const Error e = keep_there(c.offset, BARCUDA_COMMANDS_OFFSET, path());
+    if (!e && !made_) {
+        // A hole reads as zeros and costs no memory. Where holes cannot be punched, write the zeros.
+        const bool holes =
+            whole_->is_elastic() && whole_->properties().unit <= BARCUDA_PAGE &&
+            ::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        static_cast<off_t>(c.offset + BARCUDA_COMMANDS_OFFSET), BARCUDA_COMMANDS_SIZE) == 0;
+        std::memset(c.memory, 0, holes ? BARCUDA_COMMANDS_OFFSET : BARCUDA_CHANNEL_SIZE);
+    }
+    if (!e) c.status().channel = index;
+    unmap_channel(c);
+    return e;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// host_region.h: a region as its host has it, which makes it and serves it. Guests do not link this.
+//
+//   HostRegion r; r.create(path, {.size = 8 << 30, .rows = identities}); fill the devices; r.announce();
+//   r.map_channel(i, c)
+#pragma once
+#include "shm-device/doors/whole_door.h"
+#include "shm-device/region/region.h"
+
+namespace barcuda {
+
+// What a new region shall be. Zeros mean: the defaults, or for an existing region what it already is.
+struct Format {
+    std::uint64_t size = 0;
+    std::uint64_t base = 0;
+    bool overwrite = false;  // an existing file that is no region, or one of another layout or size
+    const char* build = "";  // the host's version
+    // The identities of what the host knows (identity.h). Always needed.
+    std::span<const std::uint64_t> rows = {};
+};
+
+class HostRegion : public Region {
+  public:
+    HostRegion() = default;
+    ~HostRegion() { close(); }
+
+    Error open(const char* path) = delete;  // a guest's
+    // Formats a new file, or takes over an existing region with a higher epoch: then slots and grants stay as they are,
+    // since clients of the old epoch may still hold them. No guest can open it before announce(); a new file that was
+    // never announced goes when it is closed.
+    Error create(const char* path, const Format& format);
+    void announce();
+    // Says that the bridge is gone.
+    void close();
+
+    // Between create() and announce(): what devices there are, whose table is in host_devices().
+    void tell_devices(unsigned driver_version, unsigned count);
+    // The bridge lives.
+    void beat();
+    barcuda_slot* host_slots() { return const_cast<barcuda_slot*>(slots()); }
+    barcuda_grant* host_grants() { return const_cast<barcuda_grant*>(grants()); }
+    barcuda_device* host_devices() { return const_cast<barcuda_device*>(devices()); }
+    Error map_channel(std::uint32_t index, Channel& channel) { return whole_->map_channel(tables(), index, channel); }
+    void unmap_channel(Channel& channel) { whole_->unmap_channel(channel); }
+    // Makes a channel as a client must find it: zero, but for its number. Before the slot's `reclaimed` is raised.
+    Error clean_channel(std::uint32_t index);
+    // Flat transport: has the process that opened this slot ended? (False where only the guest's module can tell.)
+    bool owner_gone(std::uint32_t index) const { return whole_->gone(slots(), index); }
+
+  private:
+    friend struct RegionProbe;
+    Error open_file(const char* path);
+    Error lock_to_serve(const char* path);
+    Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
+    Error keep_there(std::uint64_t offset, std::uint64_t bytes, const char* path) const;
+    Error disown(std::uint32_t index);
+
+    WholeDoor* whole_ = nullptr;  // the door
+    barcuda_header* mine_ = nullptr;
+    std::uint64_t beats_ = 0;
+    bool made_ = false;          // a new file, not announced yet
+    std::uint32_t creator_ = 0;  // pid of the bridge, if that is us: a forked worker does not say goodbye for it
+};
+
+}  // namespace barcuda
