@@ -218,9 +218,9 @@ std::set<std::string> all_tests() {
     std::set<std::string> tests;
     const std::regex declaration("TEST(_F|_P)?\\((\\w+), (\\w+)\\).*");
     std::smatch match;
-    for (const char* folder : {"tests/unit", "tests/vm"})
+    for (const char* folder : {"tests/unit", "tests/unit/support", "tests/vm"})
         for (const auto& file : std::filesystem::directory_iterator(folder)) {
-            if (file.path().extension() != ".cc") continue;
+            if (file.path().extension() != ".cc" && file.path().extension() != ".h") continue;
             for (const std::string& line : lines_of(file.path()))
                 if (std::regex_match(line, match, declaration)) tests.insert(match[2].str() + "." + match[3].str());
         }

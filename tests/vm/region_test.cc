@@ -14,16 +14,20 @@
 
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "shm-device/doors/bar_door.h"
 #include "shm-device/doors/socket_door.h"
 #include "shm-device/doors/uio_door.h"
 #include "shm-device/queue/sync.h"
+#include "tests/unit/support/door_conformance.h"
 #include "tests/vm/door.h"
 
 namespace barcuda {
 namespace {
+
+using test::DoorTest;
 
 std::uint64_t extent_of(const Region& region, const Channel& channel, unsigned i = 0) {
     return region.shape().extents_offset + (channel.index * stub_granules + i) * BARCUDA_GRANULE;
@@ -114,6 +118,33 @@ bool without_module() {
     return ::access("/sys/module/uio_barcuda", F_OK) != 0 ||
            ::syscall(SYS_delete_module, "uio_barcuda", O_NONBLOCK) == 0;
 }
+
+// ---- what every door must do ----------------------------------------------------------------------------------------
+class OfTheGuest : public test::DoorSetting {
+  public:
+    std::string missing() override {
+        return ::access(vm::device(), F_OK) == 0 ? "" : std::string("needs ") + vm::device();
+    }
+    Error open(Region& region) override { return region.open(vm::device()); }
+    std::uint64_t granted(const Region& region, const Channel& channel, unsigned n) override {
+        wait_for_grants(region, channel);
+        return extent_of(region, channel, n);
+    }
+};
+class WholeBar final : public OfTheGuest {
+  public:
+    std::string missing() override {
+        return without_module() ? "" : "needs root, and a module that can be removed (pages=0)";
+    }
+    Error open(Region& region) override { return region.open(bar().c_str()); }
+};
+INSTANTIATE_TEST_SUITE_P(RegionInVm, DoorTest,
+                         ::testing::Values(test::DoorCase{"guest", [] { return std::make_unique<OfTheGuest>(); }}),
+                         [](const auto& c) { return c.param.name; });
+INSTANTIATE_TEST_SUITE_P(RegionInVmWithoutModule, DoorTest,
+                         ::testing::Values(test::DoorCase{"bar", [] { return std::make_unique<WholeBar>(); }}),
+                         [](const auto& c) { return c.param.name; });
+
 TEST(RegionInVmWithoutModule, IsTheBarMappedWhole) {
     if (!without_module()) GTEST_SKIP() << "needs root, and a module that can be removed (pages=0)";
     const std::string path = bar();
