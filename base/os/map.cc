@@ -39,10 +39,22 @@ int map_file_at(int file, std::uint64_t offset, void* address, std::size_t bytes
     return EEXIST;
 }
 
-int map_memory(std::size_t bytes, Access access, void** address) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (access == Access::none ? MAP_NORESERVE : 0);
+int map_memory(std::size_t bytes, Access access, void** address, bool sparse) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (sparse || access == Access::none ? MAP_NORESERVE : 0);
     return take(::mmap(nullptr, bytes, protection(access), flags, -1, 0), address);
 }
+
+int grow_memory(std::size_t bytes, std::size_t more, void** address) {
+    return take(::mremap(*address, bytes, more, MREMAP_MAYMOVE), address);
+}
+
+int allow(void* address, std::size_t bytes, Access access) {
+    return ::mprotect(address, bytes, protection(access)) == 0 ? 0 : errno;
+}
+
+void forget(void* address, std::size_t bytes) { ::madvise(address, bytes, MADV_DONTNEED); }
+
+bool touch_to_write(void* address, std::size_t bytes) { return ::madvise(address, bytes, MADV_POPULATE_WRITE) == 0; }
 
 bool reserve(std::uintptr_t begin, std::uintptr_t end) {
     if (begin >= end) return true;

@@ -14,8 +14,16 @@ enum class Over : std::uint8_t { nothing, any_mapping };  // what a mapping may 
 int map_file(int file, std::uint64_t offset, std::size_t bytes, Access access, void** address, void* wish = nullptr);
 // The same at this address, to be written. EEXIST: something else is mapped there.
 int map_file_at(int file, std::uint64_t offset, void* address, std::size_t bytes, Over over);
-// Memory of this process alone, zero. Without access it costs address space only.
-int map_memory(std::size_t bytes, Access access, void** address);
+// Memory of this process alone, zero. Without access it costs address space only. `sparse`: most of it will not be
+// touched.
+int map_memory(std::size_t bytes, Access access, void** address, bool sparse = false);
+// The same, with more bytes, perhaps at another address; `address` stays as it was if there is no room.
+int grow_memory(std::size_t bytes, std::size_t more, void** address);
+int allow(void* address, std::size_t bytes, Access access);
+// Memory of this process alone that is not needed any more: reads as zeros from here on.
+void forget(void* address, std::size_t bytes);
+// Writes to each page without changing it. False: this kernel cannot, or not here.
+bool touch_to_write(void* address, std::size_t bytes);
 // Keeps addresses from all others, as far as no mapping has them. False: not all of them, or not at all.
 bool reserve(std::uintptr_t begin, std::uintptr_t end);
 void unmap(void* address, std::size_t bytes);

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
 #include <new>
 #include <utility>
 
+#include "base/os/output.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/descriptors.h"
 #include "guest-allocator/client/device_window.h"
@@ -37,8 +37,7 @@ Error reason;
 [[gnu::format(printf, 1, 0)]] void tell(const char* format, const char* text) noexcept {
     char line[500];
     const int n = snprintf(line, sizeof line, format, text);
-    if (n > 0 && write(STDERR_FILENO, line, std::min<std::size_t>(static_cast<std::size_t>(n), sizeof line - 1)) < 0)
-        return;
+    if (n > 0) os::write_error(line, std::min<std::size_t>(static_cast<std::size_t>(n), sizeof line - 1));
 }
 
 // Ids that live: a bit each. Handles that the host gave are not among them.

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/os/map.h"
-#include "guest-allocator/heap/maps.h"
+#include "base/os/maps.h"
 
 namespace barcuda::guest {
 
@@ -25,8 +25,8 @@ void note(std::uintptr_t begin, std::uintptr_t end) noexcept {
 void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept {
     // First the look, then what it found: each reservation changes the list.
     const std::size_t before = taken.count();
-    heap::Maps maps;
-    for (heap::Mapping m; maps.next(m) && m.begin < end;)
+    os::Maps maps;
+    for (os::Mapping m; maps.next(m) && m.begin < end;)
         if (m.end > begin && m.end - m.begin < shadow) note(std::max(m.begin, begin), std::min(m.end, end));
     for (std::size_t i = before; i < taken.count(); ++i) {
         os::reserve(begin, taken[i].begin);

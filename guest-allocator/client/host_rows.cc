@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/client/host_rows.h"
 
-#include <unistd.h>
 #include <cstring>
 
 #include <atomic>
 #include <cstdio>
+
+#include "base/os/output.h"
 
 namespace barcuda::guest::host_rows {
 namespace {
@@ -48,7 +49,7 @@ CUresult missing(Op op, const Region& region) noexcept {
     region.build(build);
     const int n = std::snprintf(line, sizeof line, "barcuda: %s is not supported by this bridge (%s): %s\n",
                                 name_of(op), build, remedy(build));
-    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return CUDA_ERROR_NOT_SUPPORTED;
+    if (n > 0) os::write_error(line, static_cast<std::size_t>(n));
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

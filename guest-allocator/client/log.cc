@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <algorithm>
 
+#include "base/os/output.h"
 #include "guest-allocator/client/error_log.h"
 #include "shm-device/cuda/results.h"
 
@@ -41,7 +41,7 @@ void log_line(const char* format, ...) noexcept {
     if (n < 0) return;
     const int end = start + std::min(n, room - 1);
     line[end] = '\n';
-    if (write(STDERR_FILENO, line, static_cast<std::size_t>(end) + 1) < 0) return;
+    os::write_error(line, static_cast<std::size_t>(end) + 1);
 }
 
 }  // namespace barcuda::guest

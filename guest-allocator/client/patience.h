@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/os/thread.h"
 #include "guest-allocator/client/crowd.h"
-#include "guest-allocator/heap/uncancelled.h"
 #include "shm-device/queue/wait.h"
 
 namespace barcuda::guest {
@@ -83,7 +83,7 @@ class Patience {
 
     static inline std::atomic<Waits> usual_{Waits::as_usual};
 
-    heap::Uncancelled uncancelled_;
+    os::Uncancelled uncancelled_;
     Waiter<Woken> waiter_;
     std::uint64_t heartbeat_ = 0;
     Crowd::Until until_;

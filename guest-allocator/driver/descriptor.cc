@@ -18,11 +18,11 @@
 #include <mutex>
 #include <vector>
 
+#include "base/os/thread.h"
 #include "base/out_of_the_way.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"
-#include "guest-allocator/heap/uncancelled.h"
 #include "shm-device/queue/wire.h"
 
 namespace barcuda::guest {
@@ -69,7 +69,7 @@ template <Op op, class Handle>
 CUresult export_to(void* descriptor, Handle handle, CUmemAllocationHandleType type, unsigned long long flags) {
     if (!descriptor || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags) return CUDA_ERROR_INVALID_VALUE;
     descriptors::collect();
-    const heap::Uncancelled uncancelled;
+    const os::Uncancelled uncancelled;
     Slip slip;
     if (CUresult r = command<op>(&slip.token, handle); r != CUDA_SUCCESS) return r;
     const int end = watch(slip);
@@ -83,7 +83,7 @@ CUresult import_from(Handle* handle, void* descriptor, CUmemAllocationHandleType
     if (!handle || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || flags) return CUDA_ERROR_INVALID_VALUE;
     // Whatever else it may be, it is only looked at.
     const int end = static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor));
-    const heap::Uncancelled uncancelled;
+    const os::Uncancelled uncancelled;
     Slip slip;
     if (recv(end, &slip, sizeof slip, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) != sizeof slip ||
         memcmp(slip.name, Slip{}.name, sizeof slip.name) != 0)
@@ -106,7 +106,7 @@ bool there_are() noexcept { return host_rows::numbers[static_cast<std::size_t>(O
 
 void collect() noexcept {
     if (forked_after_init()) return;
-    const heap::Uncancelled uncancelled;
+    const os::Uncancelled uncancelled;
     std::vector<ext::Token> closed;
     {
         std::lock_guard lock(mutex);

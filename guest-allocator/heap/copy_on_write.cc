@@ -5,8 +5,7 @@
 // each fork.
 #include "guest-allocator/heap/copy_on_write.h"
 
-#include <sys/mman.h>
-
+#include "base/os/map.h"
 #include "guest-allocator/heap/core.h"
 
 namespace barcuda::heap {
@@ -21,7 +20,7 @@ std::atomic<std::uint32_t>
     written_at[max_granules * (granule / block)];  // the value of `forks` when the block was written
 
 void write_the_same(std::byte* p, std::size_t bytes) noexcept {
-    if (!madvise(p, bytes, MADV_POPULATE_WRITE)) return;
+    if (os::touch_to_write(p, bytes)) return;
     // Before Linux 5.14, and without struct pages. Not in C++: a compiler may leave out what changes nothing.
     for (std::size_t at = 0; at < bytes; at += page) asm volatile("lock orb $0, %0" : "+m"(p[at]));
 }

@@ -27,11 +27,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/os/maps.h"
 #include "guest-allocator/heap/copy_on_write.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/fork.h"
 #include "guest-allocator/heap/mappings.h"
-#include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/registered/registered.h"
@@ -71,9 +71,9 @@ template <class F> void each_extent(F visit) noexcept {
 // Where in `file` the mapping has the byte at `address`, by the kernel's own list; -1 if it maps another file there.
 off_t offset_in(int file, const void* address) noexcept {
     struct stat wanted;
-    Mapping m;
+    os::Mapping m;
     if (fstat(file, &wanted)) return -1;
-    Maps maps;
+    os::Maps maps;
     if (!maps.find(address, m) || m.inode != wanted.st_ino || m.device != wanted.st_dev) return -1;
     return static_cast<off_t>(m.offset + (reinterpret_cast<std::uintptr_t>(address) - m.begin));
 }
@@ -130,9 +130,9 @@ bool move(std::byte* from, std::size_t bytes, std::byte* to) noexcept {
 
 // Advice for a part of memory makes a mapping of its own of it, and the kernel moves one mapping at a time.
 void move_in_parts(std::byte* from, std::size_t bytes, std::byte* to) noexcept {
-    Mapping m;
+    os::Mapping m;
     for (std::size_t at = 0, n; at < bytes; at += n) {
-        if (!Maps().find(from + at, m)) die("a forked child cannot find its copy of the heap (/proc/self/maps)");
+        if (!os::Maps().find(from + at, m)) die("a forked child cannot find its copy of the heap (/proc/self/maps)");
         n = std::min<std::size_t>(m.end - reinterpret_cast<std::uintptr_t>(from + at), bytes - at);
         if (!move(from + at, n, to + at)) die("a forked child cannot take its copy of the heap into place", to + at);
     }
@@ -157,8 +157,8 @@ void copy_part(Copier& copier, Extent extent, std::byte* to, std::byte* part, st
         const bool wanted = !(marks & (replaced | wiped_on_fork | not_forked));
         if (marks & replaced || !(marks & guarded)) return wanted ? copy(begin, n) : void();
         for (std::byte* const end = begin + n; begin < end; begin += n) {
-            Mapping m;
-            if (!Maps().find(begin, m)) die("a forked child cannot read its list of mappings (/proc/self/maps)");
+            os::Mapping m;
+            if (!os::Maps().find(begin, m)) die("a forked child cannot read its list of mappings (/proc/self/maps)");
             n = std::min<std::size_t>(m.end - reinterpret_cast<std::uintptr_t>(begin),
                                       static_cast<std::size_t>(end - begin));
             if (!m.readable) mprotect(begin, n, PROT_READ);

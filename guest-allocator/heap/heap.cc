@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "guest-allocator/heap/clock.h"
+#include "base/os/clock.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/fork.h"
 #include "guest-allocator/heap/malloc.h"
@@ -92,7 +92,7 @@ bool renew(void* p, std::size_t from) noexcept {
 void count_free() noexcept {
     static std::atomic<std::uint32_t> looked{0};
     if (++self.frees % 1024) return;
-    const std::uint32_t second = now();
+    const std::uint32_t second = os::coarse_seconds();
     if (looked.exchange(second, std::memory_order_relaxed) != second) trim();
 }
 
@@ -130,7 +130,8 @@ Extent grow(Use use, std::size_t bytes) noexcept {
     const std::size_t all = window.bytes.load(std::memory_order_relaxed);
     if (bytes > all) return {};
     const std::size_t refused = full_for.load(std::memory_order_relaxed);
-    if (refused && bytes >= refused && now() - full_at.load(std::memory_order_relaxed) < 1 && !shrink(0)) return {};
+    if (refused && bytes >= refused && os::coarse_seconds() - full_at.load(std::memory_order_relaxed) < 1 && !shrink(0))
+        return {};
     shrink(idle_seconds);
     const std::size_t need = round_up(bytes, granule);
     std::size_t wish = round_up(held() / 4, granule);
@@ -138,7 +139,7 @@ Extent grow(Use use, std::size_t bytes) noexcept {
     Extent extent;
     const bool granted = (wish > need && ask(wish, extent)) || ask(need, extent) || (shrink(0) && ask(need, extent));
     if (!granted) {
-        full_at.store(now(), std::memory_order_relaxed);
+        full_at.store(os::coarse_seconds(), std::memory_order_relaxed);
         full_for.store(bytes, std::memory_order_relaxed);
         return {};
     }

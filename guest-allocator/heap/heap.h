@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/os/thread.h"
 #include "guest-allocator/heap/statistics.h"
-#include "guest-allocator/heap/uncancelled.h"
 
 namespace barcuda::heap {
 
@@ -25,7 +25,7 @@ extern constinit thread_local Thread self __attribute__((tls_model("initial-exec
 // While one lives, this thread's mallocs are ordinary memory, and it is not cancelled. For code that holds a lock which
 // connect() takes, and for what a source does.
 struct Inside {
-    Uncancelled uncancelled;
+    os::Uncancelled uncancelled;
     bool before = self.inside;
     Inside() { self.inside = true; }
     ~Inside() { self.inside = before; }

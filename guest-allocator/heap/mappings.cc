@@ -26,8 +26,9 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/os/maps.h"
+#include "base/os/thread.h"
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/sanitized.h"
 
@@ -74,8 +75,8 @@ void mark(std::byte* p, std::size_t bytes, unsigned add, unsigned remove = 0) no
 
 // What the program has made of the page's protection.
 int protection_at(const std::byte* p) noexcept {
-    Mapping m;
-    return Maps().find(p, m) ? m.protection() : PROT_NONE;
+    os::Mapping m;
+    return os::Maps().find(p, m) ? m.protection() : PROT_NONE;
 }
 
 }  // namespace
@@ -219,8 +220,8 @@ bool refuse(int error) noexcept {
 // Where the module makes a child's snapshot, its memory is a private mapping of a file, whose pages the kernel would
 // fetch again from that file. It becomes anonymous, with its contents or without.
 bool make_anonymous(std::byte* p, std::size_t bytes, bool with_contents) noexcept {
-    Mapping m;
-    if (!Maps().find(p, m) || !m.inode) return true;
+    os::Mapping m;
+    if (!os::Maps().find(p, m) || !m.inode) return true;
     const int protection = protection_at(p);
     if (!with_contents) return next_mmap(p, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p;
     void* const fresh = next_mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -238,8 +239,8 @@ void clear(std::byte* p, std::size_t bytes) noexcept {
     each_marked(p, bytes, [](std::byte* begin, std::size_t n, unsigned marks) {
         if (!(marks & guarded)) return void(std::memset(begin, 0, n));
         for (std::size_t at = 0, part; at < n; at += part) {
-            Mapping m;
-            if (!Maps().find(begin + at, m)) return;
+            os::Mapping m;
+            if (!os::Maps().find(begin + at, m)) return;
             part = std::min<std::size_t>(m.end - reinterpret_cast<std::uintptr_t>(begin + at), n - at);
             const int protection = protection_at(begin + at);
             next_mprotect(begin + at, part, PROT_READ | PROT_WRITE);
@@ -341,9 +342,9 @@ bool can_move(std::byte* p, std::size_t bytes, int& protection) noexcept {
     protection = PROT_READ | PROT_WRITE;
     if (!is_marked(p, bytes, any_mark))
         return each_part(p, bytes, [](std::byte*, std::size_t, Whose one) { return one == Whose::heap; });
-    Mapping m;
+    os::Mapping m;
     for (std::byte *at = p, *end = p + bytes; at < end; at = reinterpret_cast<std::byte*>(m.end)) {
-        if (!in_region(at, 1) || !Maps().find(at, m)) return false;
+        if (!in_region(at, 1) || !os::Maps().find(at, m)) return false;
         if (m.shared ? whose(at) != Whose::heap : m.inode != 0) return false;
         if (at == p) protection = m.protection();
         if (protection != m.protection()) return false;
@@ -392,7 +393,7 @@ void* remap(void* p, std::size_t had, std::size_t bytes, int flags, void* to) no
 }
 
 int sync(void* p, std::size_t bytes, int flags) noexcept {
-    const Uncancelled uncancelled;
+    const os::Uncancelled uncancelled;
     if (next_msync(p, 0, flags)) return -1;  // for the address and the flags
     return each_part(p, bytes,
                      [&](std::byte* begin, std::size_t n, Whose one) {

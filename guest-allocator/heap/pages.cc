@@ -3,12 +3,11 @@
 // function below the public ones is called with the lock held.
 #include "guest-allocator/heap/pages.h"
 
-#include <sys/mman.h>
-
 #include <bit>
 #include <cstring>
 
-#include "guest-allocator/heap/clock.h"
+#include "base/os/clock.h"
+#include "base/os/map.h"
 
 namespace barcuda::heap {
 
@@ -87,9 +86,8 @@ std::size_t Heads::at_or_below(std::size_t page) const noexcept {
 
 bool open_books(Extent window) noexcept {
     // Address space only; committed extent by extent.
-    void* runs =
-        mmap(nullptr, window.bytes / page * sizeof(Run), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (runs == MAP_FAILED) return false;
+    void* runs = nullptr;
+    if (os::map_memory(window.bytes / page * sizeof(Run), os::Access::none, &runs) != 0) return false;
     books = static_cast<Run*>(runs);
     return true;
 }
@@ -97,15 +95,14 @@ bool open_books(Extent window) noexcept {
 bool Pages::open(Extent window) noexcept {
     // 8 MiB of address space for 256 GiB, touched sparsely.
     const std::size_t pages = window.bytes / page;
-    void* bits = mmap(nullptr, Heads::footprint(pages), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (bits == MAP_FAILED) return false;
+    void* bits = nullptr;
+    if (os::map_memory(Heads::footprint(pages), os::Access::write, &bits, true) != 0) return false;
     heads_.place(bits, pages);
     return true;
 }
 
 bool commit_books(Extent extent) noexcept {
-    return !mprotect(books + page_of(extent.address), extent.bytes / page * sizeof(Run), PROT_READ | PROT_WRITE);
+    return !os::allow(books + page_of(extent.address), extent.bytes / page * sizeof(Run), os::Access::write);
 }
 
 Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flags, bool hidden,
@@ -184,7 +181,7 @@ Extent Pages::retire(std::uint32_t seconds) noexcept {
     Locked locked(lock_);
     settle();
     if (!idle_) return {};
-    const std::uint32_t when = now();
+    const std::uint32_t when = os::coarse_seconds();
     for (std::uint32_t g = 0, end = static_cast<std::uint32_t>(window.bytes.load() / granule); g < end;) {
         if (granules[g].use.load(std::memory_order_relaxed) != use_) {
             ++g;
@@ -195,7 +192,7 @@ Extent Pages::retire(std::uint32_t seconds) noexcept {
             unlink(at);
             heads_.remove(at);
             --idle_;
-            madvise(&books[at], pages * sizeof(Run), MADV_DONTNEED);  // private: the next extent here finds zeros
+            os::forget(&books[at], pages * sizeof(Run));  // the next extent here finds zeros
             for (std::uint32_t i = g; i < g + count; ++i) granules[i].use.store(Use::none, std::memory_order_relaxed);
             return {address_of(at), std::size_t{pages} * page};
         }
@@ -228,7 +225,7 @@ void Pages::settle() noexcept {
 void Pages::join(Extent extent) noexcept {
     const std::uint32_t at = page_of(extent.address), pages = static_cast<std::uint32_t>(extent.bytes / page);
     ++idle_;
-    granules[at / granule_pages].idle_since = now();
+    granules[at / granule_pages].idle_since = os::coarse_seconds();
     insert(at, pages, pages);
 }
 
@@ -310,7 +307,7 @@ void Pages::release(std::uint32_t at, std::uint32_t pages, std::uint32_t fresh) 
     insert(at, pages, fresh);
     if (at == begin && at + pages == end) {
         ++idle_;
-        granules[at / granule_pages].idle_since = now();
+        granules[at / granule_pages].idle_since = os::coarse_seconds();
     }
 }
 

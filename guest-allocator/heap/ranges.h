@@ -2,12 +2,12 @@
 // ranges.h: a table of address ranges, sorted and disjoint, searched by halves. Its memory is mapped directly, so that
 // nothing depends on which malloc is in force. The caller holds a lock; only the count may be looked at without.
 #pragma once
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "base/os/map.h"
 
 namespace barcuda::heap {
 
@@ -34,9 +34,8 @@ template <class T> class Ranges {
     bool make_room() noexcept {  // for one more
         if (count() < capacity_) return true;
         const std::size_t bytes = capacity_ * sizeof(T), more = bytes ? bytes * 2 : 4 * 4096;
-        void* to = bytes ? mremap(table_, bytes, more, MREMAP_MAYMOVE)
-                         : mmap(nullptr, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (to == MAP_FAILED) return false;
+        void* to = table_;
+        if (bytes ? os::grow_memory(bytes, more, &to) : os::map_memory(more, os::Access::write, &to)) return false;
         table_ = static_cast<T*>(to);
         capacity_ = more / sizeof(T);
         return true;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/heap/say.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
-#include "guest-allocator/heap/uncancelled.h"
+#include "base/os/output.h"
+#include "base/os/thread.h"
 
 namespace barcuda::heap {
 
@@ -18,9 +17,8 @@ void say(const char* a, const char* b, const char* c) noexcept {
     std::size_t n = 0;
     for (const char* part : {"barcuda: ", a, b, c, "\n"})
         for (; *part && n < sizeof text; ++part) text[n++] = *part;
-    const Uncancelled uncancelled;  // malloc() says something, too
-    const int before = errno;
-    if (write(2, text, n) < 0) errno = before;
+    const os::Uncancelled uncancelled;  // malloc() says something, too
+    os::write_error(text, n);
 }
 
 void die(const char* what, const void* p) noexcept {

@@ -22,7 +22,7 @@
 
 #include <cstring>
 
-#include "guest-allocator/heap/clock.h"
+#include "base/os/clock.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
 
@@ -96,7 +96,7 @@ void* from(mi_heap_t* heap, std::size_t bytes, std::size_t alignment, bool zero)
 
 // One more arena, unless another thread was quicker. Each a quarter of all before it: 64 are enough for any region.
 bool add_arena(std::size_t known) noexcept {
-    if (now() - full_at.load(std::memory_order_relaxed) < 1) return false;
+    if (os::coarse_seconds() - full_at.load(std::memory_order_relaxed) < 1) return false;
     growth.lock();
     const std::size_t n = arena_count.load(std::memory_order_relaxed);
     bool grown = n > known;
@@ -112,7 +112,7 @@ bool add_arena(std::size_t known) noexcept {
             grown = true;
         }
     }
-    if (!grown) full_at.store(now(), std::memory_order_relaxed);
+    if (!grown) full_at.store(os::coarse_seconds(), std::memory_order_relaxed);
     growth.unlock();
     return grown;
 }

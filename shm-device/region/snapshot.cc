@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shm-device/region/snapshot.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 
+#include "base/os/clock.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda::snapshot {
@@ -37,12 +36,6 @@ bool within(std::size_t offset, std::size_t bytes) noexcept {
 constexpr std::uint64_t patience_ns = 1'000'000'000, nap_ns = 100'000;
 constexpr int spins = 1'000;
 
-std::uint64_t nanoseconds() noexcept {
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
-}
-
 template <class Copy> Read consistently(const barcuda_snapshot& snapshot, const Copy& copy) noexcept {
     std::uint64_t start = 0;
     for (int tries = 0;; ++tries) {
@@ -54,10 +47,9 @@ template <class Copy> Read consistently(const barcuda_snapshot& snapshot, const 
             if (observe(snapshot.sequence) == before) return result;
         }
         if (tries < spins) continue;
-        if (start == 0) start = nanoseconds();
-        if (nanoseconds() - start > patience_ns) return Read::busy;
-        const timespec nap{0, nap_ns};
-        nanosleep(&nap, nullptr);
+        if (start == 0) start = os::now();
+        if (os::now() - start > patience_ns) return Read::busy;
+        os::nap(nap_ns);
     }
 }
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "guest-allocator/heap/maps.h"
+#include "base/os/maps.h"
 #include "guest-allocator/heap/registered/exchange.h"
 #include "guest-allocator/heap/registered/registered.h"
 #include "tests/heap/support/unit_region.h"
@@ -38,9 +38,9 @@ bool filled(const std::byte* p, std::size_t bytes, unsigned seed) {
         if (p[i] != static_cast<std::byte>(i * 7 + i / 251 + seed)) return false;
     return true;
 }
-Mapping mapping(const void* p) {
-    Mapping m;
-    Maps().find(p, m);
+barcuda::os::Mapping mapping(const void* p) {
+    barcuda::os::Mapping m;
+    barcuda::os::Maps().find(p, m);
     return m;
 }
 bool is_private(const void* p) { return !mapping(p).shared && !mapping(p).inode; }
@@ -220,7 +220,7 @@ TEST_F(Loan, WhatIsNotPrivateMemoryToReadAndWriteStaysAsItIs) {
     std::byte stack[100] = {};
     const auto foreign = refusals(Refusal::foreign), stacks = refusals(Refusal::stack);
     for (std::byte* p : {shared, of_file, constant, half + 1, stack}) {
-        const Mapping before = mapping(p);
+        const barcuda::os::Mapping before = mapping(p);
         ASSERT_EQ(register_host(p, p == half + 1 ? page : 100, 0), Registration::done);
         EXPECT_EQ(find(p).kind, Kind::registered);
         EXPECT_EQ(reach(p, 100), nullptr);
@@ -338,7 +338,7 @@ TEST_F(Loan, WhatTheProgramHasProtectedMeanwhileStaysSo) {
     mprotect(p + 2 * page, page, PROT_READ);
     mprotect(p + 4 * page, page, PROT_NONE);
     const auto as_it_was = [&] {
-        const Mapping read_only = mapping(p + 2 * page), closed = mapping(p + 4 * page);
+        const barcuda::os::Mapping read_only = mapping(p + 2 * page), closed = mapping(p + 4 * page);
         return mapping(p).writable && mapping(p + 3 * page).writable && mapping(p + 5 * page).writable &&
                read_only.readable && !read_only.writable && !closed.readable && !closed.writable;
     };

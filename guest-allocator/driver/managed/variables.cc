@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/os/maps.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/device_window.h"
 #include "guest-allocator/driver/copy.h"
@@ -19,7 +20,6 @@
 #include "guest-allocator/driver/managed/mechanism/backing.h"
 #include "guest-allocator/driver/managed/mechanism/signals.h"
 #include "guest-allocator/driver/managed/state/state.h"
-#include "guest-allocator/heap/maps.h"
 
 namespace barcuda::guest::managed {
 namespace {
@@ -29,8 +29,8 @@ constexpr std::uintptr_t page = 4096;
 // Reserved by this process for the device's memory (reserve_window()), and used for nothing else.
 bool is_reserved(std::uintptr_t begin, std::uintptr_t end) {
     if (!is_device(begin) || !is_device(end - 1) || (taken.count() && taken.overlap(begin, end))) return false;
-    heap::Maps maps;
-    heap::Mapping m;
+    os::Maps maps;
+    os::Mapping m;
     return maps.find(reinterpret_cast<void*>(begin), m) && m.end >= end && !m.readable && !m.writable && !m.inode;
 }
 

@@ -29,8 +29,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/os/maps.h"
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/maps.h"
 
 namespace barcuda::heap {
 
@@ -55,8 +55,8 @@ class Faults {
     // Before Linux 6.4 mapping by mapping; memory that was registered in parts before is several.
     bool protect(void* p, std::size_t bytes, bool yes) noexcept {
         const auto begin = reinterpret_cast<std::uintptr_t>(p), end = begin + bytes;
-        Maps maps;
-        for (Mapping m; maps.next(m) && m.begin < end;)
+        os::Maps maps;
+        for (os::Mapping m; maps.next(m) && m.begin < end;)
             if (m.end > begin && !protect_one(std::max(begin, m.begin), std::min(end, m.end), yes)) return false;
         return true;
     }

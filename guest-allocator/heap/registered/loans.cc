@@ -5,8 +5,8 @@
 
 #include <sys/mman.h>
 
+#include "base/os/maps.h"
 #include "guest-allocator/heap/core.h"
-#include "guest-allocator/heap/maps.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/ranges.h"
 #include "guest-allocator/heap/registered/exchange.h"
@@ -34,21 +34,21 @@ constexpr std::uintptr_t arena = std::uintptr_t{64} << 20;
 // The first page of one. It has grown to its 64 MiB, or the rest that it may grow into follows it, out of reach. (Other
 // large mappings begin at such multiples, too: Linux places them at multiples of 2 MiB, of which one in 32 is such a
 // multiple.)
-bool begins_arena(const Mapping& m) noexcept {
+bool begins_arena(const os::Mapping& m) noexcept {
     if (m.begin % arena != 0 || m.end - m.begin > arena) return false;
     if (m.end - m.begin == arena) return true;
-    Mapping rest;
-    return Maps().find(at(m.end), rest) && !rest.readable && rest.end >= m.begin + arena;
+    os::Mapping rest;
+    return os::Maps().find(at(m.end), rest) && !rest.readable && rest.end >= m.begin + arena;
 }
 
 // Whether pages of this kind can be lent. Only private anonymous memory loses nothing when it becomes other memory: a
 // file's pages belong to the file as well. A stack stays: a forked child runs on it before the two can be separated.
 bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
     const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    Maps maps;
+    os::Maps maps;
     std::uintptr_t seen = begin;
     why = Refusal::foreign;
-    for (Mapping m; seen < end && maps.next(m);) {
+    for (os::Mapping m; seen < end && maps.next(m);) {
         if (m.end <= seen) continue;
         if (m.begin > seen || m.shared || !m.readable || !m.writable || m.executable || m.inode) return false;
         if (m.is_stack || m.holds(here)) return why = Refusal::stack, false;
@@ -63,13 +63,13 @@ bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
 template <class F> bool elsewhere(const std::byte* run, std::size_t bytes, F visit) noexcept {
     bool known = true;
     each_granule(run, bytes, [&](std::size_t at_run, std::size_t part) {
-        Mapping own;
-        if (Maps maps; !maps.find(run + at_run, own)) return known = false;
+        os::Mapping own;
+        if (os::Maps maps; !maps.find(run + at_run, own)) return known = false;
         const std::uint64_t from = own.offset + (reinterpret_cast<std::uintptr_t>(run + at_run) - own.begin),
                             to = from + part;
-        Maps maps;
+        os::Maps maps;
         if (!maps) return known = false;
-        for (Mapping m; maps.next(m);) {
+        for (os::Mapping m; maps.next(m);) {
             if (!m.shared || m.inode != own.inode || m.device != own.device || in_region(at(m.begin), 1)) continue;
             const std::uint64_t first = m.offset > from ? m.offset : from, behind = m.offset + (m.end - m.begin);
             const std::uint64_t last = behind < to ? behind : to;

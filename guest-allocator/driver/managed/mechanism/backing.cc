@@ -11,11 +11,11 @@
 #include <new>
 #include <utility>
 
+#include "base/os/maps.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/device_window.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/heap/maps.h"
 
 namespace barcuda::guest::managed {
 namespace {
@@ -88,9 +88,9 @@ class Addresses {
     }
     // What this process has reserved for the device. Nothing else may lie there, or the range would replace it.
     void open() {
-        heap::Maps maps;
+        os::Maps maps;
         std::uintptr_t end = 0;
-        for (heap::Mapping m; maps.next(m) && m.begin < window_end;) {
+        for (os::Mapping m; maps.next(m) && m.begin < window_end;) {
             if (m.end <= window_begin || m.readable || m.writable || m.inode) continue;
             const std::uintptr_t first = std::max(m.begin, window_begin), last = std::min(m.end, window_end);
             const std::uintptr_t begin = (first + unit - 1) & ~(unit - 1);

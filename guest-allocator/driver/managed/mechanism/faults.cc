@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/thread.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/context.h"
@@ -23,7 +24,6 @@
 #include "guest-allocator/driver/managed/state/state.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/statistics.h"
-#include "guest-allocator/heap/uncancelled.h"
 
 namespace barcuda::guest::managed {
 namespace {
@@ -127,7 +127,7 @@ bool is_accessible(std::uintptr_t address, std::size_t bytes, bool write) noexce
 
 bool fault_in(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     if (forked_after_init() || !may_be_managed(address, bytes)) return false;
-    const heap::Uncancelled uncancelled;
+    const os::Uncancelled uncancelled;
     const HandlersDeferred deferred;  // for system_calls.cc; in a fault they are deferred already
     struct Errno {
         const int before = errno;

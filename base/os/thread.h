@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// uncancelled.h: while one lives, pthread_cancel() of this thread waits. malloc, free and fork are no cancellation
-// points, and no function of CUDA says that it is one; but what they do here is: they nap, read and close.
+// thread.h: what a thread is to its system.
 #pragma once
 #include <pthread.h>
 
-namespace barcuda::heap {
+namespace barcuda::os {
 
+// While one lives, pthread_cancel() of this thread waits. malloc, free and fork are no cancellation points, and no
+// function of CUDA says that it is one; but what they do here is: they nap, read and close.
 class Uncancelled {
   public:
     Uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -16,4 +17,4 @@ class Uncancelled {
     int before_;
 };
 
-}  // namespace barcuda::heap
+}  // namespace barcuda::os

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // maps.cc: lines of /proc/self/maps, such as
 // "200000000000-200002000000 rw-s 00000000 00:01 1025      /name".
-#include "guest-allocator/heap/maps.h"
+#include "base/os/maps.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace barcuda::heap {
+namespace barcuda::os {
 
 int Mapping::protection() const {
     return (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0) | (executable ? PROT_EXEC : 0);
@@ -60,4 +60,4 @@ bool Maps::find(const void* p, Mapping& out) noexcept {
     return false;
 }
 
-}  // namespace barcuda::heap
+}  // namespace barcuda::os

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace barcuda::heap {
+namespace barcuda::os {
 
 struct Mapping {
     std::uintptr_t begin = 0, end = 0;
@@ -36,4 +36,4 @@ class Maps {
     std::size_t at_ = 0, held_ = 0;
 };
 
-}  // namespace barcuda::heap
+}  // namespace barcuda::os
