@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "base/json.h"
-#include "base/own_file.h"
+#include "base/os/own_file.h"
 
 namespace barcuda::trace {
 

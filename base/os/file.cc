@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/out_of_the_way.h"
+#include "base/os/out_of_the_way.h"
 
 namespace barcuda::os {
 namespace {

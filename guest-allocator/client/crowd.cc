@@ -5,7 +5,7 @@
 #include <mutex>
 #include <new>
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "base/os/map.h"
 #include "shm-device/queue/sync.h"
 

@@ -24,7 +24,7 @@
 #include "guest-allocator/commands/commands.h"
 #include "guest-allocator/commands/machine.h"
 #include "guest-allocator/pmem/service.h"
-#include "shm-device/region/door.h"
+#include "shm-device/doors/service_messages.h"
 #include "shm-device/region/region.h"
 
 namespace barcuda {

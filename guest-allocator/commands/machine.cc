@@ -11,7 +11,7 @@
 #include "base/cli/installation.h"
 #include "base/message.h"
 #include "guest-allocator/pmem/stack.h"
-#include "shm-device/region/door.h"
+#include "shm-device/doors/service_messages.h"
 
 namespace barcuda {
 namespace {

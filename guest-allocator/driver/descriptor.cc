@@ -18,8 +18,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/os/out_of_the_way.h"
 #include "base/os/thread.h"
-#include "base/out_of_the_way.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/managed.h"

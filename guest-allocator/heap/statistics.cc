@@ -13,7 +13,7 @@
 
 #include <cstring>
 
-#include "base/own_file.h"
+#include "base/os/own_file.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
 

@@ -40,8 +40,8 @@
 #include "guest-allocator/pmem/stack.h"
 #include "guest-allocator/pmem/tables.h"
 #include "guest-allocator/pmem/visitors.h"
+#include "shm-device/doors/service_messages.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/door.h"
 #include "shm-device/region/region.h"
 
 namespace barcuda::pmem {

@@ -5,7 +5,7 @@
 #pragma once
 #include <string>
 
-#include "shm-device/region/door.h"
+#include "shm-device/doors/service_messages.h"
 
 namespace barcuda::pmem {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <map>
 
-#include "shm-device/region/door.h"
+#include "shm-device/doors/service_messages.h"
 
 namespace barcuda::pmem {
 

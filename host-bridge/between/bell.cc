@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
 

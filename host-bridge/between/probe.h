@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shm-device/host_region.h"
+#include "shm-device/region/host_region.h"
 
 namespace barcuda {
 

@@ -16,7 +16,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
 

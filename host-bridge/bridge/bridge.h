@@ -38,8 +38,8 @@
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/mapper.h"
-#include "shm-device/host_region.h"
 #include "shm-device/queue/sync.h"
+#include "shm-device/region/host_region.h"
 
 namespace barcuda {
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "shm-device/doors/shape.h"
 #include "shm-device/layout.h"
-#include "shm-device/region/shape.h"
 
 namespace barcuda {
 

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/futex.h"
 #include "base/log.h"
+#include "base/os/futex.h"
 #include "host-bridge/between/driver.h"
 #include "host-bridge/between/link.h"
 #include "shm-device/queue/sync.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host-bridge/monitor/monitor.h"
-#include "shm-device/host_region.h"
+#include "shm-device/region/host_region.h"
 
 namespace barcuda {
 

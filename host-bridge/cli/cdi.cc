@@ -12,7 +12,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
 #include "host-bridge/watch/region_file.h"
-#include "shm-device/region/door.h"
+#include "shm-device/doors/service_messages.h"
 
 namespace barcuda {
 namespace {

@@ -33,8 +33,8 @@
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 #include "shm-device/cuda/visible_devices.h"
+#include "shm-device/doors/service_messages.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/door.h"
 #include "shm-device/region/region.h"
 #include "shm-device/rows/identity.h"
 

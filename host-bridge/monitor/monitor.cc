@@ -16,8 +16,8 @@
 #include <thread>
 #include <unordered_map>
 
-#include "base/futex.h"
 #include "base/log.h"
+#include "base/os/futex.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/monitor/sweep.h"
 #include "shm-device/queue/sync.h"

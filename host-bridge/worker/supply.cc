@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
-#include "base/futex.h"
 #include "base/log.h"
+#include "base/os/futex.h"
 #include "host-bridge/worker/quota/granter.h"
 #include "shm-device/queue/sync.h"
 

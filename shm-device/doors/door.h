@@ -19,10 +19,10 @@
 #include "base/error.h"
 #include "base/os/file.h"
 #include "base/os/map.h"
-#include "shm-device/channel.h"
+#include "shm-device/doors/channel.h"
+#include "shm-device/doors/service_messages.h"
+#include "shm-device/doors/shape.h"
 #include "shm-device/layout.h"
-#include "shm-device/region/door.h"
-#include "shm-device/region/shape.h"
 
 namespace barcuda {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shm-device/doors/file_door.h"
 
-#include "base/futex.h"
 #include "base/os/barrier.h"
+#include "base/os/futex.h"
 #include "base/os/process.h"
 #include "shm-device/queue/sync.h"
 

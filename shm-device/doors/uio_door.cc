@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/futex.h"
 #include "base/os/clock.h"
+#include "base/os/futex.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda {

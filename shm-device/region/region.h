@@ -22,11 +22,11 @@
 
 #include "base/error.h"
 #include "base/os/process.h"
-#include "shm-device/channel.h"
+#include "shm-device/doors/channel.h"
 #include "shm-device/doors/door.h"
+#include "shm-device/doors/shape.h"
 #include "shm-device/layout.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/shape.h"
 
 namespace barcuda {
 

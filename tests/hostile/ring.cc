@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
 #include "tests/hostile/liars.h"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 # From what stands below everything to what stands on top.
 ROOMS = """
-base base/cli
-shm-device shm-device/queue shm-device/kinds shm-device/cuda shm-device/rows shm-device/region
+base/os base base/cli
+shm-device shm-device/queue shm-device/kinds shm-device/cuda shm-device/rows shm-device/doors shm-device/region
 soft-gpu soft-gpu/ptx soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls soft-gpu/blas soft-gpu/random soft-gpu/nvml
 guest-allocator/glibc guest-allocator/pmem guest-allocator/commands guest-allocator/heap guest-allocator/client guest-allocator/driver
 guest-allocator/runtime guest-allocator/libraries guest-allocator/nvml

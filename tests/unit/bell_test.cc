@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "host-bridge/worker/channel.h"
 #include "shm-device/queue/sync.h"
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "shm-device/doors/file_door.h"
-#include "shm-device/host_region.h"
 #include "shm-device/queue/sync.h"
+#include "shm-device/region/host_region.h"
 #include "tests/unit/support/region_fixture.h"
 
 namespace barcuda {

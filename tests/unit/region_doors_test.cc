@@ -14,7 +14,7 @@
 #include "shm-device/doors/socket_door.h"
 #include "shm-device/doors/stub_door.h"
 #include "shm-device/doors/uio_door.h"
-#include "shm-device/host_region.h"
+#include "shm-device/region/host_region.h"
 #include "tests/unit/support/door_conformance.h"
 #include "tests/unit/support/door_service.h"
 #include "tests/unit/support/region_fixture.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/futex.h"
+#include "base/os/futex.h"
 #include "shm-device/queue/virtqueue.h"
 #include "tests/unit/support/ring.h"
 

@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
+#include "shm-device/doors/service_messages.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/door.h"
 #include "shm-device/region/region.h"
 #include "tests/vm/door.h"
 

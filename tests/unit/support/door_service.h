@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// door_service.h: the guest service as its clients see it (shm-device/region/door.h), without virtio-pmem: each part of the
+// door_service.h: the guest service as its clients see it (shm-device/doors/service_messages.h), without virtio-pmem: each part of the
 // region is a memfd. It grants every granule but the last to every client.
 #pragma once
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
+#include "shm-device/doors/service_messages.h"
 #include "shm-device/layout.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/region/door.h"
 
 namespace barcuda::test {
 

@@ -23,7 +23,7 @@
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
-#include "shm-device/host_region.h"
+#include "shm-device/region/host_region.h"
 #include "shm-device/rows/identity.h"
 #include "tests/unit/support/scratch.h"
 

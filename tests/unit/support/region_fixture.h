@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "shm-device/doors/bar_door.h"
-#include "shm-device/host_region.h"
+#include "shm-device/region/host_region.h"
 #include "shm-device/region/region.h"
 #include "tests/unit/support/scratch.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // host_region.cc: the host makes a region, or takes over one that an earlier bridge has left. Until announce() stores
 // the magic no guest can open it, so that a half-formatted region is never seen.
-#include "shm-device/host_region.h"
+#include "shm-device/region/host_region.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/own_file.h"
+#include "base/os/own_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// door.h: what a guest process and `barcuda guest serve` say to each other, where there is no module of ours: the region
+// service_messages.h: what a guest process and `barcuda guest serve` say to each other, where there is no module of ours: the region
 // is memory of virtio-pmem, each of its parts is a file, and the service hands out descriptors of those that a client may
 // map. One message asks, one answers; doors/socket_door.cc asks, guest-allocator/pmem/service.cc answers.
 #pragma once
