@@ -34,7 +34,7 @@ cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"
 cppflags += $(if $(clang),$(foreach s,address thread,$(if $(findstring $(s),$(SANITIZE)),-D__SANITIZE_$(shell echo $(s) | tr a-z A-Z)__)))
 # What runs under a sanitizer takes longer to compile than it will ever run.
 optimize = $(if $(SANITIZE),-O0,-O2)
-cxxflags = -std=c++20 $(optimize) $(if $(SANITIZE),-g1,-g) -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
+cxxflags = -std=c++20 $(optimize) -g1 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
             $(if $(SANITIZE),$(sanitize) -fno-omit-frame-pointer $(if $(clang),,$(quiet)))
 ldflags := -pthread $(sanitize)
 # Libraries name all that they need; but clang's sanitizers are in the program that loads them.
