@@ -27,14 +27,14 @@ App::App(std::map<std::string, std::string> hints, const std::string& version)
 }
 App::~App() = default;
 
-CLI::App& App::add(const std::string& name, const std::string& help, Body body, int wrong) {
+Command App::add(const std::string& name, const std::string& help, Body body, int wrong) {
     return add_to(*all_, name, help, std::move(body), wrong);
 }
 
-CLI::App& App::add_to(CLI::App& parent, const std::string& name, const std::string& help, Body body, int wrong) {
-    CLI::App* const added = parent.add_subcommand(name, help);
-    commands_[added] = {std::move(body), wrong};
-    return *added;
+Command App::add_to(Command parent, const std::string& name, const std::string& help, Body body, int wrong) {
+    CLI::App& added = *parent.app().add_subcommand(name, help);
+    commands_[&added] = {std::move(body), wrong};
+    return Command(added);
 }
 
 int App::run(int argc, char** argv) {

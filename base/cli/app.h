@@ -7,11 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "base/cli/command.h"
 #include "base/cli/exit_status.h"
-
-namespace CLI {
-class App;
-}
 
 namespace barcuda {
 
@@ -35,20 +32,20 @@ class App {
     CLI::App& all() { return *all_; }
     const std::map<std::string, std::string>& hints() const { return hints_; }
     // `wrong`: the exit status when the words behind the subcommand are not understood.
-    CLI::App& add(const std::string& name, const std::string& help, Body body, int wrong = wrong_usage);
+    Command add(const std::string& name, const std::string& help, Body body, int wrong = wrong_usage);
     // A subcommand of `parent`.
-    CLI::App& add_to(CLI::App& parent, const std::string& name, const std::string& help, Body body,
-                     int wrong = wrong_usage);
+    Command add_to(Command parent, const std::string& name, const std::string& help, Body body,
+                   int wrong = wrong_usage);
     int run(int argc, char** argv);
 
   private:
-    struct Command {
+    struct Entry {
         Body body;
         int wrong;
     };
     std::map<std::string, std::string> hints_;
     std::unique_ptr<CLI::App> all_;
-    std::map<const CLI::App*, Command> commands_;
+    std::map<const CLI::App*, Entry> commands_;
 };
 
 }  // namespace barcuda

@@ -5,17 +5,15 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "base/cli/command.h"
 
 namespace barcuda {
 
-void add_json(CLI::App& command, bool& json, const std::string& help = "as JSON");
+void add_json(Command command, bool& json, const std::string& help = "as JSON");
 // A number of bytes, typed as 4G or 4096. `bytes` is whole gibibytes, which the help shows as the default.
-void add_size(CLI::App& command, const std::string& name, std::uint64_t& bytes, const std::string& help);
-void add_host_libraries(CLI::App& command, bool& wanted, const std::string& more = "");
+void add_size(Command command, const std::string& name, std::uint64_t& bytes, const std::string& help);
+void add_host_libraries(Command command, bool& wanted, const std::string& more = "");
 // All words from the first one on that is no option.
-void add_program(CLI::App& command, std::vector<std::string>& words);
+void add_program(Command command, std::vector<std::string>& words);
 
 }  // namespace barcuda

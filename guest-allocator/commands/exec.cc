@@ -36,7 +36,7 @@ struct ExecOptions {
 
 void add_exec(App& app) {
     const auto options = std::make_shared<ExecOptions>();
-    CLI::App& command = app.add(
+    const Command command = app.add(
         "exec", "in a guest: run a program with the VM's GPUs, as if they were this machine's",
         [options] { return exec(options->program, options->host_libraries); }, cannot_run);
     add_host_libraries(command, options->host_libraries);

@@ -9,7 +9,6 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -238,51 +237,52 @@ int give_out(const pmem::ServiceOptions& options) {
 }
 
 // Of `enable` and `disable`: whose programs. Returns --user, which excludes what is of the system alone.
-CLI::Option* add_whose(CLI::App& command, GuestOptions& options) {
-    CLI::Option* const own = command.add_flag("--user", options.user, "your own programs alone");
-    command.add_flag("--system", options.system, "all programs (the default)")->excludes(own);
+Option add_whose(Command command, GuestOptions& options) {
+    const Option own = command.add_flag("--user", options.user, "your own programs alone");
+    command.add_flag("--system", options.system, "all programs (the default)").excludes(own);
     command.add_option("--root", options.root, "of the guest that lies in this folder: an image that is being made")
-        ->check(CLI::ExistingDirectory)
-        ->excludes(own);
+        .existing_directory()
+        .excludes(own);
     return own;
 }
 
-void add_enable(App& app, CLI::App& guest) {
+void add_enable(App& app, Command guest) {
     const auto options = std::make_shared<GuestOptions>();
-    CLI::App& command = app.add_to(guest, "enable", "from now on they do, with no `barcuda exec` and no variable set",
-                                   [options] { return change(*options); });
-    CLI::Option* const every = command.add_flag(
+    const Command command =
+        app.add_to(guest, "enable", "from now on they do, with no `barcuda exec` and no variable set",
+                   [options] { return change(*options); });
+    const Option every = command.add_flag(
         "--every-program", options->every_program,
         "by the loader's /etc/ld.so.preload: also programs that sudo starts, and that nobody's environment reaches");
-    every->excludes(add_whose(command, *options));
+    every.excludes(add_whose(command, *options));
 }
 
-void add_disable(App& app, CLI::App& guest) {
+void add_disable(App& app, Command guest) {
     const auto options = std::make_shared<GuestOptions>();
     options->disable = true;
     add_whose(app.add_to(guest, "disable", "no more; files are as they were", [options] { return change(*options); }),
               *options);
 }
 
-void add_serve(App& app, CLI::App& guest) {
+void add_serve(App& app, Command guest) {
     const auto options = std::make_shared<pmem::ServiceOptions>();
-    CLI::App& command = app.add_to(
+    const Command command = app.add_to(
         guest, "serve",
         "where the region is a virtio-pmem device: give clients their parts of it, with no module of ours; for root",
         [options] { return give_out(*options); });
     command.add_option("--device", options->device, "/dev/pmemN (default: the one that has a region)");
-    command.add_option("--socket", options->socket, "where clients ask")->capture_default_str();
-    command.add_option("--group", options->group, "whose members may use CUDA")->capture_default_str();
+    command.add_option("--socket", options->socket, "where clients ask").capture_default_str();
+    command.add_option("--group", options->group, "whose members may use CUDA").capture_default_str();
 }
 
 }  // namespace
 
 void add_guest(App& app) {
-    CLI::App& guest = app.add(
+    const Command guest = app.add(
         "guest",
         "in a guest: whether programs find its GPUs by themselves, and to change that; the service of virtio-pmem",
         status);
-    guest.require_subcommand(0, 1);
+    guest.may_have_subcommand();
     app.add_to(guest, "status", "which GPUs, through which device, and which programs find them (the default)", status);
     add_enable(app, guest);
     add_disable(app, guest);

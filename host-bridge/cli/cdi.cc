@@ -3,7 +3,6 @@
 // module's devices, on a host regions.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -66,7 +65,7 @@ struct CdiOptions {
 
 void add_cdi(App& app) {
     const auto options = std::make_shared<CdiOptions>();
-    CLI::App& command =
+    const Command command =
         app.add("cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host",
                 [options] { return cdi(options->bridges, options->region); });
     command.add_option("NAME", options->bridges,

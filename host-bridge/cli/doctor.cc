@@ -8,7 +8,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -361,10 +360,10 @@ int doctor(bool json) {
 
 void add_doctor(App& app) {
     const auto json = std::make_shared<bool>(false);
-    CLI::App& command =
+    const Command command =
         app.add("doctor", "what is there, what is missing, and what to do", [json] { return doctor(*json); });
     add_json(command, *json);
-    command.add_option_function<std::string>(
+    command.add_option_function(
         "--region", [](const std::string& file) { setenv("BARCUDA_REGION", file.c_str(), 1); },
         "of this bridge's file (default: BARCUDA_REGION, or this guest's device)");
 }

@@ -7,7 +7,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -242,15 +241,15 @@ int limit(const LimitCommand& command) {
 
 void add_limit(App& app) {
     const auto options = std::make_shared<LimitCommand>();
-    CLI::App& command = app.add("limit",
-                                "on a host: what the clients of a running bridge have and may have, and to "
-                                "change that; root's and the bridge's user's",
-                                [options] { return limit(*options); });
-    command.add_option("--region", options->region, "the bridge's")->envname("BARCUDA_REGION")->capture_default_str();
-    CLI::Option* const pid = command.add_option(
+    const Command command = app.add("limit",
+                                    "on a host: what the clients of a running bridge have and may have, and to "
+                                    "change that; root's and the bridge's user's",
+                                    [options] { return limit(*options); });
+    command.add_option("--region", options->region, "the bridge's").envname("BARCUDA_REGION").capture_default_str();
+    const Option pid = command.add_option(
         "--client", options->client,
         "one client's alone: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
-    command.add_option("--channel", options->channel, "the same, by its channel")->excludes(pid);
+    command.add_option("--channel", options->channel, "the same, by its channel").excludes(pid);
     add_json(command, options->json);
     command.add_option(
         "LIMIT", options->changes,

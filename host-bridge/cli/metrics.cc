@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host-bridge/cli/commands.h"
@@ -28,7 +27,7 @@ int metrics(const MetricsOptions& options) {
 
 void add_metrics(App& app) {
     const auto options = std::make_shared<MetricsOptions>();
-    CLI::App& command =
+    const Command command =
         app.add("metrics",
                 "the same as metrics for Prometheus, for the textfile collector of node-exporter (docs/operating.md)",
                 [options] { return metrics(*options); });

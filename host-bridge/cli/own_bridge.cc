@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -20,22 +19,22 @@
 
 namespace barcuda {
 
-void add_bridge_options(CLI::App& command, BridgeOptions& options) {
+void add_bridge_options(Command command, BridgeOptions& options) {
     command
         .add_option("--device", options.device,
                     "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
-        ->check(CLI::IsMember({"auto", "cuda", "soft"}))
-        ->capture_default_str();
+        .is_member({"auto", "cuda", "soft"})
+        .capture_default_str();
     command
         .add_option("--gpus", options.gpus,
                     "which GPUs the program gets, in its order: numbers as CUDA counts them, or UUIDs (0,2 or "
                     "GPU-8932f937,...; default: all). CUDA_VISIBLE_DEVICES chooses among these")
-        ->check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
+        .check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
     add_size(command, "--region-size", options.region_size,
              "bytes of shared memory, a power of two; K, M, G are understood");
 }
 
-void add_worker_options(CLI::App& command, BridgeOptions& options) {
+void add_worker_options(Command command, BridgeOptions& options) {
     command.add_option(
         "--worker-wrapper", options.wrapper,
         "a profiler or a debugger around the process that uses the GPU for the program, with its options, as "
@@ -44,11 +43,11 @@ void add_worker_options(CLI::App& command, BridgeOptions& options) {
         .add_option("--no-cage", options.no_cage,
                     "measures of the cage around that process to leave out, with commas between, or all; `barcuda "
                     "doctor` names them")
-        ->check(cage::check_names);
+        .check(cage::check_names);
     command
         .add_option("--cage", options.cage,
                     "the same: to take on though --no-cage leaves them out; the bridge ends where one cannot be had")
-        ->check(cage::check_names);
+        .check(cage::check_names);
 }
 
 OwnFolder::OwnFolder(const char* command)

@@ -7,11 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/command.h"
 #include "base/cli/installation.h"
-
-namespace CLI {
-class App;
-}
 
 namespace barcuda {
 
@@ -23,9 +20,9 @@ struct BridgeOptions {
     std::uint64_t region_size = 4ull << 30;
 };
 // --device, --gpus and --region-size.
-void add_bridge_options(CLI::App& command, BridgeOptions& options);
+void add_bridge_options(Command command, BridgeOptions& options);
 // --worker-wrapper, --no-cage and --cage.
-void add_worker_options(CLI::App& command, BridgeOptions& options);
+void add_worker_options(Command command, BridgeOptions& options);
 
 // Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), which is removed at the end with
 // all that is in it. Others see the folder's name, but can put nothing of that name or into it.

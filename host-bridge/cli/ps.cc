@@ -78,7 +78,7 @@ int ps(bool json) {
 
 void add_ps(App& app) {
     const auto json = std::make_shared<bool>(false);
-    CLI::App& command = app.add(
+    const Command command = app.add(
         "ps", "on a host: the bridges that run, their VMs, and who uses them: one's own, or, as root, everybody's",
         [json] { return ps(*json); });
     add_json(command, *json);

@@ -30,7 +30,7 @@ int complain(const std::string& what) { return barcuda::complain("run", what, ca
 
 }  // namespace
 
-void add_options(CLI::App& command, RunOptions& options) {
+void add_options(Command command, RunOptions& options) {
     add_bridge_options(command, options.bridge);
     add_worker_options(command, options.bridge);
     add_host_libraries(command, options.host_libraries, " (always so with the software GPU)");

@@ -14,7 +14,7 @@ struct RunOptions {
     bool statistics = false;      // the program prints them when it exits
     bool host_libraries = false;  // cuBLAS and cuRAND of the host, though there may be others
 };
-void add_options(CLI::App& command, RunOptions& options);
+void add_options(Command command, RunOptions& options);
 // Runs the program. Returns its exit status (128 + signal if one killed it), or 125 if it cannot be run under Barcuda.
 int run(const RunOptions& options);
 

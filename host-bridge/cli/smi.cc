@@ -7,7 +7,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -253,14 +252,14 @@ struct SmiOptions {
 
 void add_smi(App& app) {
     const auto options = std::make_shared<SmiOptions>();
-    CLI::App& command = app.add(
+    const Command command = app.add(
         "smi",
         "how the GPUs are doing that this guest sees, and which of its processes use them; on a host, all of them",
         [options] { return smi(options->device, options->json); });
     command
         .add_option("--device", options->device,
                     "this machine's own, whatever region there is: cuda: its GPUs; soft: the software GPU")
-        ->check(CLI::IsMember({"cuda", "soft"}));
+        .is_member({"cuda", "soft"});
     add_json(command, options->json);
 }
 

@@ -47,7 +47,7 @@ int support(bool json) {
 
 void add_support(App& app) {
     const auto json = std::make_shared<bool>(false);
-    CLI::App& command =
+    const Command command =
         app.add("support",
                 "the functions that cross to the host, and how: call, the program waits for the host; post, it goes "
                 "on at once (docs/support.md has every function of CUDA, those that do not cross too)",

@@ -7,7 +7,6 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <clocale>
 #include <cstdlib>
@@ -273,19 +272,19 @@ int top(const TopOptions& options) {
 
 void add_top(App& app) {
     const auto options = std::make_shared<TopOptions>();
-    CLI::App& command = app.add("top",
-                                "the same, and what they do: launches, copies, queues, how busy the GPUs are; "
-                                "on the whole terminal, until q is typed",
-                                [options] { return top(*options); });
+    const Command command = app.add("top",
+                                    "the same, and what they do: launches, copies, queues, how busy the GPUs are; "
+                                    "on the whole terminal, until q is typed",
+                                    [options] { return top(*options); });
     command.add_flag("--once", options->once, "one look, as text; so it is where the output is no terminal");
     add_json(command, options->json, "the same, as JSON");
     command.add_option("--interval", options->interval, "seconds between two looks")
-        ->check([](const std::string& text) {  // CLI11's Range lets in what is no number
+        .check([](const std::string& text) {  // CLI11's Range lets in what is no number
             double seconds = 0;
-            const bool within = CLI::detail::lexical_cast(text, seconds) && seconds >= 0.1 && seconds <= 3600;
+            const bool within = parse_number(text, seconds) && seconds >= 0.1 && seconds <= 3600;
             return std::string(within ? "" : text + ": a number of seconds from 0.1 to 3600 is expected");
         })
-        ->capture_default_str();
+        .capture_default_str();
 }
 
 }  // namespace barcuda

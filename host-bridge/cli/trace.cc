@@ -5,7 +5,6 @@
 // remain. A worker's trace names its client's pid, and commands of a name come in the same order on both sides.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -213,14 +212,14 @@ struct TraceOptions {
 
 void add_trace(App& app) {
     const auto options = std::make_shared<TraceOptions>();
-    CLI::App& command = app.add(
+    const Command command = app.add(
         "trace", "put what BARCUDA_TRACE wrote in a guest and on its host together, on one clock (docs/profiling.md)",
         [options] { return merge_traces(options->files, options->output); });
     command
         .add_option("FILE", options->files,
                     "the first one's clock is everybody's; the host's, if there are several guests")
-        ->required();
-    command.add_option("-o,--output", options->output, "the new file; -: it is printed")->capture_default_str();
+        .required();
+    command.add_option("-o,--output", options->output, "the new file; -: it is printed").capture_default_str();
 }
 
 }  // namespace barcuda

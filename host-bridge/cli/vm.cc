@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -270,42 +269,41 @@ int vm(const VmOptions& c) {
 void add_vm(App& app) {
     const auto options = std::make_shared<VmOptions>();
     VmOptions& o = *options;
-    CLI::App& command = app.add(
+    const Command command = app.add(
         "vm",
         "start a VM that has the GPUs and run a program in it, or a shell; all of it is "
         "gone afterwards",
         [options] { return vm(*options); }, cannot_run);
-    CLI::Option* const image = command.add_option(
+    const Option image = command.add_option(
         "--image", o.image, "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. It is not written to");
     command
         .add_option("--debian", o.debian,
                     "without an image: a Debian of this release, made of the archive's packages the first time")
-        ->check(CLI::IsMember({"bookworm", "trixie"}))
-        ->capture_default_str()
-        ->excludes(image);
+        .is_member({"bookworm", "trixie"})
+        .capture_default_str()
+        .excludes(image);
     command.add_flag("--write", o.write, "what the guest writes stays on the disk");
     command
         .add_option("--packages", o.packages,
                     "the folder with the guest's packages (default: that of `make deb`, or the current one)")
-        ->check(CLI::ExistingDirectory);
+        .existing_directory();
     command
         .add_option("--put", o.put,
                     "a file or a folder of this machine, copied into the guest's home; may be said again")
-        ->type_name("PATH")
-        ->expected(1)
-        ->take_all();
-    command.add_option("--user", o.user, "in the guest; made if it is not there")->capture_default_str();
-    CLI::Option* const served = command.add_option(
+        .type_name("PATH")
+        .take_all();
+    command.add_option("--user", o.user, "in the guest; made if it is not there").capture_default_str();
+    const Option served = command.add_option(
         "--region", o.region, "one that a bridge serves already (default: a new one, with a bridge of its own)");
     add_bridge_options(command, o.bridge);
-    for (const char* name : {"--device", "--gpus", "--region-size"}) command.get_option(name)->excludes(served);
+    for (const char* name : {"--device", "--gpus", "--region-size"}) command.option(name).excludes(served);
     command.add_flag("--module", o.module,
                      "with the kernel module, which DKMS builds in the guest, and interrupts, in place of virtio-pmem");
     add_size(command, "--memory", o.memory, "the VM's own; K, M, G are understood");
-    command.add_option("--cpus", o.cpus, "the VM's")->check(CLI::Range(1, 255))->capture_default_str();
+    command.add_option("--cpus", o.cpus, "the VM's").range(1, 255).capture_default_str();
     command.add_option("--port", o.port, "of this machine, for ssh (default: one that is free)");
     command.add_option("--timeout", o.timeout, "seconds that the guest may say nothing before it is ready")
-        ->capture_default_str();
+        .capture_default_str();
     command.add_flag("--dry-run", o.dry_run, "print the commands, and do nothing");
     command.add_option("PROGRAM", o.program, "the program and its arguments, in the guest (default: a shell)");
     command.positionals_at_end();

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/cli/options.h"
@@ -151,23 +150,19 @@ std::vector<std::string> qemu_options(const VmConfig& c) {
 
 void add_vm_config(App& app) {
     const auto options = std::make_shared<VmConfig>();
-    CLI::App& command = app.add("vm-config", "on a host: what to add to a VM, for who manages it",
-                                [options] { return vm_config(*options); });
-    CLI::App* const managers = command.add_option_group("manager", "who manages the VM");
-    for (const char* name : {"libvirt", "qemu", "proxmox", "incus", "kubevirt"})
-        managers->add_flag_callback(
-            std::string("--") + name, [options = options.get(), name] { options->manager = name; },
-            std::string("for ") + name);
-    managers->require_option(1);
-    command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME")->required();
+    const Command command = app.add("vm-config", "on a host: what to add to a VM, for who manages it",
+                                    [options] { return vm_config(*options); });
+    command.add_choice("manager", "who manages the VM", "for ", {"libvirt", "qemu", "proxmox", "incus", "kubevirt"},
+                       [options = options.get()](const char* name) { options->manager = name; });
+    command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME").required();
     command.add_option("--region", options->region, "the file (default: /dev/shm/barcuda-NAME)");
     add_size(command, "--size", options->size, "of the region, as the bridge has it; K, M, G are understood");
-    CLI::Option* const doorbell =
+    const Option doorbell =
         command.add_flag("--doorbell", options->interrupts, "with interrupts, by the bridge's socket");
     command
         .add_flag("--virtio-pmem", options->pmem,
                   "as memory, which a service gives out (`barcuda guest serve`): the guest needs no module of ours")
-        ->excludes(doorbell);
+        .excludes(doorbell);
     add_size(command, "--memory", options->memory, "the VM's own, with --virtio-pmem; K, M, G are understood");
     command.add_option("--socket", options->socket, "which (default: /run/barcuda/NAME/doorbell)");
 }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/cli/command.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace barcuda {
+
+const Option& Option::required() const { return option_->required(), *this; }
+const Option& Option::capture_default_str() const { return option_->capture_default_str(), *this; }
+const Option& Option::default_str(const std::string& text) const { return option_->default_str(text), *this; }
+const Option& Option::envname(const std::string& name) const { return option_->envname(name), *this; }
+const Option& Option::excludes(const Option& other) const { return option_->excludes(other.option_), *this; }
+const Option& Option::type_name(const std::string& name) const { return option_->type_name(name), *this; }
+const Option& Option::take_all() const { return option_->expected(1)->take_all(), *this; }
+const Option& Option::check(Check check) const { return option_->check(std::move(check)), *this; }
+const Option& Option::is_member(std::initializer_list<const char*> values) const {
+    return option_->check(CLI::IsMember(std::vector<std::string>(values.begin(), values.end()))), *this;
+}
+const Option& Option::range(int least, int most) const { return option_->check(CLI::Range(least, most)), *this; }
+const Option& Option::existing_directory() const { return option_->check(CLI::ExistingDirectory), *this; }
+const Option& Option::as_size() const { return option_->transform(CLI::AsSizeValue(false)), *this; }
+
+Option Command::add_flag(const std::string& name, bool& given, const std::string& help) const {
+    return Option(app_->add_flag(name, given, help));
+}
+template <class T> Option Command::add_option(const std::string& name, T& value, const std::string& help) const {
+    return Option(app_->add_option(name, value, help));
+}
+#define OF(...) \
+    template Option Command::add_option(const std::string& name, __VA_ARGS__& value, const std::string& help) const
+OF(std::string);
+OF(std::vector<std::string>);
+OF(int);
+OF(unsigned);
+OF(std::uint64_t);
+OF(std::uint16_t);
+OF(double);
+OF(std::optional<unsigned>);
+#undef OF
+Option Command::add_option_function(const std::string& name, std::function<void(const std::string&)> given,
+                                    const std::string& help) const {
+    return Option(app_->add_option_function<std::string>(name, std::move(given), help));
+}
+Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
+
+void Command::add_choice(const std::string& name, const std::string& help, const std::string& each,
+                         std::initializer_list<const char*> names, std::function<void(const char*)> given) const {
+    CLI::App* const group = app_->add_option_group(name, help);
+    for (const char* one : names)
+        group->add_flag_callback(
+            std::string("--") + one, [given, one] { given(one); }, each + one);
+    group->require_option(1);
+}
+void Command::may_have_subcommand() const { app_->require_subcommand(0, 1); }
+void Command::positionals_at_end() const { app_->positionals_at_end(); }
+
+bool parse_number(const std::string& word, double& number) { return CLI::detail::lexical_cast(word, number); }
+
+}  // namespace barcuda
