@@ -6,6 +6,7 @@
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/streams.h"
 #include "guest-allocator/runtime/runtime.h"
+#include "shm-device/rows/library_commands.h"
 
 // Functions that programs see.
 #define BLAS extern "C" [[gnu::visibility("default")]] cublasStatus_t

@@ -5,6 +5,7 @@
 
 #include "host-bridge/worker/bodies/body.h"
 #include "host-bridge/worker/quota/counting.h"
+#include "host-bridge/worker/session/library_functions.h"
 
 namespace barcuda {
 namespace {
@@ -26,9 +27,9 @@ BARCUDA_DRIVER_ROWS(X)
     };
 BARCUDA_OWN_ROWS(X)
 #undef X
-#define X(name, ...)                                                    \
-    template <> struct Target<Op::name> {                               \
-        static auto in(Session& host) { return host.libraries().name; } \
+#define X(name, ...)                                                                \
+    template <> struct Target<Op::name> {                                           \
+        static auto in(Session& host) { return host.libraries().functions().name; } \
     };
 BARCUDA_LIBRARY_ROWS(X)
 BARCUDA_LIBRARY_WIDE_ROWS(X)

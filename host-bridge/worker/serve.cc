@@ -85,8 +85,7 @@ int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_statu
         }
         waiter.reset();
         // A client may have opened its channel before this bridge took the region over from another one.
-        static constexpr std::uint64_t ours = rows_hash(identities);
-        if (taken == 1 && reader.rows_hash() != ours) {
+        if (taken == 1 && reader.rows_hash() != rows_hash(identities)) {
             log::error("the client numbers its commands as another bridge does");
             end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge was replaced by one of another version while this program started; start it again");

@@ -5,6 +5,10 @@
 #include <iterator>
 #include <string_view>
 
+// Their handles, as <cublas_api.h> and <curand.h> declare them.
+typedef struct cublasContext* cublasHandle_t;
+typedef struct curandGenerator_st* curandGenerator_t;
+
 namespace barcuda {
 
 struct MathLibrary {

@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "shm-device/kinds/verdict.h"
 

@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "shm-device/cuda/libraries.h"
-#include "shm-device/cuda/library_status.h"
 #include "shm-device/kinds/array_kinds.h"
 #include "shm-device/layout.h"
 #include "shm-device/rows/array.h"
@@ -125,22 +124,16 @@ template <class R, class... P> struct Row<R(P...), How::guest> {
     static constexpr std::size_t count = 0;
 };
 
-namespace kind {  // where rows find their kinds
-template <Op> struct RowOf;
+namespace kind {             // where rows find their kinds
+template <Op> struct RowOf;  // a math library's: library_commands.h
 #define X(name, way, traits, ...) \
     template <> struct RowOf<Op::name> : Row<decltype(::name), how::way __VA_OPT__(, ) __VA_ARGS__> {};
 BARCUDA_DRIVER_ROWS(X)
-BARCUDA_LIBRARY_ROWS(X)
 #undef X
 #define X(name, way, traits, ...) \
     template <> struct RowOf<Op::name> : Row<decltype(ext::name), how::way __VA_OPT__(, ) __VA_ARGS__> {};
 BARCUDA_OWN_ROWS(X)
 #undef X
-#define X(name, way, traits, ...) \
-    template <> struct RowOf<Op::name> : Row<decltype(::name##_64), how::way __VA_OPT__(, ) __VA_ARGS__> {};
-BARCUDA_LIBRARY_WIDE_ROWS(X)
-#undef X
-
 }  // namespace kind
 using kind::RowOf;
 

@@ -5,10 +5,6 @@
 // call. A function of the second list has a twin with 64-bit sizes (cublasSgemm_v2_64): it takes all that the other takes, so
 // it alone crosses, under the short name.
 #pragma once
-#include <cublas_api.h>
-
-#include "shm-device/kinds/library_kinds.h"
-
 // clang-format off
 //    cuBLAS's function                         how         traits, one kind per parameter
 #define BARCUDA_CUBLAS_ROWS(X)                                                                                     \

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // curand.h: rows of cuRAND, which the worker calls on the host. (What a row says: shm-device/rows/commands.h.)
 #pragma once
-#include <curand.h>
-
-#include "shm-device/kinds/library_kinds.h"
-
 // clang-format off
 //    cuRAND's function                         how         traits, one kind per parameter
 #define BARCUDA_CURAND_ROWS(X)                                                               \

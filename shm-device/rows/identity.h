@@ -38,19 +38,8 @@ template <class... P> struct Identity<std::tuple<P...>> {
     }
 };
 
-template <Op> inline constexpr std::uint64_t row_identity = 0;
-#define X(name, way, traits, ...)                                       \
-    template <> inline constexpr std::uint64_t row_identity<Op::name> = \
-        Identity<RowOf<Op::name>::Arguments>::of(#name, how::way, #__VA_ARGS__);
-BARCUDA_ROWS(X)
-#undef X
-
-// By row number.
-inline constexpr std::array<std::uint64_t, static_cast<std::size_t>(Op::count)> identities{
-#define X(name, ...) row_identity<Op::name>,
-    BARCUDA_ROWS(X)
-#undef X
-};
+// By row number. identity.cc computes them: the compiler takes half a second for it.
+extern const std::array<std::uint64_t, static_cast<std::size_t>(Op::count)> identities;
 
 // The number of a row at the bridge; `no_row`: the bridge has no such row.
 using RowNumber = std::uint16_t;

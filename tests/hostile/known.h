@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shm-device/rows/commands.h"
+#include "shm-device/rows/library_commands.h"
 
 namespace barcuda::hostile {
 

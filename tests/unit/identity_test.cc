@@ -60,7 +60,8 @@ TEST(Identity, OfEveryRowIsItsOwn) {
         EXPECT_TRUE(fresh) << op_names[op] << " and " << at->second;
         EXPECT_NE(identities[op], 0u) << op_names[op];  // as the rest of the region's table is
     }
-    EXPECT_EQ(identities[static_cast<std::size_t>(Op::write_fence)], row_identity<Op::write_fence>);
+    EXPECT_EQ(identities[static_cast<std::size_t>(Op::write_fence)],
+              Identity<RowOf<Op::write_fence>::Arguments>::of("write_fence", How::post, "use, fence"));
 }
 
 // ---- finding one's rows in another table

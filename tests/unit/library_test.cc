@@ -45,11 +45,11 @@ struct Blas : Loopback {
 
     Blas() {
         EXPECT_TRUE((call<Op::cublasCreate_v2>(&handle).ok()));
-        ground.session.libraries().cublasSetPointerMode_v2 = [](cublasHandle_t, cublasPointerMode_t mode) {
+        ground.session.libraries().functions().cublasSetPointerMode_v2 = [](cublasHandle_t, cublasPointerMode_t mode) {
             return seen.mode = mode, CUBLAS_STATUS_SUCCESS;
         };
-        ground.session.libraries().cublasSscal_v2 = [](cublasHandle_t, std::int64_t, const float* by, float*,
-                                                       std::int64_t) {
+        ground.session.libraries().functions().cublasSscal_v2 = [](cublasHandle_t, std::int64_t, const float* by,
+                                                                   float*, std::int64_t) {
             seen.scalar_at = by;
             if (seen.mode == CUBLAS_POINTER_MODE_HOST) seen.scalar = *by;
             return CUBLAS_STATUS_SUCCESS;
@@ -172,7 +172,7 @@ TEST_F(Loopback, NumbersGoToTheClientsMemoryAlone) {
 TEST_F(Loopback, AHostWithoutTheLibrarySaysSo) {
     Session session(ground.table, ground.extents, ground, ground.status);  // its libraries are nowhere
     cublasHandle_t handle = nullptr;
-    ground.session.libraries() = session.libraries();
+    ground.session.libraries() = std::move(session.libraries());
     EXPECT_EQ((call<Op::cublasCreate_v2>(&handle).result), CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
 }
 

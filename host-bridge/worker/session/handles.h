@@ -3,9 +3,7 @@
 // one table, ids that the host gave (for objects that the driver already had, such as a module's functions) index
 // another. An entry remembers its type: a stream's id never passes for an event.
 #pragma once
-#include <cublas_api.h>
 #include <cuda.h>
-#include <curand.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "shm-device/cuda/libraries.h"
 #include "shm-device/queue/wire.h"
 
 namespace barcuda {

@@ -4,10 +4,14 @@
 #include <dlfcn.h>
 
 #include "base/log.h"
+#include "host-bridge/worker/session/library_functions.h"
 
 namespace barcuda {
 
-Libraries::Libraries(const std::string& driver) : folder_(driver, 0, driver.rfind('/') + 1) {}
+Libraries::Libraries(const std::string& driver)
+    : functions_(std::make_unique<LibraryFunctions>()), folder_(driver, 0, driver.rfind('/') + 1) {}
+Libraries::~Libraries() = default;
+Libraries& Libraries::operator=(Libraries&&) noexcept = default;
 
 namespace {
 struct Opened {  // by open_all
@@ -50,10 +54,10 @@ void Libraries::open(const MathLibrary& library) {
         if (library_of(op) == &library)
             function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
     };
-#define X(name, ...) load(Op::name, name, #name);
+#define X(name, ...) load(Op::name, functions_->name, #name);
     BARCUDA_LIBRARY_ROWS(X)
 #undef X
-#define X(name, ...) load(Op::name, name, #name "_64");
+#define X(name, ...) load(Op::name, functions_->name, #name "_64");
     BARCUDA_LIBRARY_WIDE_ROWS(X)
 #undef X
 }

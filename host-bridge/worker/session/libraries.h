@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // libraries.h: NVIDIA's math libraries on the host, opened when a client first asks for one: they are large, and most
-// clients never do. They work on the worker's current context, as any library of a CUDA program. One member for each
-// function that has a row; a host that has none of a library, or an old one, leaves them null.
+// clients never do. They work on the worker's current context, as any library of a CUDA program.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "shm-device/rows/commands.h"
 
 namespace barcuda {
 
+struct LibraryFunctions;  // library_functions.h
+
 class Libraries {
   public:
     // `driver`: where the driver was found. A driver with a place of its own, the software GPU's, has its libraries
     // beside it, and no others work on it.
     explicit Libraries(const std::string& driver);
+    ~Libraries();
+    Libraries& operator=(Libraries&&) noexcept;
 
-#define X(name, ...) decltype(&::name) name = nullptr;
-    BARCUDA_LIBRARY_ROWS(X)
-#undef X
-#define X(name, ...) decltype(&::name##_64) name = nullptr;
-    BARCUDA_LIBRARY_WIDE_ROWS(X)
-#undef X
-
+    LibraryFunctions& functions() { return *functions_; }
     void need(Op op) {  // this command comes: its library is opened, if it has not been tried
         if (const MathLibrary* library = library_of(op); library && !state(*library).tried) open(*library);
     }
@@ -38,6 +36,7 @@ class Libraries {
     void* find(const MathLibrary& library) const;
     void* look_for(const MathLibrary& library) const;
 
+    std::unique_ptr<LibraryFunctions> functions_;
     std::string folder_;  // with its slash; empty: where the system has its libraries
     State states_[std::size(math_libraries)];
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "host-bridge/worker/quota/quota.h"
+#include "host-bridge/worker/session/library_functions.h"
 
 namespace barcuda {
 namespace {
@@ -128,8 +129,8 @@ void* Session::scratch(std::size_t bytes) {
 }
 
 Verdict Session::point(cublasHandle_t handle, bool device) {
-    if (libraries_.cublasSetPointerMode_v2)
-        libraries_.cublasSetPointerMode_v2(handle, device ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST);
+    if (const auto set = libraries_.functions().cublasSetPointerMode_v2)
+        set(handle, device ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST);
     return fine;
 }
 

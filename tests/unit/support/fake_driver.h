@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "host-bridge/worker/session/library_functions.h"
 #include "host-bridge/worker/session/session.h"
 
 namespace barcuda::fake {
@@ -113,10 +114,11 @@ inline Driver driver() {
     return d;
 }
 
-inline void fill(Libraries& l) {
-#define X(function, ...)                                                             \
-    Function<&Libraries::function, decltype(Libraries::function)>::name = #function; \
-    l.function = &Function<&Libraries::function, decltype(Libraries::function)>::call;
+inline void fill(Libraries& libraries) {
+    LibraryFunctions& l = libraries.functions();
+#define X(function, ...)                                                                           \
+    Function<&LibraryFunctions::function, decltype(LibraryFunctions::function)>::name = #function; \
+    l.function = &Function<&LibraryFunctions::function, decltype(LibraryFunctions::function)>::call;
     BARCUDA_LIBRARY_ROWS(X)
     BARCUDA_LIBRARY_WIDE_ROWS(X)
 #undef X

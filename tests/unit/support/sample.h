@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shm-device/rows/commands.h"
+#include "shm-device/rows/library_commands.h"
 
 namespace barcuda::sample {
 
