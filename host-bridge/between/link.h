@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <variant>
 
 #include "host-bridge/between/cage_order.h"
 #include "host-bridge/between/limits.h"
@@ -36,18 +38,73 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
     bool doorbell;  // doorbell_fd interrupts the guest
 };
 
-struct BridgeRequest {  // worker -> bridge
-    // mapper: whom to answer what the worker's mapper asks comes with it (cage/mapper.h): the first message, where the
-    // cage has 'extents', before anything of its client's is read; and never again. Without a reply.
-    enum What : std::uint64_t { grant, release, share, find, withdraw, borrow, repay, mapper } what;
-    std::uint64_t offset, bytes;  // borrow, repay: of the device with this number in the worker
-    Shared::Kind kind{};          // share, find
-    Shared::Handle handle{};  // share: the driver's, or its descriptor comes with the message; find, withdraw: a token
+// ---- what a worker asks its bridge, one request after the other. Each request is a struct of its own with its reply in it. A message
+// begins with the form and the length of what follows; the bridge checks both once, on receipt (bridge/requests.h). Forms are numbered by
+// their place in BridgeRequest: a new one comes last.
+namespace request {
+
+struct Nothing {};
+// The descriptor by which the bridge answers the worker's mapper comes with it (cage/mapper.h). It is the first message where the cage
+// has 'extents', sent before the worker has read anything of its client's; it is sent once, and has no reply.
+struct Mapper {};
+struct Grant {  // memory of the region
+    std::uint64_t bytes;
+    struct Reply {
+        std::uint64_t offset, bytes;
+    };
 };
-struct BridgeReply {              // bridge -> worker, for each request else
-    std::uint64_t offset, bytes;  // borrow: what the client could borrow still
-    std::int64_t error;           // CUresult
-    Shared::Handle handle{};      // share: the token; find: the driver's, or its descriptor comes with the message
+struct Release {
+    std::uint64_t offset, bytes;
+    using Reply = Nothing;
+};
+struct Borrow {            // device memory (bridge/quotas.h)
+    std::uint64_t device;  // its number in the worker
+    std::uint64_t bytes;
+    struct Reply {
+        std::uint64_t left;  // what the client could borrow still
+    };
+};
+struct Repay {
+    std::uint64_t device, bytes;
+    using Reply = Nothing;
+};
+struct Share {
+    Shared::Kind kind;
+    Shared::Handle handle;  // the driver's, or its descriptor comes with the message
+    struct Reply {
+        Shared::Handle token;
+    };
+};
+struct Find {
+    Shared::Kind kind;
+    Shared::Handle token;
+    struct Reply {
+        Shared::Handle handle;  // the driver's, or its descriptor comes with the message
+    };
+};
+struct Withdraw {
+    Shared::Handle token;
+    using Reply = Nothing;
+};
+
+}  // namespace request
+
+using BridgeRequest = std::variant<request::Mapper, request::Grant, request::Release, request::Borrow, request::Repay,
+                                   request::Share, request::Find, request::Withdraw>;
+
+template <class Request, std::uint32_t number = 0> constexpr std::uint32_t form_of() {
+    if constexpr (std::is_same_v<Request, std::variant_alternative_t<number, BridgeRequest>>) return number + 1;
+    else return form_of<Request, number + 1>();
+}
+
+template <class Request> struct Message {  // worker -> bridge
+    std::uint32_t form = form_of<Request>(), bytes = sizeof(Message);
+    [[no_unique_address]] Request request;
+};
+template <class Request> struct Answer {  // bridge -> worker
+    std::uint32_t form = form_of<Request>(), bytes = sizeof(Answer);
+    std::int64_t error = 0;  // CUresult
+    [[no_unique_address]] typename Request::Reply reply{};
 };
 
 // What a worker's client has done since it came, counted by the worker alone where it is done.

@@ -438,60 +438,75 @@ void Bridge::worker_ended(Client& client) {
 }
 
 void Bridge::answer_request(Client& client) {
-    BridgeRequest request{};
+    char message[longest_request];
     File file;
-    if (receive_message(client.worker.link, &request, sizeof request, file, MSG_DONTWAIT) != sizeof request) return;
-    if (client.worker.mapper.is_expected() && request.what != BridgeRequest::mapper)
+    const ssize_t bytes = receive_message(client.worker.link, message, sizeof message, file, MSG_DONTWAIT | MSG_TRUNC);
+    if (bytes <= 0) return;  // the worker has ended
+    const auto length = static_cast<std::size_t>(bytes);
+    const auto request = length <= sizeof message ? read_request({message, length}) : std::nullopt;
+    if (!request) return end_worker(client, "the worker asks for something that no request of this version asks for");
+    if (client.worker.mapper.is_expected() && !std::holds_alternative<request::Mapper>(*request))
         return end_worker(client, "the worker does not begin by telling of its mapper");
-    const std::uint32_t channel = client.channel.index;
-    BridgeReply reply{0, 0, CUDA_SUCCESS, request.handle};
-    int behind = -1;  // the token that is asked for
-    switch (request.what) {
-        case BridgeRequest::share:
-            if (shared_->offer(channel, request.kind, reply.handle, std::move(file))) break;
-            reply.error = CUDA_ERROR_OUT_OF_MEMORY;
-            if (!std::exchange(client.told, true))
-                log::warn("channel {}: the client shows other processes more than the bridge keeps for one", channel);
-            break;
-        case BridgeRequest::find:
-            if (const Shared::Thing* thing = shared_->find(request.kind, request.handle))
-                reply.handle = thing->handle, behind = thing->file.fd();
-            else reply.error = CUDA_ERROR_INVALID_HANDLE;
-            break;
-        case BridgeRequest::mapper: return meet_mapper(client, std::move(file));
-        case BridgeRequest::withdraw: shared_->withdraw(channel, request.handle); break;
-        case BridgeRequest::grant:
-            if (client.asked) {  // a worker asks one thing after the other
-                reply.error = CUDA_ERROR_INVALID_VALUE;
-                break;
-            }
-            client.asked.emplace(request.bytes);
-            return answer_asked(client);
-        case BridgeRequest::borrow:
-        case BridgeRequest::repay: {
-            const std::vector<int>& devices = client.worker.devices;
-            if (request.offset >= devices.size()) {
-                reply.error = CUDA_ERROR_INVALID_DEVICE;
-                break;
-            }
-            const int device = devices[request.offset];
-            const MemoryLimits limits = memory_limits(client);
-            note_memory();
-            if (request.what == BridgeRequest::repay) quotas_.repay(channel, device, request.bytes);
-            else if (!quotas_.lend(channel, device, request.bytes, limits)) reply.error = CUDA_ERROR_OUT_OF_MEMORY;
-            reply.bytes = quotas_.left(channel, device, limits);
-            break;
-        }
-        case BridgeRequest::release:
-            if (grants_->release(channel, {request.offset, request.bytes})) break;
-            [[fallthrough]];
-        default: reply.error = CUDA_ERROR_INVALID_VALUE;
-    }
-    answer(client, reply, behind);
+    std::visit([&](const auto& asked) { serve(client, asked, std::move(file)); }, *request);
 }
 
-void Bridge::answer(Client& client, const BridgeReply& reply, int file) {
-    if (send_message(client.worker.link, &reply, sizeof reply, file)) return;
+void Bridge::serve(Client& client, const request::Mapper&, File file) { meet_mapper(client, std::move(file)); }
+
+void Bridge::serve(Client& client, const request::Grant& asked, File) {
+    if (client.asked)  // a worker asks one thing after the other
+        return answer(client, Answer<request::Grant>{.error = CUDA_ERROR_INVALID_VALUE});
+    client.asked.emplace(asked.bytes);
+    answer_asked(client);
+}
+
+void Bridge::serve(Client& client, const request::Release& asked, File) {
+    const bool released = grants_->release(client.channel.index, {asked.offset, asked.bytes});
+    answer(client, Answer<request::Release>{.error = released ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE});
+}
+
+void Bridge::serve(Client& client, const request::Borrow& asked, File) {
+    if (asked.device >= client.worker.devices.size())
+        return answer(client, Answer<request::Borrow>{.error = CUDA_ERROR_INVALID_DEVICE});
+    const std::uint32_t channel = client.channel.index;
+    const int device = client.worker.devices[asked.device];
+    const MemoryLimits limits = memory_limits(client);
+    note_memory();
+    const bool lent = quotas_.lend(channel, device, asked.bytes, limits);
+    answer(client, Answer<request::Borrow>{.error = lent ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY,
+                                           .reply = {quotas_.left(channel, device, limits)}});
+}
+
+void Bridge::serve(Client& client, const request::Repay& asked, File) {
+    if (asked.device >= client.worker.devices.size())
+        return answer(client, Answer<request::Repay>{.error = CUDA_ERROR_INVALID_DEVICE});
+    quotas_.repay(client.channel.index, client.worker.devices[asked.device], asked.bytes);
+    answer(client, Answer<request::Repay>());
+}
+
+void Bridge::serve(Client& client, const request::Share& asked, File file) {
+    const std::uint32_t channel = client.channel.index;
+    Answer<request::Share> reply{.reply = {asked.handle}};
+    if (!shared_->offer(channel, asked.kind, reply.reply.token, std::move(file))) {
+        reply.error = CUDA_ERROR_OUT_OF_MEMORY;
+        if (!std::exchange(client.told, true))
+            log::warn("channel {}: the client shows other processes more than the bridge keeps for one", channel);
+    }
+    answer(client, reply);
+}
+
+void Bridge::serve(Client& client, const request::Find& asked, File) {
+    const Shared::Thing* const thing = shared_->find(asked.kind, asked.token);
+    if (!thing) return answer(client, Answer<request::Find>{.error = CUDA_ERROR_INVALID_HANDLE});
+    answer(client, Answer<request::Find>{.reply = {thing->handle}}, thing->file.fd());
+}
+
+void Bridge::serve(Client& client, const request::Withdraw& asked, File) {
+    shared_->withdraw(client.channel.index, asked.token);
+    answer(client, Answer<request::Withdraw>());
+}
+
+void Bridge::send_answer(Client& client, const void* answer, std::size_t bytes, int file) {
+    if (send_message(client.worker.link, answer, bytes, file)) return;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
     end_worker(client, "the worker asks the bridge and does not read the answers");
 }

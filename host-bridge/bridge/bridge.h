@@ -32,6 +32,7 @@
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/place.h"
 #include "host-bridge/bridge/quotas.h"
+#include "host-bridge/bridge/requests.h"
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/warm.h"
 #include "host-bridge/bridge/worker_log.h"
@@ -162,7 +163,18 @@ class Bridge {
     void reclaim(std::uint32_t slot);
     void worker_ended(Client& client);
     void answer_request(Client& client);
-    void answer(Client& client, const BridgeReply& reply, int file = -1);
+    void serve(Client& client, const request::Mapper&, File listener);
+    void serve(Client& client, const request::Grant& asked, File);
+    void serve(Client& client, const request::Release& asked, File);
+    void serve(Client& client, const request::Borrow& asked, File);
+    void serve(Client& client, const request::Repay& asked, File);
+    void serve(Client& client, const request::Share& asked, File file);
+    void serve(Client& client, const request::Find& asked, File);
+    void serve(Client& client, const request::Withdraw& asked, File);
+    template <class Request> void answer(Client& client, const Answer<Request>& answer, int file = -1) {
+        send_answer(client, &answer, sizeof answer, file);
+    }
+    void send_answer(Client& client, const void* answer, std::size_t bytes, int file);
     void end_worker(Client& client, const char* why);
     // ---- extents.cc
     Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);

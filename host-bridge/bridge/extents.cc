@@ -61,7 +61,8 @@ void Bridge::answer_asked(Client& client) {
         }
     }
     client.asked.reset();
-    answer(client, {run.offset, run.bytes, run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY});
+    answer(client, Answer<request::Grant>{.error = run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY,
+                                          .reply = {run.offset, run.bytes}});
 }
 
 bool Bridge::has_room(std::uint64_t bytes) const {

@@ -93,8 +93,8 @@ bool Mapper::tell_bridge() const {
     const sock_fprog program{static_cast<unsigned short>(program_.size()), const_cast<sock_filter*>(program_.data())};
     const long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
     if (listener < 0) return false;
-    const BridgeRequest request{BridgeRequest::mapper, 0, 0};
-    const bool told = send_message(link_fd, &request, sizeof request, static_cast<int>(listener));
+    const Message<request::Mapper> message;
+    const bool told = send_message(link_fd, &message, sizeof message, static_cast<int>(listener));
     const int why = errno;
     ::close(static_cast<int>(listener)), ::close(link_fd);
     return errno = why, told;

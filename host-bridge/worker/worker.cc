@@ -41,41 +41,42 @@ namespace {
 class BridgeGranter : public Granter {
   public:
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
-        const BridgeReply answer = ask({BridgeRequest::grant, 0, bytes});
-        offset = answer.offset;
-        granted = answer.bytes;
+        const auto answer = ask(request::Grant{bytes});
+        offset = answer.reply.offset;
+        granted = answer.reply.bytes;
         return static_cast<CUresult>(answer.error);
     }
-    void release(std::uint64_t offset, std::uint64_t bytes) override { ask({BridgeRequest::release, offset, bytes}); }
+    void release(std::uint64_t offset, std::uint64_t bytes) override { ask(request::Release{offset, bytes}); }
     bool borrow(int device, std::uint64_t bytes, std::uint64_t& left) override {
-        const BridgeReply answer = ask({BridgeRequest::borrow, static_cast<std::uint64_t>(device), bytes});
-        left = answer.bytes;
+        const auto answer = ask(request::Borrow{static_cast<std::uint64_t>(device), bytes});
+        left = answer.reply.left;
         return answer.error == CUDA_SUCCESS;
     }
     void repay(int device, std::uint64_t bytes) override {
-        ask({BridgeRequest::repay, static_cast<std::uint64_t>(device), bytes});
+        ask(request::Repay{static_cast<std::uint64_t>(device), bytes});
     }
     CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override {
-        const BridgeReply answer = ask({BridgeRequest::share, 0, 0, kind, handle}, file.fd());
-        handle = answer.handle;
+        const auto answer = ask(request::Share{kind, handle}, file.fd());
+        handle = answer.reply.token;
         return static_cast<CUresult>(answer.error);
     }
     CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override {
-        const BridgeReply answer = ask({BridgeRequest::find, 0, 0, kind, handle}, -1, &file);
-        handle = answer.handle;
+        const auto answer = ask(request::Find{kind, handle}, -1, &file);
+        handle = answer.reply.handle;
         return static_cast<CUresult>(answer.error);
     }
-    void withdraw(const Shared::Handle& token) override { ask({BridgeRequest::withdraw, 0, 0, {}, token}); }
+    void withdraw(const Shared::Handle& token) override { ask(request::Withdraw{token}); }
 
   private:
     std::mutex mutex_;  // the clerk asks too (supply.h)
-    BridgeReply ask(const BridgeRequest& request, int with = -1, File* got = nullptr) {
+    template <class Request> Answer<Request> ask(const Request& request, int with = -1, File* got = nullptr) {
         const std::lock_guard lock(mutex_);
-        BridgeReply answer{};
+        const Message<Request> message{.request = request};
+        Answer<Request> answer;
         File file;
-        if (!send_message(link_fd, &request, sizeof request, with) ||
-            receive_message(link_fd, &answer, sizeof answer, file) != sizeof answer)
-            answer.error = CUDA_ERROR_DEVICE_UNAVAILABLE;
+        if (!send_message(link_fd, &message, sizeof message, with) ||
+            receive_message(link_fd, &answer, sizeof answer, file) != sizeof answer || answer.form != message.form)
+            answer = {.error = CUDA_ERROR_DEVICE_UNAVAILABLE};
         if (got) *got = std::move(file);
         return answer;
     }

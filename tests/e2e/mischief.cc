@@ -116,7 +116,7 @@ int turn_over() {  // and back
     return error ? error : result(turn(reinterpret_cast<std::uint64_t>(own_channel) - base));
 }
 int pass_on() {
-    barcuda::BridgeRequest request{barcuda::BridgeRequest::share, 0, 0, barcuda::Shared::Kind::allocation, {}};
+    barcuda::Message<barcuda::request::Share> request{.request = {barcuda::Shared::Kind::allocation, {}}};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec data{&request, sizeof request};
     msghdr message{};
@@ -126,7 +126,7 @@ int pass_on() {
     *c = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
     std::memcpy(CMSG_DATA(c), &barcuda::region_fd, sizeof(int));
     if (sendmsg(barcuda::link_fd, &message, 0) < 0) return errno;
-    barcuda::BridgeReply reply;
+    barcuda::Answer<barcuda::request::Share> reply;
     return result(recv(barcuda::link_fd, &reply, sizeof reply, 0));
 }
 bool is_region(int fd) {

@@ -22,7 +22,7 @@
 namespace {
 
 int send_as_mapper(int file) {
-    barcuda::BridgeRequest request{barcuda::BridgeRequest::mapper, 0, 0, {}, {}};
+    barcuda::Message<barcuda::request::Mapper> request;
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec data{&request, sizeof request};
     msghdr message{};

@@ -62,7 +62,7 @@ int main(int, char** pid) {
     const long process = syscall(SYS_pidfd_open, std::atoi(pid[1]), 0);
     const int link = static_cast<int>(syscall(SYS_pidfd_getfd, process, barcuda::link_fd, 0));
     if (link < 0) return std::perror("pidfd_getfd"), 77;
-    const barcuda::BridgeRequest nothing{barcuda::BridgeRequest::withdraw, 0, 0};
+    const barcuda::Message<barcuda::request::Withdraw> nothing{};
     while (send(link, &nothing, sizeof nothing, MSG_NOSIGNAL) > 0) {}
 }
 CC

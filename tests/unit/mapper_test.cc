@@ -67,10 +67,10 @@ int bridged(const std::function<int(Mapper&)>& body, const std::function<bool(st
     }
     ::close(link[1]);
     const File ours(link[0]);
-    BridgeRequest request{};
+    Message<request::Mapper> message;
     File listener;
     int status = -1;
-    if (receive_message(ours.fd(), &request, sizeof request, listener) == sizeof request)
+    if (receive_message(ours.fd(), &message, sizeof message, listener) == sizeof message)
         for (pollfd asked{listener.fd(), POLLIN, 0}; poll(&asked, 1, -1) > 0 && asked.revents & POLLIN;) {
             if (before_answer) before_answer(worker);
             judge(listener.fd(), base, may);
