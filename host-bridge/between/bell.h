@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "shm-device/queue/virtqueue.h"
-#include "shm-device/region/region.h"
+#include "shm-device/region/host_region.h"
 
 namespace barcuda {
 

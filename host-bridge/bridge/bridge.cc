@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -68,47 +69,45 @@ std::string check_wrapper(const std::string& wrapper) {
                        path ? path : "not set");
 }
 
-std::uint64_t bytes_of(const std::vector<Grants::Run>& runs) {
-    std::uint64_t sum = 0;
-    for (const Grants::Run& run : runs) sum += run.bytes;
-    return sum;
-}
-
 }  // namespace
 
 // How long to wait for something to be heard, in milliseconds.
 int Bridge::patience() const {
     if (short_of_time_) return 0;
-    const auto leaving = [](const auto& client) { return client && client->worker.leaving(); };
+    const auto leaving = [](const auto& client) { return client && client->worker && client->worker->is_leaving(); };
     const auto quiet = std::chrono::steady_clock::now() - heard_;
     if (quiet < looks_for_new) return new_look_every_ms;
-    if (some_wait_ || !leaving_.empty() || quiet < looks_often || std::ranges::any_of(clients_, leaving))
+    if (some_wait_ || pool_.is_leaving() || quiet < looks_often || std::ranges::any_of(clients_, leaving))
         return look_every_ms;
     return (doorbell_.connected() || options_.no_vm) && opens_ >= 0 ? idle_look_every_ms : deaf_look_every_ms;
 }
 
-Bridge::~Bridge() { end_waiting(); }
-
-void Bridge::end_waiting() {
-    dismiss_waiting();
-    for (; !leaving_.empty(); poll(nullptr, 0, 1)) reap_leaving();
+// A profile is of a client's work, and the tool that writes the profile may not be started twice.
+WarmOptions Bridge::warm_options(const BridgeOptions& options) {
+    return options.wrapper.empty() ? options.warm : WarmOptions{.least = 0};
 }
+
+Bridge::Bridge(BridgeOptions options)
+    : options_(std::move(options)),
+      launcher_(options_, region_, doorbell_, turns_, cage_, devices_,
+                [this](std::uint64_t bytes) { return reserve(bytes); }),
+      pool_(
+          warm_options(options_), [this](const std::vector<int>& devices) { return launcher_.start(devices); },
+          [this](Grants::Run run) { grants_->release(run); }) {}
 
 // All that comes before the first client. Returns what is wrong.
 std::string Bridge::start() {
     if (!options_.user.empty())
         if (std::string e = cage::step_down(options_.user, options_.cage.own); !e.empty()) return e;
-    if (!options_.wrapper.empty()) {
-        warm_ = WarmPool({.least = 0});  // a profile is of a client's work, and what writes it may not be started twice
+    if (!options_.wrapper.empty())
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
-    }
     signal(SIGBUS, say_that_memory_is_gone);
     if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
     // A program whose list names a part of a GPU that is not here sees no device; the bridge looks without that list.
     const bool names_a_part = options_.expected.starts_with("MIG-");
     // What there is of a region is not touched before it is known that there is a driver.
     const bool first_worker_says =
-        warm_.wanted({}) > 0 && options_.gpus.empty() && !names_a_part && access(options_.region.c_str(), F_OK) != 0;
+        pool_.wants_one() && options_.gpus.empty() && !names_a_part && access(options_.region.c_str(), F_OK) != 0;
     DeviceChoice choice =
         first_worker_says ? likely_device(options_.device, signals_) : choose_device(options_.device, signals_);
     if (!first_worker_says && choice.error.empty()) devices_ = probe_devices(choice.library, signals_);
@@ -146,7 +145,7 @@ std::string Bridge::start() {
     }
     std::string error = first_worker_says ? start_first(choice) : plan_cage(choice);
     if (!error.empty() && cage_.error.empty() && !choice.tried) {  // a GPU whose driver does not start
-        end_waiting();                                             // by the plan that they were started with
+        pool_.end();                                               // by the plan that they were started with
         choice = choose_device(options_.device, signals_);
         error = choice.error.empty() ? start_first(choice) : choice.error;
     }
@@ -165,8 +164,7 @@ std::string Bridge::start() {
     every_ = devices_seen(devices_, nullptr);
     // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
     if (devices_.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(devices_, every_).c_str(), 1);
-    likely_ = options_.expected.empty() ? every_ : devices_seen(devices_, options_.expected.c_str());
-    if (likely_ != every_) dismiss_waiting();
+    pool_.expect(options_.expected.empty() ? every_ : devices_seen(devices_, options_.expected.c_str()));
     return {};
 }
 
@@ -215,19 +213,19 @@ int Bridge::run() {
         const std::size_t first = fds.size();
         std::vector<Client*> at;  // the client of fds[first + 3 * i] (link) and the next two (pid, mapper)
         for (auto& c : clients_)
-            if (c && c->worker.pid > 0 && !c->worker.leaving()) {
-                fds.push_back({c->worker.link, POLLIN, 0});
-                fds.push_back({c->worker.pidfd, POLLIN, 0});
-                fds.push_back({c->worker.mapper.fd(), POLLIN, 0});
+            if (c && c->worker && !c->worker->is_leaving()) {
+                fds.push_back({c->worker->link(), POLLIN, 0});
+                fds.push_back({c->worker->end(), POLLIN, 0});
+                fds.push_back({c->worker->mapper().fd(), POLLIN, 0});
                 at.push_back(c.get());
             }
         const std::size_t warm = fds.size();
-        for (const Worker& w : waiting_) fds.push_back({w.pidfd, POLLIN, 0});
+        pool_.each_waiting([&](const WorkerProcess& w) { fds.push_back({w.end(), POLLIN, 0}); });
         const std::size_t control = fds.size();
         control_.watch(fds);
         const std::size_t logs = fds.size();
-        each_worker([&, now = std::chrono::steady_clock::now()](const Worker& w) {
-            fds.push_back({w.said.fd(now), POLLIN, 0});
+        each_worker([&, now = std::chrono::steady_clock::now()](const WorkerProcess& w) {
+            fds.push_back({w.said(now), POLLIN, 0});
         });
         const int events = poll(fds.data(), fds.size(), patience());
         // Who asks what there is (control_) is no sign of a client.
@@ -249,17 +247,18 @@ int Bridge::run() {
             if (its[2].revents) answer_mapper(*at[i], its[2].revents);
             if (its[1].revents) worker_ended(*at[i]);
         }
-        if (std::any_of(fds.begin() + logs, fds.end(), [](const pollfd& fd) { return fd.revents != 0; })) read_logs();
+        if (std::any_of(fds.begin() + logs, fds.end(), [](const pollfd& fd) { return fd.revents != 0; }))
+            each_worker([now = std::chrono::steady_clock::now()](WorkerProcess& w) { w.read_log(now); });
         look_at_slots();
         admit_waiting();
         for (auto& c : clients_)
-            if (c && c->worker.leaving() && has_gone(c->worker)) worker_ended(*c);
+            if (c && c->worker && c->worker->is_leaving() && c->worker->has_gone()) worker_ended(*c);
         place_.look();
         monitoring_.look();
         exporting_.look();
-        if (!leaving_.empty()) reap_leaving();
+        if (pool_.is_leaving()) pool_.reap_leaving();
         if (std::any_of(fds.begin() + warm, fds.begin() + control, [](auto& fd) { return fd.revents != 0; }))
-            reap_waiting();
+            pool_.reap_waiting();
         control_.answer(
             &fds[control],
             {[this](const auto& request, auto& reply, const ucred& by) { serve_limits(request, reply, by); },
@@ -273,11 +272,68 @@ int Bridge::run() {
 // How workers of that driver are shut in. `meanwhile`: while that is tried, with what is planned in cage_. Returns what is wrong.
 std::string Bridge::plan_cage(const DeviceChoice& choice, const std::function<void()>& meanwhile) {
     library_ = choice.library, software_ = choice.software;
+    launcher_.use(library_);
     options_.cage.wrapped = !options_.wrapper.empty(), options_.cage.software = software_;
     cage_ = cage::plan(options_.cage, library_, region_.fd(), [&](const cage::Plan& draft) {
         if (meanwhile) cage_ = draft, meanwhile();
     });
     return cage_.error;
+}
+
+// How many descriptors a client may have the bridge hold: an equal share of what the bridge has no need of itself.
+std::size_t Bridge::files_of_each() {
+    constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    rlimit given{};
+    getrlimit(RLIMIT_NOFILE, &given);
+    launcher_.bound_files(given);
+    rlimit all = given;
+    all.rlim_cur = all.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = given;
+    const std::size_t clients = region_.shape().channel_count, needed = own + of_a_worker * (clients + pool_.most());
+    return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
+}
+
+// The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and then waits for
+// that client. It starts while a child tries its cage; where that finds something missing another one starts, without it. Returns what
+// is wrong.
+std::string Bridge::start_first(const DeviceChoice& choice) {
+    std::unique_ptr<WorkerProcess> first;
+    unsigned tried = 0;  // the measures that it was started with
+    const auto start = [&] {
+        tried = cage_.order.on;
+        return (first = launcher_.start_first()) != nullptr;
+    };
+    const std::string error = plan_cage(choice, start);
+    if (first && (!error.empty() || tried != cage_.order.on)) {
+        log::info("the first worker is started anew, without what its cage lacks");
+        pool_.dismiss(std::move(first));
+    }
+    if (!error.empty()) return error;
+    if (!first && !start()) return fmt::format("cannot start a worker: {}", strerror(errno));
+    devices_ = receive_devices(first->link(), library_, signals_);
+    if (devices_.error.empty()) {
+        first->set_devices(devices_seen(devices_, nullptr));
+        pool_.add(std::move(first));
+        return {};
+    }
+    constexpr int patience = 1000;  // milliseconds: of one that ends by itself, and has said why or died
+    pollfd ended[] = {{first->end(), POLLIN, 0}, {signals_, POLLIN, 0}};
+    poll(ended, std::size(ended), patience);
+    if (ended[0].revents == 0) first->dismiss();
+    while (!first->has_gone()) poll(nullptr, 0, 1);
+    const std::string end = first->reap();
+    return devices_.answered ? devices_.error : fmt::format("{}: its first worker {}", devices_.error, end);
+}
+
+void Bridge::keep_warm() {
+    Pool::Clients clients;
+    for (const auto& c : clients_) {
+        if (!c) continue;
+        if (c->worker) c->worker->look();
+        clients.one_starts |= c->worker && c->worker->state() == WorkerProcess::State::assigned;
+        clients.one_asks |= c->asked.has_value();
+    }
+    pool_.keep(clients);
 }
 
 void Bridge::look_at_slots() {
@@ -296,7 +352,8 @@ void Bridge::look_at_slots() {
         if (!clients_[i]) continue;
         bound_host_memory(*clients_[i]);
         look_at_turns(*clients_[i]);
-        if (const Worker& worker = clients_[i]->worker; worker.mapper.has_left_its_worker() && !is_ending(worker))
+        if (const auto& worker = clients_[i]->worker;
+            worker && worker->mapper().has_left_its_worker() && !worker->is_ending())
             end_worker(*clients_[i], "the worker has lost the thread that maps its client's memory");
         if (const std::uint32_t watching = observe(clients_[i]->channel.client().watching);
             watching != std::exchange(clients_[i]->watching, watching))
@@ -371,40 +428,23 @@ void Bridge::admit(Client& client) {
         return refuse(client, fmt::format("the guest has as many clients as it may have ({})",
                                           options_.limits.guest[Limit::channels])
                                   .c_str());
-    const auto warm_one = [&](const Worker& w) { return w.devices == devices && w.warm(); };
-    const auto find_ready = [&] {
-        const auto ready = std::ranges::find_if(waiting_, warm_one);
-        return ready != waiting_.end() ? ready : std::ranges::find(waiting_, devices, &Worker::devices);
-    };
-    auto ready = find_ready();
-    if (ready != waiting_.end() && has_gone(*ready)) reap_waiting(), ready = find_ready();  // it serves nobody
-    if (ready != waiting_.end() && !may_be_granted(slot, bytes_of(ready->reserved))) {  // a limit is lower than it was
-        dismiss(*ready), leaving_.push_back(std::move(*ready));
-        waiting_.erase(ready), ready = waiting_.end();
-    }
-    if (devices == likely_)
-        warm_.client_came(ready != waiting_.end() && ready->warm(), std::chrono::steady_clock::now());
-    if (ready != waiting_.end()) {
-        client.worker = std::move(*ready);
-        waiting_.erase(ready);
-        warm_pause_ = {};
-    } else if (!start_worker(client.worker, devices)) {
+    client.worker = pool_.take(devices, [&](std::uint64_t bytes) { return may_be_granted(slot, bytes); });
+    if (!client.worker)
         return refuse(client, fmt::format("the bridge cannot start a worker: {}", strerror(errno)).c_str());
-    }
-    client.worker.called = fmt::format("channel {}: worker {}", slot, client.worker.pid);
+    const pid_t pid = client.worker->pid();
+    client.worker->assign(fmt::format("channel {}: worker {}", slot, pid));
     hand_over(client);
     tell_limits(client);
     const Assignment job{client.channel.offset, slot, client.opening, doorbell_.connected()};
-    send(client.worker.link, &job, sizeof job,
+    send(client.worker->link(), &job, sizeof job,
          MSG_NOSIGNAL);  // a worker that has died meanwhile is noticed by its pidfd
     publish(region_.host_slots()[slot].served, client.opening);
-    client.known.worker = client.worker.pid;
+    client.known.worker = pid;
     ++came_;
-    log::info("channel {}: client admitted, worker {}: {}", slot, client.worker.pid, client.known.text());
-    monitoring_.client(slot, client.worker.pid);
+    log::info("channel {}: client admitted, worker {}: {}", slot, pid, client.known.text());
+    monitoring_.client(slot, pid);
     // What two clients in a row have wanted is what the next one is awaited with.
-    if (devices == last_ && devices != likely_) dismiss_waiting(), likely_ = devices;
-    last_ = devices;
+    pool_.served(devices);
     keep_warm();
 }
 
@@ -417,12 +457,14 @@ void Bridge::refuse(Client& client, const char* why) {
 }
 
 void Bridge::worker_ended(Client& client) {
-    if (!has_gone(client.worker)) return dismiss(client.worker);  // its wrapper has
+    if (!client.worker->has_gone()) return client.worker->dismiss();  // its wrapper has
     monitoring_.client(client.channel.index, 0);
     client.asked.reset();
     note(client);
-    if (client.worker.leaving() && options_.wrapper.empty()) return reap(client.worker), client.bell.wake();
-    const std::string end = reap(client.worker);
+    const bool was_told = client.worker->is_leaving() && !client.worker->wrapped();
+    const std::string end = client.worker->reap();
+    client.worker.reset();
+    if (was_told) return client.bell.wake();
     barcuda_status& page = client.channel.status();
     note_end(client, observe(page.state) == BARCUDA_STATE_REFUSED ? End::refused : End::died, "its worker " + end);
     if (observe(page.state) > BARCUDA_STATE_READY) {  // it has said why itself
@@ -440,12 +482,13 @@ void Bridge::worker_ended(Client& client) {
 void Bridge::answer_request(Client& client) {
     char message[longest_request];
     File file;
-    const ssize_t bytes = receive_message(client.worker.link, message, sizeof message, file, MSG_DONTWAIT | MSG_TRUNC);
+    const ssize_t bytes =
+        receive_message(client.worker->link(), message, sizeof message, file, MSG_DONTWAIT | MSG_TRUNC);
     if (bytes <= 0) return;  // the worker has ended
     const auto length = static_cast<std::size_t>(bytes);
     const auto request = length <= sizeof message ? read_request({message, length}) : std::nullopt;
     if (!request) return end_worker(client, "the worker asks for something that no request of this version asks for");
-    if (client.worker.mapper.is_expected() && !std::holds_alternative<request::Mapper>(*request))
+    if (client.worker->mapper().is_expected() && !std::holds_alternative<request::Mapper>(*request))
         return end_worker(client, "the worker does not begin by telling of its mapper");
     std::visit([&](const auto& asked) { serve(client, asked, std::move(file)); }, *request);
 }
@@ -465,10 +508,10 @@ void Bridge::serve(Client& client, const request::Release& asked, File) {
 }
 
 void Bridge::serve(Client& client, const request::Borrow& asked, File) {
-    if (asked.device >= client.worker.devices.size())
+    if (asked.device >= client.worker->devices().size())
         return answer(client, Answer<request::Borrow>{.error = CUDA_ERROR_INVALID_DEVICE});
     const std::uint32_t channel = client.channel.index;
-    const int device = client.worker.devices[asked.device];
+    const int device = client.worker->devices()[asked.device];
     const MemoryLimits limits = memory_limits(client);
     note_memory();
     const bool lent = quotas_.lend(channel, device, asked.bytes, limits);
@@ -477,9 +520,9 @@ void Bridge::serve(Client& client, const request::Borrow& asked, File) {
 }
 
 void Bridge::serve(Client& client, const request::Repay& asked, File) {
-    if (asked.device >= client.worker.devices.size())
+    if (asked.device >= client.worker->devices().size())
         return answer(client, Answer<request::Repay>{.error = CUDA_ERROR_INVALID_DEVICE});
-    quotas_.repay(client.channel.index, client.worker.devices[asked.device], asked.bytes);
+    quotas_.repay(client.channel.index, client.worker->devices()[asked.device], asked.bytes);
     answer(client, Answer<request::Repay>());
 }
 
@@ -506,7 +549,7 @@ void Bridge::serve(Client& client, const request::Withdraw& asked, File) {
 }
 
 void Bridge::send_answer(Client& client, const void* answer, std::size_t bytes, int file) {
-    if (send_message(client.worker.link, answer, bytes, file)) return;
+    if (send_message(client.worker->link(), answer, bytes, file)) return;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
     end_worker(client, "the worker asks the bridge and does not read the answers");
 }
@@ -517,7 +560,7 @@ void Bridge::end_worker(Client& client, const char* why) {
     note_end(client, End::died, why);
     end_session(client.channel.status(), BARCUDA_STATE_DEAD, CUDA_ERROR_DEVICE_UNAVAILABLE, why);
     client.bell.wake();
-    dismiss(client.worker);
+    client.worker->dismiss();
 }
 
 // The client is gone: so is its worker, and all that it held.
@@ -525,7 +568,7 @@ void Bridge::reclaim(std::uint32_t slot) {
     std::string who;
     if (auto& client = clients_[slot]) {
         note(*client);
-        if (!release_worker(client->worker)) return;
+        if (client->worker && !client->worker->release()) return;
         who = farewell(*client);
         monitoring_.client(slot, 0);
         region_.unmap_channel(client->channel);
@@ -557,9 +600,9 @@ void Bridge::clear(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 // Returns when the process has ended, or after a moment: one that a debugger keeps has ended for its pidfd, and not for us.
-void Bridge::await_end(const Worker& worker) const {
-    pollfd end{worker.pidfd, POLLIN, 0};
-    if (poll(&end, 1, look_every_ms) > 0 && !has_gone(worker)) poll(nullptr, 0, 1);
+void Bridge::await_end(const WorkerProcess& worker) const {
+    pollfd end{worker.end(), POLLIN, 0};
+    if (poll(&end, 1, look_every_ms) > 0 && !worker.has_gone()) poll(nullptr, 0, 1);
 }
 
 void Bridge::shut_down() {
@@ -569,11 +612,11 @@ void Bridge::shut_down() {
         if (end_session(client->channel.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge has been stopped"))
             client->bell.wake();
-        release_worker(client->worker);
+        if (client->worker) client->worker->release();
     }
-    end_waiting();
+    pool_.end();
     for (auto& client : clients_)  // a profiler may take long to write what it has seen
-        for (; client && !release_worker(client->worker); publish_heartbeat()) await_end(client->worker);
+        for (; client && client->worker && !client->worker->release(); publish_heartbeat()) await_end(*client->worker);
     log::info("stopped");
 }
 

@@ -29,17 +29,18 @@
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/exporting.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/launcher.h"
 #include "host-bridge/bridge/monitoring.h"
 #include "host-bridge/bridge/options.h"
 #include "host-bridge/bridge/place.h"
+#include "host-bridge/bridge/pool.h"
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/requests.h"
 #include "host-bridge/bridge/service.h"
 #include "host-bridge/bridge/warm.h"
-#include "host-bridge/bridge/worker_log.h"
+#include "host-bridge/bridge/worker_process.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/cgroup.h"
-#include "host-bridge/cage/mapper.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/region/host_region.h"
 
@@ -47,29 +48,11 @@ namespace barcuda {
 
 class Bridge {
   public:
-    explicit Bridge(BridgeOptions options) : options_(std::move(options)) {}
-    ~Bridge();
+    explicit Bridge(BridgeOptions options);
     // Serves until SIGINT or SIGTERM. Returns the exit status.
     int run();
 
   private:
-    struct Worker {
-        pid_t pid = -1;
-        int pidfd = -1, link = -1, errors = -1;
-        WorkerLog said;
-        std::string called;                                      // in the log
-        std::uint64_t may_say = 0;                               // Limit::log_text
-        cage::Listener mapper;                                   // for what its mapper asks
-        Sheet* sheet = nullptr;                                  // which it has mapped, too
-        std::chrono::steady_clock::time_point dismissed{};       // when it was killed, or, in a wrapper, told to end
-        bool warm() const { return observe(sheet->bare) != 0; }  // its driver is open
-        bool leaving() const { return dismissed != decltype(dismissed){}; }
-        std::vector<int> devices;           // that its driver shows: of the region's, in this order
-        std::vector<Grants::Run> reserved;  // for its client to come
-        std::string group;                  // its control group; empty: it has none
-        std::uint64_t bare = 0;             // bytes of memory in it when its client came
-        std::uint64_t held = 0;             // bytes, while it waits; 0: not known yet
-    };
     struct Known {  // what is told of a client (listing.cc); as long as it is there, and in the log when it goes
         std::uint32_t pid = 0;
         std::string program, user;  // as the guest says
@@ -82,7 +65,7 @@ class Bridge {
         std::string text() const;  // pid, user and program
     };
     struct Client {
-        Worker worker;
+        std::unique_ptr<WorkerProcess> worker;  // null: none yet, or no longer
         Known known;
         Channel channel;
         Bell bell;
@@ -98,39 +81,19 @@ class Bridge {
     };
 
     std::size_t files_of_each();
-    bool start_worker(Worker& worker, const std::vector<int>& devices);
     void release_pages();
-    template <class F> void each_worker(const F& f) {
-        for (Worker& w : waiting_) f(w);
-        for (Worker& w : leaving_) f(w);
-        for (auto& client : clients_)
-            if (client && client->worker.pid > 0) f(client->worker);
+    template <class F> void each_worker(const F& f) const {
+        pool_.each(f);
+        for (const auto& client : clients_)
+            if (client && client->worker) f(*client->worker);
     }
-    void read_logs();
-    WorkerLog::Limits log_limits(const Worker& worker);
-    static WorkerLog::Say log_of(const Worker& worker);
     void publish_heartbeat();  // says to the clients, and to systemd, that the bridge lives
-    [[noreturn]] void become_worker() const;
-    bool release_worker(Worker& worker);
-    void dismiss(Worker& worker) const;
-    bool has_gone(const Worker& worker) const;
-    static bool is_ending(const Worker& worker);
-    void await_end(const Worker& worker) const;
-    static std::array<std::uint64_t, 6> statm_of(const Worker& worker);
-    static std::uint64_t memory_of(const Worker& worker);
-    std::string reap(Worker& worker);  // collects a worker that has ended: "was killed in NAME"
-    void reap_leaving();               // the same, of those that have been told to end
-    void reap_waiting();               // and of those that have died while they waited for a client
+    void await_end(const WorkerProcess& worker) const;
     std::string start();
     std::string plan_cage(const DeviceChoice& choice, const std::function<void()>& meanwhile = {});
     std::string start_first(const DeviceChoice& choice);
     void keep_warm();
-    void put_off_warm();
-    void prepare(Worker& worker);
-    static bool any_worker(const Worker&) { return true; }
-    void dismiss_waiting(bool (*which)(const Worker&) = any_worker);
-    void drop_reserves();
-    void end_waiting();  // and waits until they have
+    static WarmOptions warm_options(const BridgeOptions& options);
     int patience() const;
     void look_at_slots();
     bool meet(std::uint32_t slot);
@@ -155,6 +118,7 @@ class Bridge {
     void end_worker(Client& client, const char* why);
     // ---- extents.cc
     Grants::Run grant(std::uint32_t channel, std::uint64_t bytes);
+    Grants::Run reserve(std::uint64_t bytes);
     bool has_time();
     void answer_asked();
     void answer_asked(Client& client);
@@ -169,14 +133,14 @@ class Bridge {
     void tell_limits(Client& client);
     void show_memory();
     void bound_host_memory(Client& client);
-    void bound_group(Client& client);
+    std::uint64_t group_bound(const Client& client) const;
+    static void warn_unbounded(const Client& client);
     void note_memory();
     bool may_reserve(std::uint64_t bytes) const;
     std::uint64_t room_of(std::uint32_t channel) const;
     bool may_be_granted(std::uint32_t channel, std::uint64_t bytes) const { return bytes <= room_of(channel); }
     bool has_a_channel_left() const;
     std::uint64_t served_clients() const;
-    static std::uint64_t own_data(const Worker& worker);
     std::string share(const LimitRequest& request);
     void look_at_turns(Client& client);
     void describe(const Client& client, LimitRow& row);
@@ -205,7 +169,6 @@ class Bridge {
     std::string library_;
     mode_t mode_ = 0;  // what the region is: a file, or a device
     cage::Plan cage_;  // of each worker
-    rlimit files_{};   // that a process may have open, as the bridge was given it
     HostRegion region_;
     Monitoring monitoring_;
     Doorbell doorbell_;
@@ -218,11 +181,6 @@ class Bridge {
     std::unique_ptr<Grants> grants_;
     std::unique_ptr<Shared> shared_;
     std::vector<std::unique_ptr<Client>> clients_;  // by slot; null: nobody
-    WarmPool warm_{options_.warm};
-    std::vector<Worker> waiting_, leaving_;               // warm workers, and those of them that are to end
-    std::chrono::steady_clock::time_point warm_again_{};  // none is started in advance before that
-    std::chrono::milliseconds warm_pause_{0};             // grows with each that could not be started, or ended
-    Bucket workers_text_;                                 // what all workers together may say
     Quotas quotas_;
     const std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
     Admissions admissions_;
@@ -234,10 +192,11 @@ class Bridge {
     Counts gone_{};  // what clients have done that are gone
     turns::Member turns_;
     turns::Trust turns_trust_;
-    bool first_ = false;  // a worker is being started that says what they are:
     HostDevices devices_;
-    bool software_ = false;                   // they are the software GPU
-    std::vector<int> every_, likely_, last_;  // devices: all; those of warm workers; those of the last client
+    bool software_ = false;   // they are the software GPU
+    std::vector<int> every_;  // all devices
+    Launcher launcher_;
+    Pool pool_;
 };
 
 }  // namespace barcuda

@@ -28,6 +28,16 @@ Grants::Run Bridge::grant(std::uint32_t channel, std::uint64_t bytes) {
     return {};
 }
 
+// The extents that a client asks for first. They are taken only where there is plenty.
+Grants::Run Bridge::reserve(std::uint64_t bytes) {
+    constexpr std::uint64_t plenty = 8;
+    if (!may_reserve(Preparation::most * bytes) || grants_->free() / plenty < bytes) return {};
+    const Grants::Run run = grants_->reserve(bytes, [this] { return has_time(); });
+    if (run.bytes == 0 || has_room(plenty * run.bytes)) return run;
+    grants_->release(run);
+    return {};
+}
+
 // For emptying what others have left. The first in a turn of the loop may have as long as it takes.
 bool Bridge::has_time() {
     if (!short_of_time_) short_of_time_ = std::chrono::steady_clock::now() > time_ends_;
@@ -51,12 +61,11 @@ void Bridge::answer_asked(Client& client) {
     const std::uint64_t bytes = client.asked->bytes();
     const Grants::Run run = grant(channel, bytes);
     if (run.bytes == 0) {
-        const auto holds = [](const Worker& w) { return !w.reserved.empty(); };
         const Asked::Facts facts{grants_->fits_without_reserves(channel, bytes, room_of(channel)), short_of_time_,
-                                 std::ranges::any_of(waiting_, holds), std::ranges::any_of(leaving_, holds)};
+                                 pool_.reserves(), pool_.leaving_reserves()};
         switch (client.asked->next(facts, std::chrono::steady_clock::now())) {
             case Asked::Step::wait: return;
-            case Asked::Step::end_reserves: return drop_reserves();
+            case Asked::Step::end_reserves: return pool_.drop_reserves();
             case Asked::Step::refuse: break;
         }
     }
@@ -74,7 +83,7 @@ bool Bridge::has_room(std::uint64_t bytes) const {
 // What its worker has prepared is its client's, and mapped already.
 void Bridge::hand_over(Client& client) {
     const std::uint32_t channel = client.channel.index;
-    for (const Grants::Run& run : std::exchange(client.worker.reserved, {})) {
+    for (const Grants::Run& run : std::exchange(client.worker->reserved, {})) {
         grants_->hand_over(run, channel);
         if (cage_.order.has(cage::Measure::extents)) grants_->let_map(channel, run);
     }
@@ -83,13 +92,12 @@ void Bridge::hand_over(Client& client) {
 void Bridge::meet_mapper(Client& client, File listener) {
     std::vector<int> others;
     for (const auto& other : clients_)
-        if (other && other.get() != &client && other->worker.mapper.fd() >= 0)
-            others.push_back(other->worker.mapper.fd());
-    if (const char* why = client.worker.mapper.meet(std::move(listener), others)) end_worker(client, why);
+        if (other && other.get() != &client && other->worker && other->worker->mapper().fd() >= 0)
+            others.push_back(other->worker->mapper().fd());
+    if (const char* why = client.worker->mapper().meet(std::move(listener), others)) end_worker(client, why);
 }
 
 void Bridge::answer_mapper(Client& client, short events) {
-    Worker& worker = client.worker;
     const Channel& channel = client.channel;
     const auto may = [&](std::uint64_t offset, std::uint64_t bytes) {
         if ((offset == channel.offset && bytes == BARCUDA_CHANNEL_SIZE) ||
@@ -100,16 +108,15 @@ void Bridge::answer_mapper(Client& client, short events) {
                        channel.index, bytes, offset);
         return false;
     };
-    worker.mapper.answer(events, region_.shape().base, may);
+    client.worker->mapper().answer(events, region_.shape().base, may);
 }
 
 // A worker gets no part of the region by any other door, and no say in limits. That holds for another bridge's, too.
 bool Bridge::is_worker(const Visitor& visitor) const {
-    const auto its = [&](const Worker& w) { return w.pid == visitor.pid; };
     if (visitor.pid == exporting_.pid()) return false;
-    return (cage_.order.has(cage::Measure::user) && visitor.user == cage_.order.user) || is_a_bridges(visitor) ||
-           std::ranges::any_of(waiting_, its) || std::ranges::any_of(leaving_, its) ||
-           std::ranges::any_of(clients_, [&](const auto& client) { return client && its(client->worker); });
+    bool ours = false;
+    each_worker([&](const WorkerProcess& w) { ours |= w.pid() == visitor.pid; });
+    return ours || (cage_.order.has(cage::Measure::user) && visitor.user == cage_.order.user) || is_a_bridges(visitor);
 }
 
 }  // namespace barcuda

@@ -37,12 +37,12 @@ MemoryLimits Bridge::memory_limits(const Client& client) const {
 
 // Before a worker gets its client, and whenever something has changed.
 void Bridge::tell_limits(Client& client) {
-    if (!client.worker.sheet) return;
+    if (!client.worker) return;
     each_limit([&](Limit limit, const AboutLimit&) {
         std::uint64_t value = limit_of(client, limit);
         if (limit == Limit::device_memory) value = least(value, options_.limits.guest[limit]);
-        if (limit == Limit::log_text) client.worker.may_say = value;
-        tell(client.worker.sheet->limits[static_cast<unsigned>(limit)], value);
+        if (limit == Limit::log_text) client.worker->may_say(value);
+        tell(client.worker->sheet().limits[static_cast<unsigned>(limit)], value);
     });
     client.bound = false;
 }
@@ -58,43 +58,39 @@ void Bridge::show_memory() {
 
 // Beyond what its driver has taken for its start, which the worker says once it is through. A wrapper's process is another.
 void Bridge::bound_host_memory(Client& client) {
-    if (client.bound || !client.worker.sheet || !options_.wrapper.empty()) return;
-    const std::uint64_t bare = observe(client.worker.sheet->bare), limit = limit_of(client, Limit::worker_memory);
-    if (bare == 0) return;  // not yet
+    if (client.bound || !client.worker || client.worker->wrapped() || observe(client.worker->sheet().bare) == 0) return;
     client.bound = true;
-    bound_group(client);
-    const rlim_t now = limit == 0 || limit > ~std::uint64_t{0} - bare ? RLIM_INFINITY : bare + limit;
-    if (!cage::limit_data(client.worker.pid, cage_.order, now))
-        log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
+    const bool bounded = client.worker->limit_group(group_bound(client));
+    if (!bounded) warn_unbounded(client);
+    if (!client.worker->limit_data(limit_of(client, Limit::worker_memory))) warn_unbounded(client);
 }
 
-// All that the client may have the worker take of the host's memory, and what the worker took for its start. Pages of the region are
-// counted where they are first touched; device memory may lie on the host: managed, or the software GPU's.
-void Bridge::bound_group(Client& client) {
-    Worker& worker = client.worker;
-    if (worker.group.empty()) return;
-    if (worker.bare == 0) worker.bare = cage_.groups->used(worker.group);
+void Bridge::warn_unbounded(const Client& client) {
+    log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
+}
+
+// All that the client may have the worker take of the host's memory beyond what the worker took for its start; 0: any amount. Pages of
+// the region are counted where they are first touched; device memory may lie on the host: managed, or the software GPU's.
+std::uint64_t Bridge::group_bound(const Client& client) const {
     const auto whole = [&](Limit limit, std::uint64_t there) {
         return least(there, least(limit_of(client, limit), options_.limits.guest[limit]));
     };
     constexpr std::uint64_t no_host_has = std::uint64_t{1} << 60;
     std::uint64_t bytes = std::min(limit_of(client, Limit::worker_memory), no_host_has);
-    if (bytes != 0) {
-        bytes += worker.bare + whole(Limit::region_memory, region_.shape().size);
-        for (const int device : worker.devices)
-            bytes += whole(Limit::device_memory, devices_.all[static_cast<std::size_t>(device)].total_memory);
-    }
-    if (!cage_.groups->bound(worker.group, bytes))
-        log::warn("channel {}: the worker's memory cannot be limited: {}", client.channel.index, strerror(errno));
+    if (bytes == 0) return 0;
+    bytes += whole(Limit::region_memory, region_.shape().size);
+    for (const int device : client.worker->devices())
+        bytes += whole(Limit::device_memory, devices_.all[static_cast<std::size_t>(device)].total_memory);
+    return bytes;
 }
 
 // What workers have counted, and have not asked for: of clients without a limit, or of their drivers' own.
 void Bridge::note_memory() {
     for (const auto& client : clients_) {
-        if (!client || !client->worker.sheet) continue;
-        const std::vector<int>& devices = client->worker.devices;
+        if (!client || !client->worker) continue;
+        const std::vector<int>& devices = client->worker->devices();
         for (std::size_t i = 0; i < devices.size(); ++i)
-            quotas_.note(client->channel.index, devices[i], observe(client->worker.sheet->device_memory[i]));
+            quotas_.note(client->channel.index, devices[i], observe(client->worker->sheet().device_memory[i]));
     }
 }
 
@@ -122,13 +118,13 @@ bool Bridge::has_a_channel_left() const {
 
 std::uint64_t Bridge::served_clients() const {
     return static_cast<std::uint64_t>(
-        std::ranges::count_if(clients_, [](const auto& c) { return c && c->worker.pid > 0 && !c->worker.leaving(); }));
+        std::ranges::count_if(clients_, [](const auto& c) { return c && c->worker && !c->worker->is_leaving(); }));
 }
 
 // What a client has, as far as its worker is honest where the bridge cannot count.
 void Bridge::describe(const Client& client, LimitRow& row) {
     row = {client.channel.index,
-           client.worker.pid > 0 ? client.worker.pid : 0,
+           client.worker ? client.worker->pid() : 0,
            observe(client.channel.client().pid),
            {},
            {},
@@ -136,38 +132,25 @@ void Bridge::describe(const Client& client, LimitRow& row) {
     for (unsigned i = 0; i < limit_count; ++i) {
         row.own[i] = client.own[i].has_value();
         row.limits[i] = limit_of(client, static_cast<Limit>(i));
-        row.use[i] = client.worker.sheet ? observe(client.worker.sheet->use[i]) : 0;
+        row.use[i] = client.worker ? observe(client.worker->sheet().use[i]) : 0;
     }
-    for (const int device : client.worker.devices) {  // of the GPU of which it has most
+    for (const int device :
+         client.worker ? client.worker->devices() : std::vector<int>()) {  // of the GPU of which it has most
         std::uint64_t& most = row.use[static_cast<unsigned>(Limit::device_memory)];
         most = std::max(most, quotas_.held(client.channel.index, device));
     }
     row.use[static_cast<unsigned>(Limit::region_memory)] = grants_->held(client.channel.index);
-    row.use[static_cast<unsigned>(Limit::worker_memory)] = own_data(client.worker);
-}
-
-// Of a worker, or of what is around it, in bytes: all, resident, shared, code, 0, data.
-std::array<std::uint64_t, 6> Bridge::statm_of(const Worker& worker) {
-    std::array<std::uint64_t, 6> bytes{};
-    std::ifstream in(fmt::format("/proc/{}/statm", worker.pid));
-    for (auto& n : bytes) in >> n, n *= static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    return bytes;
-}
-
-std::uint64_t Bridge::own_data(const Worker& worker) {
-    const std::uint64_t now = statm_of(worker)[5];
-    const std::uint64_t bare = worker.sheet ? observe(worker.sheet->bare) : 0;
-    return bare == 0 || now < bare ? 0 : now - bare;
+    row.use[static_cast<unsigned>(Limit::worker_memory)] = client.worker ? client.worker->own_data() : 0;
 }
 
 // Other VMs' workers may write into the book of turns as they like, and a turn may never come.
 void Bridge::look_at_turns(Client& client) {
-    if (!client.worker.sheet || turns_.fd() < 0) return;
-    const std::uint64_t vain = observe(client.worker.sheet->vain_turns);
+    if (!client.worker || turns_.fd() < 0) return;
+    const std::uint64_t vain = observe(client.worker->sheet().vain_turns);
     if (vain != std::exchange(client.vain_turns, vain) && turns_trust_.lose(Os::now()))
         log::warn("turns at the GPUs do not come: somebody does not keep the rules; workers wait for none for {} s",
                   turns_trust_.length() / 1'000'000'000);
-    tell(client.worker.sheet->turns_off_until, turns_trust_.lost_until());
+    tell(client.worker->sheet().turns_off_until, turns_trust_.lost_until());
 }
 
 // An error text, or nothing.
@@ -212,10 +195,10 @@ void Bridge::serve_limits(const LimitRequest& request, LimitReply& reply, const 
     const auto refuse = [&](const std::string& why) { why.copy(reply.error, sizeof reply.error - 1); };
     std::vector<Client*> named;
     for (auto& client : clients_)
-        if (client &&
-            (request.by == LimitRequest::channel ? client->channel.index == request.client
-                                                 : observe(client->channel.client().pid) == request.client ||
-                                                       client->worker.pid == static_cast<pid_t>(request.client)))
+        if (client && (request.by == LimitRequest::channel
+                           ? client->channel.index == request.client
+                           : observe(client->channel.client().pid) == request.client ||
+                                 (client->worker && client->worker->pid() == static_cast<pid_t>(request.client))))
             named.push_back(client.get());
     const auto of = request.whose == LimitRequest::the_guests ? Of::guest : Of::client;
     for (unsigned i = 0; i < limit_count; ++i)

@@ -58,11 +58,11 @@ void Bridge::introduce(Client& client) {
 void Bridge::note(Client& client) {
     Known& known = client.known;
     known.most_region_memory = std::max(known.most_region_memory, grants_->held(client.channel.index));
-    if (!client.worker.sheet || !client.known.worker) return;
-    known.counts = read_counts(client.worker.sheet->counts);
+    if (!client.worker || !client.known.worker) return;
+    known.counts = read_counts(client.worker->sheet().counts);
     known.most_device_memory = 0;
-    for (std::size_t i = 0; i < client.worker.devices.size(); ++i)
-        known.most_device_memory += observe(client.worker.sheet->device_memory_most[i]);
+    for (std::size_t i = 0; i < client.worker->devices().size(); ++i)
+        known.most_device_memory += observe(client.worker->sheet().device_memory_most[i]);
 }
 
 void Bridge::note_end(Client& client, End end, const std::string& how) {
@@ -88,19 +88,18 @@ std::string Bridge::farewell(Client& client) {
 std::uint64_t Bridge::queued() const {
     std::uint64_t sum = 0;
     for (const auto& client : clients_)
-        if (client && client->worker.sheet)
-            sum += observe(client->worker.sheet->use[static_cast<unsigned>(Limit::work)]);
+        if (client && client->worker) sum += observe(client->worker->sheet().use[static_cast<unsigned>(Limit::work)]);
     return sum;
 }
 
 void Bridge::describe(const Client& client, ListedClient& row) const {
     const Known& known = client.known;
     const std::uint32_t slot = client.channel.index;
-    row.channel = slot, row.worker = client.worker.pid > 0 ? client.worker.pid : 0, row.pid = known.pid;
+    row.channel = slot, row.worker = client.worker ? client.worker->pid() : 0, row.pid = known.pid;
     put(row.program, known.program), put(row.user, known.user);
     row.since = microseconds(known.since);
     row.region_memory = grants_->held(slot), row.most_region_memory = known.most_region_memory;
-    row.queued = client.worker.sheet ? observe(client.worker.sheet->use[static_cast<unsigned>(Limit::work)]) : 0;
+    row.queued = client.worker ? observe(client.worker->sheet().use[static_cast<unsigned>(Limit::work)]) : 0;
     for (std::size_t d = 0; d < devices_.all.size(); ++d)
         row.device_memory[d] = quotas_.held(slot, static_cast<int>(d));
     row.most_device_memory = known.most_device_memory;
@@ -121,7 +120,7 @@ void Bridge::serve_list(const ListRequest& request, ListReply& reply) {
     reply.region_size = shape.size, reply.region_heap = shape.granule_count * shape.granule;
     reply.region_held = grants_->held();
     reply.channels = shape.channel_count;
-    reply.warm = static_cast<std::uint32_t>(std::ranges::count_if(waiting_, &Worker::warm));
+    reply.warm = pool_.warm();
     reply.came = came_, reply.queued = queued(), reply.counts = gone_;
     std::ranges::copy(went_, reply.went);
     const Busy* const busy = monitoring_.busy(now);
@@ -138,7 +137,7 @@ void Bridge::serve_list(const ListRequest& request, ListReply& reply) {
         note(*client);
         add(reply.counts, client->known.counts);
         if (!client->known.worker && !client->known.end) introduce(*client);  // it watches
-        reply.clients += client->worker.pid > 0;
+        reply.clients += client->worker != nullptr;
         if (client->channel.index < request.from || reply.next) continue;
         if (reply.count == ListReply::most) reply.next = client->channel.index;
         else describe(*client, reply.rows[reply.count++]);

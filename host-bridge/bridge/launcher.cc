@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/launcher.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "host-bridge/between/link.h"
+#include "shm-device/queue/wire.h"
+
+namespace barcuda {
+
+Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell,
+                   const turns::Member& turns, const cage::Plan& cage, const HostDevices& devices, Reserve reserve)
+    : options_(options),
+      region_(region),
+      doorbell_(doorbell),
+      turns_(turns),
+      cage_(cage),
+      devices_(devices),
+      reserve_(std::move(reserve)),
+      text_{&options.limits.guest.all[static_cast<unsigned>(Limit::log_text)], {}} {}
+
+std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices) { return start(devices, false); }
+std::unique_ptr<WorkerProcess> Launcher::start_first() { return start({}, true); }
+
+std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices, bool first) {
+    auto worker =
+        WorkerProcess::start(what_to_start(devices, first), {devices, options_.limits.client[Limit::log_text], &text_});
+    if (worker) prepare(*worker, first);
+    return worker;
+}
+
+// What a wrapper runs must be a name that is still this program in the wrapper's own processes.
+Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const {
+    Spawn what;
+    if (options_.wrapper.empty()) {
+        what.program = "/proc/self/exe";
+        what.command = {"barcuda-bridge", "--worker", library_};
+    } else {
+        std::error_code ec;
+        const std::string self = std::filesystem::read_symlink("/proc/self/exe", ec);
+        what.program = "/bin/sh";
+        what.command = {"sh", "-c", "exec " + options_.wrapper + " \"$@\"", "sh", self, "--worker", library_};
+        what.wrapped = true;
+    }
+    what.files = {
+        {region_.fd(), region_fd}, {doorbell_ ? doorbell_.guest() : -1, doorbell_fd}, {turns_.fd(), turns_fd}};
+    if (devices != devices_seen(devices_, nullptr)) what.devices = visible_list(devices_, devices);
+    what.before_cage = first;
+    what.cage = &cage_;
+    what.open_files = files_;
+    return what;
+}
+
+void Launcher::prepare(WorkerProcess& worker, bool first) {
+    Preparation prepared{getpid(),
+                         region_.shape().base,
+                         static_cast<unsigned>(worker.devices().size()),
+                         first,
+                         worker.wrapped(),
+                         turns_.fd() >= 0,
+                         turns_.group(),
+                         {},
+                         cage_.order};
+    for (auto& extent : prepared.extents) {
+        const Grants::Run run = reserve_(wire::first_extent);
+        if (run.bytes == 0) break;
+        extent = {run.offset, run.bytes};
+        worker.reserved.push_back(run);
+    }
+    send(worker.link(), &prepared, sizeof prepared, MSG_NOSIGNAL);
+}
+
+}  // namespace barcuda

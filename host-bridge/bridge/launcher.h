@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// launcher.h: how this bridge starts a worker: with the region, its driver, its cage and its part of the host's devices; and the first
+// message that it sends to the worker.
+#pragma once
+#include <sys/resource.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host-bridge/between/probe.h"
+#include "host-bridge/between/turns.h"
+#include "host-bridge/bridge/doorbell.h"
+#include "host-bridge/bridge/options.h"
+#include "host-bridge/bridge/worker_process.h"
+#include "shm-device/region/host_region.h"
+
+namespace barcuda {
+
+class Launcher {
+  public:
+    // `reserve`: memory of the region for a client to come, of these bytes; none: there is too little.
+    using Reserve = std::function<Grants::Run(std::uint64_t bytes)>;
+
+    Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell, const turns::Member& turns,
+             const cage::Plan& cage, const HostDevices& devices, Reserve reserve);
+
+    // The driver that workers open from now on.
+    void use(std::string library) { library_ = std::move(library); }
+    // As a process may have files open: `files` is what workers get, which the bridge itself was given.
+    void bound_files(const rlimit& files) { files_ = files; }
+
+    // A worker whose driver shows these devices alone, in this order. Null, with errno: it cannot be started.
+    std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices);
+    // The first worker of all, which says which devices there are.
+    std::unique_ptr<WorkerProcess> start_first();
+
+  private:
+    std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices, bool first);
+    Spawn what_to_start(const std::vector<int>& devices, bool first) const;
+    void prepare(WorkerProcess& worker, bool first);
+
+    const BridgeOptions& options_;
+    const HostRegion& region_;
+    const Doorbell& doorbell_;
+    const turns::Member& turns_;
+    const cage::Plan& cage_;
+    const HostDevices& devices_;
+    const Reserve reserve_;
+    std::string library_;
+    rlimit files_{};
+    WorkersText text_;
+};
+
+}  // namespace barcuda

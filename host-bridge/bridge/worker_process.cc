@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/worker_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "base/log.h"
+#include "host-bridge/cage/users.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/rows/identity.h"
+
+namespace barcuda {
+namespace {
+
+using State = WorkerProcess::State;
+
+constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
+
+struct Row {
+    const char* name;
+    unsigned successors;
+};
+// A state's name, and the states that may follow it. Each may end: a process can die at any time.
+constexpr Row table[] = {
+    {"starting", bit(State::warm) | bit(State::assigned) | bit(State::leaving) | bit(State::ended)},
+    {"warm", bit(State::serving) | bit(State::leaving) | bit(State::ended)},
+    {"assigned", bit(State::serving) | bit(State::leaving) | bit(State::ended)},
+    {"serving", bit(State::leaving) | bit(State::ended)},
+    {"leaving", bit(State::ended)},
+    {"ended", 0},
+};
+static_assert(std::size(table) == static_cast<std::size_t>(State::count));
+
+// glibc 2.36 declares pidfd_open without extern "C". The descriptor is closed on exec, as the kernel makes it.
+int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+std::string describe_status(int status) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
+        return "was killed for a system call that its cage denies (syscalls), in a thread that lets no signal through";
+    if (WIFSIGNALED(status))
+        return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) == no_descriptors)
+        return "could not be given its descriptors: the bridge may have too few files open (ulimit -n)";
+    if (WEXITSTATUS(status) == no_namespaces)
+        return "could not enter the workers' namespaces or become their user (--no-cage network,ipc,mounts,user)";
+    if (WEXITSTATUS(status) == no_group) return "could not enter its control group (--no-cage cgroup)";
+    return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+// A file in memory for a sheet. Its length is sealed: the bridge reads the file, and a file that is cut short would end the bridge.
+File make_sheet() {
+    File file(memfd_create("barcuda-sheet", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const Sheet empty;
+    const bool made = file && write(file.fd(), &empty, sizeof empty) == sizeof empty &&
+                      fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+    return made ? std::move(file) : File();
+}
+Sheet* map_sheet(const File& file) {
+    void* const at = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
+    return at == MAP_FAILED ? nullptr : static_cast<Sheet*>(at);
+}
+
+struct Pair {
+    File ours, its;
+};
+Pair take(const int (&files)[2]) { return {File(files[0]), File(files[1])}; }
+bool never_waits(const File& file) { return fcntl(file.fd(), F_SETFL, O_NONBLOCK) == 0; }
+
+}  // namespace
+
+void WorkerProcess::Unmap::operator()(Sheet* sheet) const { munmap(sheet, sizeof *sheet); }
+
+const char* WorkerProcess::name(State state) { return table[static_cast<unsigned>(state)].name; }
+
+bool WorkerProcess::permits(State from, State to) {
+    return (table[static_cast<unsigned>(from)].successors & bit(to)) != 0;
+}
+
+// The one place that changes the state.
+void WorkerProcess::enter(State to) {
+    if (!permits(state_, to)) {
+        log::critical("{}: a worker that is {} cannot be {}", called_, name(state_), name(to));
+        std::abort();
+    }
+    state_ = to;
+}
+
+std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
+    std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
+    const auto give_up = [&]() -> std::unique_ptr<WorkerProcess> {
+        const int why = errno;
+        worker->state_ = State::ended;  // there is no process
+        worker.reset();
+        errno = why;
+        return nullptr;
+    };
+    const File sheet = make_sheet();
+    if (!sheet) return give_up();
+    worker->sheet_.reset(map_sheet(sheet));
+    int pair[2];
+    if (!worker->sheet_ || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return give_up();
+    Pair link = take(pair);
+    if (!never_waits(link.ours) || pipe2(pair, O_CLOEXEC | O_NONBLOCK) != 0) return give_up();
+    Pair errors = take(pair);
+    if (pipe2(pair, O_CLOEXEC) != 0) return give_up();
+    Pair log = take(pair);
+    if (!never_waits(log.ours)) return give_up();
+    if (what.cage) {
+        worker->order_ = what.cage->order;
+        if (what.cage->order.has(cage::Measure::cgroup)) {
+            worker->groups_ = what.cage->groups;
+            if ((worker->group_ = worker->groups_->make()).empty()) return give_up();
+        }
+        if (what.cage->order.has(cage::Measure::extents)) worker->mapper_ = cage::Listener::expected();
+    }
+    what.group = worker->group_;
+    const Spawn::Given given[] = {{link.its.fd(), link_fd},
+                                  {log.its.fd(), log_fd},
+                                  {sheet.fd(), sheet_fd},
+                                  {errors.ours.fd(), errors_fd},
+                                  {errors.its.fd(), into_errors_fd}};
+    what.files.insert(what.files.end(), std::begin(given), std::end(given));
+    const pid_t pid = spawn(what);
+    if (pid < 0) return give_up();
+    worker->pidfd_ = File(open_pid(pid));
+    if (!worker->pidfd_) {
+        const int why = errno;
+        kill(pid, SIGKILL);
+        waitpid(pid, nullptr, 0);  // it has nothing yet that takes long to release
+        errno = why;
+        return give_up();
+    }
+    worker->pid_ = pid;
+    worker->wrapped_ = what.wrapped;
+    worker->link_ = std::move(link.ours);
+    worker->errors_ = std::move(errors.ours);
+    worker->log_ = WorkerLog(std::move(log.ours));
+    worker->called_ = fmt::format("worker {}", pid);
+    worker->may_say_ = facts.may_say;
+    worker->text_ = facts.text;
+    worker->devices_ = std::move(facts.devices);
+    return worker;
+}
+
+WorkerProcess::~WorkerProcess() {
+    if (!has_ended()) {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
+    if (!group_.empty()) groups_->remove(group_);
+}
+
+void WorkerProcess::assign(std::string called) {
+    enter(state_ == State::warm ? State::serving : State::assigned);
+    called_ = std::move(called);
+}
+
+void WorkerProcess::look() {
+    if (observe(sheet_->bare) == 0) return;
+    if (state_ == State::starting) enter(State::warm);
+    if (state_ == State::assigned) enter(State::serving);
+}
+
+void WorkerProcess::dismiss() {
+    if (is_leaving() || has_ended()) return;
+    enter(State::leaving);
+    dismissed_ = Clock::now();
+    if (wrapped_) shutdown(link_.fd(), SHUT_WR);
+    else kill(pid_, SIGKILL);
+}
+
+// In a wrapper the worker has released its link, too. (A profiler's daemon may have inherited that, and live on: a worker ends within
+// ten seconds of its dismissal.)
+bool WorkerProcess::has_gone() const {
+    constexpr std::chrono::seconds at_last{15};
+    if (has_ended()) return true;
+    siginfo_t end{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0) return false;
+    if (!wrapped_) return true;
+    pollfd link{link_.fd(), 0, 0};
+    poll(&link, 1, 0);
+    return (link.revents & POLLHUP) || (is_leaving() && Clock::now() - dismissed_ > at_last);
+}
+
+std::string WorkerProcess::reap() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    std::string end = describe_end(status);
+    if (!group_.empty()) groups_->remove(std::exchange(group_, {}));
+    const auto now = Clock::now();
+    const auto limits = log_limits();
+    log_.end(limits, now, say());
+    char text[4096];
+    int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
+    for (ssize_t n; parts-- > 0 && (n = read(errors_.fd(), text, sizeof text)) > 0;)
+        log_.add({text, static_cast<std::size_t>(n)}, limits, now, say());
+    log_.end(limits, now, say());
+    enter(State::ended);
+    return end;
+}
+
+bool WorkerProcess::release() {
+    if (has_ended()) return true;
+    dismiss();
+    if (!has_gone()) return false;
+    reap();
+    return true;
+}
+
+bool WorkerProcess::is_ending() const {
+    constexpr unsigned long exiting = 4;  // PF_EXITING, of /proc/PID/stat's ninth field
+    std::string line;
+    std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid_)), line);
+    std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+    std::string state;
+    unsigned long flags = exiting;  // nothing to read: it has gone
+    long number = 0;
+    fields >> state >> number >> number >> number >> number >> number >> flags;
+    return (flags & exiting) != 0;
+}
+
+// What its sheet has noted of it, the status of its process, and whether it was too large.
+std::string WorkerProcess::describe_end(int status) const {
+    const std::uint32_t denied = observe(sheet_->denied), command = observe(sheet_->command);
+    const bool too_large = !group_.empty() && WIFSIGNALED(status) && groups_->was_too_large(group_);
+    return (denied != Sheet::nothing ? cage::denied(denied)
+            : too_large ? "was killed, for it took more of the host's memory than its client may have (worker-memory)"
+                        : describe_status(status)) +
+           (command < op_names.size() ? fmt::format(" in {}", op_names[command]) : "");
+}
+
+void WorkerProcess::read_log(Clock::time_point now) {
+    if (log_.fd(now) >= 0) log_.read_on(log_limits(), now, say());
+}
+
+WorkerLog::Limits WorkerProcess::log_limits() const {
+    if (!text_) return {may_say_, 0, nullptr};
+    return {may_say_, text_->a_second ? *text_->a_second : 0, &text_->bucket};
+}
+
+WorkerLog::Say WorkerProcess::say() const {
+    return
+        [this](log::Level level, std::string_view text) { log::pass_on(level, fmt::format("{}: {}", called_, text)); };
+}
+
+std::uint64_t WorkerProcess::reserved_bytes() const {
+    std::uint64_t sum = 0;
+    for (const Grants::Run& run : reserved) sum += run.bytes;
+    return sum;
+}
+
+// In bytes: all, resident, shared, code, 0, data.
+std::array<std::uint64_t, 6> WorkerProcess::statm() const {
+    std::array<std::uint64_t, 6> bytes{};
+    std::ifstream in(fmt::format("/proc/{}/statm", pid_));
+    for (auto& n : bytes) {
+        in >> n;
+        n *= static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    }
+    return bytes;
+}
+
+std::uint64_t WorkerProcess::memory() const {
+    const auto [all, resident, shared, code, none, data] = statm();
+    return resident - std::min(shared, resident) + reserved_bytes();
+}
+
+std::uint64_t WorkerProcess::own_data() const {
+    const std::uint64_t now = statm()[5], bare = observe(sheet_->bare);
+    return bare == 0 || now < bare ? 0 : now - bare;
+}
+
+bool WorkerProcess::limit_data(std::uint64_t bytes) {
+    const std::uint64_t bare = observe(sheet_->bare);
+    if (bare == 0 || wrapped_) return true;
+    const rlim_t now = bytes == 0 || bytes > ~std::uint64_t{0} - bare ? RLIM_INFINITY : bare + bytes;
+    return cage::limit_data(pid_, order_, now);
+}
+
+bool WorkerProcess::limit_group(std::uint64_t bytes) {
+    if (group_.empty()) return true;
+    if (bare_ == 0) bare_ = groups_->used(group_);
+    return groups_->bound(group_, bytes == 0 ? 0 : bare_ + bytes);
+}
+
+}  // namespace barcuda

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker_process.h: one worker, from its start until it has been reaped. It is in one named state; one function makes the transitions,
+// and only those of a table. Its descriptors, its sheet and its control group go with it.
+//
+//   starting  its driver opens, and it has no client          assigned  it has a client, and its driver opens still
+//   warm      its driver is open, and it waits for a client   serving   its driver is open, and it has a client
+//   leaving   it has been told to end                         ended     its process has been reaped
+#pragma once
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bucket.h"
+#include "base/message.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/spawn.h"
+#include "host-bridge/bridge/worker_log.h"
+#include "host-bridge/cage/cgroup.h"
+#include "host-bridge/cage/mapper.h"
+
+namespace barcuda {
+
+// What all workers of a bridge may say in its log.
+struct WorkersText {
+    const std::uint64_t* a_second = nullptr;  // bytes; null or 0: any number
+    Bucket bucket;
+};
+
+class WorkerProcess {
+  public:
+    enum class State : unsigned { starting, warm, assigned, serving, leaving, ended, count };
+    static const char* name(State state);
+    static bool permits(State from, State to);
+
+    using Clock = std::chrono::steady_clock;
+
+    struct Facts {
+        std::vector<int> devices;     // that its driver shows: numbers of the region's devices, in this order
+        std::uint64_t may_say = 0;    // Limit::log_text
+        WorkersText* text = nullptr;  // of all workers; null: there is no such limit
+    };
+    // Starts one: adds to `what` the worker's own descriptors (link, log, errors, sheet) and, where the cage has one, a control group.
+    // Null, with errno: it cannot be started.
+    static std::unique_ptr<WorkerProcess> start(Spawn what, Facts facts);
+    // Ends what has not been reaped.
+    ~WorkerProcess();
+    WorkerProcess(const WorkerProcess&) = delete;
+
+    State state() const { return state_; }
+    // Its client has come.
+    void assign(std::string called);
+    // Looks whether its driver is open by now.
+    void look();
+    // Tells it to end. One in a wrapper ends by itself then, since the wrapper has work to do behind it.
+    void dismiss();
+    // Whether nothing of it uses its client's memory any more. One that somebody else collects (a debugger) has not ended yet.
+    bool has_gone() const;
+    // Collects it when it has gone: "was killed in NAME".
+    std::string reap();
+    // dismiss(), and reap() if it has gone. False: it is still there.
+    bool release();
+    // Its process has begun to end, which a driver can make last.
+    bool is_ending() const;
+
+    bool is_open() const { return state_ == State::warm || state_ == State::serving; }  // its driver is
+    bool is_leaving() const { return state_ == State::leaving; }
+    bool has_ended() const { return state_ == State::ended; }
+
+    pid_t pid() const { return pid_; }
+    bool wrapped() const { return wrapped_; }
+    int end() const { return pidfd_.fd(); }  // readable: its process has ended
+    int link() const { return link_.fd(); }  // of which the bridge's end never makes it wait
+    int said(Clock::time_point now) const { return log_.fd(now); }
+    cage::Listener& mapper() { return mapper_; }
+    const cage::Listener& mapper() const { return mapper_; }
+    Sheet& sheet() { return *sheet_; }
+    const Sheet& sheet() const { return *sheet_; }
+    const std::vector<int>& devices() const { return devices_; }
+    void set_devices(std::vector<int> devices) { devices_ = std::move(devices); }
+    void may_say(std::uint64_t bytes_a_second) { may_say_ = bytes_a_second; }
+    void read_log(Clock::time_point now);
+
+    // What the bridge keeps of the region for its client to come.
+    std::vector<Grants::Run> reserved;
+    std::uint64_t reserved_bytes() const;
+    std::uint64_t held = 0;  // bytes of the host's memory while it waits; 0: not known yet
+
+    // Bytes of the host's memory: its own, and the region's that it keeps for a client.
+    std::uint64_t memory() const;
+    // Bytes beyond what it had when its client came.
+    std::uint64_t own_data() const;
+    // Limits its data to so many bytes beyond those at its start (0: no limit). Nothing before its driver is open, and in a wrapper, whose
+    // process is another. False, with errno: it cannot be limited.
+    bool limit_data(std::uint64_t bytes);
+    // Limits its control group to so many bytes, beyond what it had at its start (0: no limit). False: it cannot be limited.
+    bool limit_group(std::uint64_t bytes);
+    bool has_group() const { return !group_.empty(); }
+
+  private:
+    WorkerProcess() = default;
+    void enter(State to);
+    WorkerLog::Limits log_limits() const;
+    WorkerLog::Say say() const;
+    std::array<std::uint64_t, 6> statm() const;
+    std::string describe_end(int status) const;
+
+    struct Unmap {
+        void operator()(Sheet* sheet) const;
+    };
+
+    State state_ = State::starting;
+    pid_t pid_ = -1;
+    bool wrapped_ = false;
+    File pidfd_, link_, errors_;
+    std::unique_ptr<Sheet, Unmap> sheet_;
+    WorkerLog log_;
+    cage::Listener mapper_;  // for what its mapper asks
+    std::string called_;     // in the log
+    std::uint64_t may_say_ = 0;
+    WorkersText* text_ = nullptr;
+    std::vector<int> devices_;
+    cage::Order order_;
+    std::shared_ptr<cage::Groups> groups_;
+    std::string group_;
+    std::uint64_t bare_ = 0;  // bytes of memory in its group when its client came
+    Clock::time_point dismissed_{};
+};
+
+}  // namespace barcuda

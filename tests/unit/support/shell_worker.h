@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// shell_worker.h: a process of the shell's in the place of a worker, for tests of the bridge. What it runs finds the worker's descriptors
+// in their places.
+#pragma once
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host-bridge/bridge/worker_process.h"
+#include "shm-device/queue/sync.h"
+
+namespace barcuda::test {
+
+inline Spawn shell(const std::string& script) {
+    Spawn what;
+    what.program = "/bin/sh";
+    what.command = {"sh", "-c", script};
+    return what;
+}
+// Waits for the end of its link, as a worker does that has no client.
+inline const std::string idle = "cat <&4 > /dev/null";
+
+inline std::unique_ptr<WorkerProcess> start_worker(const std::string& script = idle, std::vector<int> devices = {}) {
+    return WorkerProcess::start(shell(script), {std::move(devices), 0, nullptr});
+}
+inline void open_driver(WorkerProcess& worker) { publish(worker.sheet().bare, 1u); }
+// Until its process has ended.
+inline void await_end(const WorkerProcess& worker) {
+    pollfd end{worker.end(), POLLIN, 0};
+    poll(&end, 1, -1);
+}
+
+}  // namespace barcuda::test
