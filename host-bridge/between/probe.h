@@ -18,6 +18,13 @@ struct HostDevices {
     std::string error;      // not empty: why there are none
     bool answered = false;  // whoever has opened the driver said that, or what there is
 };
+// What this host has for the bridge's workers: the driver that they open, and what it shows.
+struct Host {
+    std::string library;
+    bool software = false;  // it is the software GPU
+    HostDevices devices;
+    std::vector<int> every;  // the numbers of all devices
+};
 // Opens the driver in a child process, which then ends: nothing of the driver stays in the bridge.
 HostDevices probe_devices(const std::string& library, int stop = -1);
 // The two ends of a SOCK_SEQPACKET pair, in processes of this program: whose driver is open says what it shows, who asked waits for that.

@@ -14,13 +14,15 @@
 namespace barcuda {
 
 Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell,
-                   const turns::Member& turns, const cage::Plan& cage, const HostDevices& devices, Reserve reserve)
+                   const turns::Member& turns, const cage::Plan& cage, const Host& host, const rlimit& files,
+                   Reserve reserve)
     : options_(options),
       region_(region),
       doorbell_(doorbell),
       turns_(turns),
       cage_(cage),
-      devices_(devices),
+      host_(host),
+      files_(files),
       reserve_(std::move(reserve)),
       text_{&options.limits.guest.all[static_cast<unsigned>(Limit::log_text)], {}} {}
 
@@ -39,17 +41,17 @@ Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const
     Spawn what;
     if (options_.wrapper.empty()) {
         what.program = "/proc/self/exe";
-        what.command = {"barcuda-bridge", "--worker", library_};
+        what.command = {"barcuda-bridge", "--worker", host_.library};
     } else {
         std::error_code ec;
         const std::string self = std::filesystem::read_symlink("/proc/self/exe", ec);
         what.program = "/bin/sh";
-        what.command = {"sh", "-c", "exec " + options_.wrapper + " \"$@\"", "sh", self, "--worker", library_};
+        what.command = {"sh", "-c", "exec " + options_.wrapper + " \"$@\"", "sh", self, "--worker", host_.library};
         what.wrapped = true;
     }
     what.files = {
         {region_.fd(), region_fd}, {doorbell_ ? doorbell_.guest() : -1, doorbell_fd}, {turns_.fd(), turns_fd}};
-    if (devices != devices_seen(devices_, nullptr)) what.devices = visible_list(devices_, devices);
+    if (devices != host_.every) what.devices = visible_list(host_.devices, devices);
     what.before_cage = first;
     what.cage = &cage_;
     what.open_files = files_;

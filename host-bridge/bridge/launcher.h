@@ -24,12 +24,7 @@ class Launcher {
     using Reserve = std::function<Grants::Run(std::uint64_t bytes)>;
 
     Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell, const turns::Member& turns,
-             const cage::Plan& cage, const HostDevices& devices, Reserve reserve);
-
-    // The driver that workers open from now on.
-    void use(std::string library) { library_ = std::move(library); }
-    // As a process may have files open: `files` is what workers get, which the bridge itself was given.
-    void bound_files(const rlimit& files) { files_ = files; }
+             const cage::Plan& cage, const Host& host, const rlimit& files, Reserve reserve);
 
     // A worker whose driver shows these devices alone, in this order. Null, with errno: it cannot be started.
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices);
@@ -46,10 +41,9 @@ class Launcher {
     const Doorbell& doorbell_;
     const turns::Member& turns_;
     const cage::Plan& cage_;
-    const HostDevices& devices_;
+    const Host& host_;
+    const rlimit& files_;  // how many a worker may have open
     const Reserve reserve_;
-    std::string library_;
-    rlimit files_{};
     WorkersText text_;
 };
 

@@ -115,6 +115,8 @@ void Pool::dismiss(Worker worker) {
     leaving_.push_back(std::move(worker));
 }
 
+void Pool::discard(Worker ended) { release(*ended); }
+
 void Pool::release(WorkerProcess& worker) {
     for (const Grants::Run& run : std::exchange(worker.reserved, {})) release_(run);
 }

@@ -54,6 +54,7 @@ class Pool {
 
     // ---- ends
     void dismiss(Worker worker);
+    void discard(Worker ended);                               // one that has been reaped: what it has reserved is free
     void reap_leaving();                                      // those that have ended by now
     void reap_waiting(Clock::time_point now = Clock::now());  // those that have died while they waited
     bool is_leaving() const { return !leaving_.empty(); }

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// requests.h: what workers ask the bridge (link.h). A message is checked once, here; behind that there are requests of known forms only.
+// requests.h: what workers ask the bridge (link.h), and what it answers: one function for each request. A message is checked once, on
+// receipt; behind that there are requests of known forms only. A worker's mapper asks too, by the kernel (cage/mapper.h).
 #pragma once
 #include <cstddef>
 #include <optional>
 #include <span>
 
+#include "base/message.h"
 #include "host-bridge/between/link.h"
+#include "host-bridge/between/shared.h"
+#include "host-bridge/bridge/clients.h"
+#include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/heap_desk.h"
+#include "host-bridge/bridge/limits_desk.h"
+#include "host-bridge/bridge/quotas.h"
 
 namespace barcuda {
 
@@ -14,5 +22,39 @@ constexpr std::size_t longest_request = sizeof(Message<request::Share>);
 
 // Null: the message has no form that there is, or another length than its form, or names a kind that there is not.
 std::optional<BridgeRequest> read_request(std::span<const char> message);
+
+class Requests {
+  public:
+    struct Desks {
+        const Clients& clients;
+        Grants& grants;
+        Shared& shared;
+        Quotas& quotas;
+        const LimitsDesk& limits;
+        HeapDesk& heap;
+    };
+    // `base`: of the region.
+    Requests(Desks desks, std::uint64_t base) : desks_(desks), base_(base) {}
+
+    // Takes a request from the link of that client's worker, if there is one, and answers it.
+    void receive(Client& client);
+    // Answers its mapper, of which poll() has said `events`: a worker maps its client's channel and its client's grants.
+    void answer_mapper(Client& client, short events);
+    // Ends a worker that has lost its mapper and does not end by itself.
+    static void look_at_mapper(Client& client);
+
+  private:
+    void serve(Client& client, const request::Mapper&, File listener);
+    void serve(Client& client, const request::Grant& asked, File);
+    void serve(Client& client, const request::Release& asked, File);
+    void serve(Client& client, const request::Borrow& asked, File);
+    void serve(Client& client, const request::Repay& asked, File);
+    void serve(Client& client, const request::Share& asked, File file);
+    void serve(Client& client, const request::Find& asked, File);
+    void serve(Client& client, const request::Withdraw& asked, File);
+
+    const Desks desks_;
+    const std::uint64_t base_;
+};
 
 }  // namespace barcuda

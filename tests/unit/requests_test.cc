@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// requests_test: what the bridge takes for a request of a worker's: a message of a known form, and exactly as long as that form.
+// requests_test: what the bridge takes for a request of a worker's: a message of a known form, and exactly as long as that form; and what
+// it answers to each.
 #include "host-bridge/bridge/requests.h"
 
+#include <cuda.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 #include <vector>
+
+#include "tests/unit/support/desks.h"
 
 namespace barcuda {
 namespace {
@@ -71,6 +78,118 @@ TEST(Requests, ForAKindThatThereIsNotAreNone) {
     EXPECT_TRUE(read_request(bytes_of(Message<request::Share>{.request = {last, {}}})));
     EXPECT_FALSE(read_request(bytes_of(Message<request::Share>{.request = {none, {}}})));
     EXPECT_FALSE(read_request(bytes_of(Message<request::Find>{.request = {none, {}}})));
+}
+
+// ---- what each is answered: the test speaks for the worker
+struct RequestsTest : test::DesksTest {
+    Client* client = nullptr;
+    File link;
+    std::uint64_t granule = 0;
+
+    void SetUp() override {
+        test::DesksTest::SetUp();
+        granule = host.shape().granule;
+        script = "exec sleep 3600";  // it reads nothing
+        client = &arrive({1});
+        link = test::workers_link(*client->worker);
+        if (!link) GTEST_SKIP() << "no descriptor of another process may be taken here: " << std::strerror(errno);
+        Assignment job;
+        ASSERT_EQ(recv(link.fd(), &job, sizeof job, 0), static_cast<ssize_t>(sizeof job));
+        EXPECT_EQ(job.channel, client->slot());
+        EXPECT_EQ(job.channel_offset, client->channel.offset);
+    }
+    template <class Request> void send_request(const Request& request, int with = -1) {
+        const Message<Request> message{.request = request};
+        ASSERT_TRUE(send_message(link.fd(), &message, sizeof message, with));
+        requests->receive(*client);
+    }
+    template <class Request> Answer<Request> ask(const Request& request, int with = -1, File* got = nullptr) {
+        send_request(request, with);
+        Answer<Request> answer;
+        File file;
+        EXPECT_EQ(receive_message(link.fd(), &answer, sizeof answer, file, MSG_DONTWAIT),
+                  static_cast<ssize_t>(sizeof answer));
+        EXPECT_EQ(answer.form, form_of<Request>());
+        if (got) *got = std::move(file);
+        return answer;
+    }
+    void is_ended(const char* why) {
+        EXPECT_EQ(client->worker->state(), WorkerProcess::State::leaving);
+        EXPECT_STREQ(client->channel.status().message, why);
+    }
+};
+
+TEST_F(RequestsTest, GrantAndReleaseMoveMemoryOfTheRegion) {
+    const auto granted = ask(request::Grant{1});
+    EXPECT_EQ(granted.error, CUDA_SUCCESS);
+    EXPECT_EQ(granted.reply.bytes, granule);
+    EXPECT_EQ(grants->held(client->slot()), granule);
+    EXPECT_EQ(ask(request::Release{granted.reply.offset, granule}).error, CUDA_SUCCESS);
+    EXPECT_EQ(grants->held(client->slot()), 0u);
+    EXPECT_EQ(ask(request::Release{granted.reply.offset, granule}).error, CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(RequestsTest, MoreThanThereIsIsNotGranted) {
+    EXPECT_EQ(ask(request::Grant{host.shape().size}).error, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_FALSE(client->asked);
+}
+TEST_F(RequestsTest, MoreThanTheClientMayHaveIsNotGranted) {
+    rules.client[Limit::region_memory] = granule;
+    EXPECT_EQ(ask(request::Grant{2 * granule}).error, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ask(request::Grant{granule}).error, CUDA_SUCCESS);
+}
+TEST_F(RequestsTest, ASecondGrantIsRefusedWhileTheFirstWaits) {
+    client->asked.emplace(granule);
+    EXPECT_EQ(ask(request::Grant{granule}).error, CUDA_ERROR_INVALID_VALUE);
+    heap->begin_turn();  // which answers the first
+    Answer<request::Grant> first;
+    EXPECT_EQ(recv(link.fd(), &first, sizeof first, MSG_DONTWAIT), static_cast<ssize_t>(sizeof first));
+    EXPECT_EQ(first.reply.bytes, granule);
+    EXPECT_FALSE(client->asked);
+}
+TEST_F(RequestsTest, DeviceMemoryIsLentByTheWorkersNumbersOfItsDevices) {
+    rules.client[Limit::device_memory] = 100;
+    const auto lent = ask(request::Borrow{0, 60});
+    EXPECT_EQ(lent.error, CUDA_SUCCESS);
+    EXPECT_EQ(lent.reply.left, 40u);
+    EXPECT_EQ(quotas.held(client->slot(), 1), 60u);
+    EXPECT_EQ(ask(request::Borrow{0, 41}).error, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(ask(request::Repay{0, 60}).error, CUDA_SUCCESS);
+    EXPECT_EQ(quotas.held(client->slot(), 1), 0u);
+}
+TEST_F(RequestsTest, NoOtherDevicesMemoryIsLent) {
+    EXPECT_EQ(ask(request::Borrow{1, 1}).error, CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_EQ(ask(request::Repay{~std::uint64_t{0}, 1}).error, CUDA_ERROR_INVALID_DEVICE);
+}
+TEST_F(RequestsTest, WhatIsSharedIsFoundByItsTokenUntilItIsWithdrawn) {
+    const File given(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const auto shown = ask(request::Share{Shared::Kind::allocation, {}}, given.fd());
+    EXPECT_EQ(shown.error, CUDA_SUCCESS);
+    File found;
+    EXPECT_EQ(ask(request::Find{Shared::Kind::allocation, shown.reply.token}, -1, &found).error, CUDA_SUCCESS);
+    EXPECT_TRUE(found);
+    EXPECT_EQ(ask(request::Find{Shared::Kind::pool, shown.reply.token}).error, CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(ask(request::Withdraw{shown.reply.token}).error, CUDA_SUCCESS);
+    EXPECT_EQ(ask(request::Find{Shared::Kind::allocation, shown.reply.token}).error, CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(RequestsTest, AMapperWhereTheCageHasNoneEndsItsWorker) {
+    send_request(request::Mapper());
+    is_ended("the worker tells of a mapper, and its cage has none");
+}
+TEST_F(RequestsTest, AnythingElseEndsTheWorker) {
+    ASSERT_EQ(send(link.fd(), "nonsense", 8, 0), 8);
+    requests->receive(*client);
+    is_ended("the worker asks for something that no request of this version asks for");
+}
+TEST_F(RequestsTest, ALongerMessageThanAnyRequestEndsTheWorker) {
+    std::vector<char> longer = bytes_of(Message<request::Share>());
+    longer.resize(longer.size() + 1);
+    ASSERT_EQ(send(link.fd(), longer.data(), longer.size(), 0), static_cast<ssize_t>(longer.size()));
+    requests->receive(*client);
+    is_ended("the worker asks for something that no request of this version asks for");
+}
+TEST_F(RequestsTest, AWorkerThatReadsNoAnswersEnds) {
+    for (int i = 0; i < 100000 && client->is_served(); ++i) send_request(request::Withdraw{});
+    is_ended("the worker asks the bridge and does not read the answers");
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/client.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "base/message.h"
+#include "shm-device/queue/sync.h"
+#include "shm-device/region/status.h"
+
+namespace barcuda {
+namespace {
+
+// Guest memory, which may change meanwhile and need not end.
+template <std::size_t N> std::string copied(const char (&text)[N]) {
+    char copy[N];
+    std::memcpy(copy, text, N);
+    return {copy, strnlen(copy, N)};
+}
+
+struct Row {
+    barcuda_state state;
+    std::optional<End> noted;  // nothing: neither in the record nor in the log
+};
+constexpr Row rows[] = {
+    {BARCUDA_STATE_REFUSED, End::refused},
+    {BARCUDA_STATE_DEAD, End::died},
+    {BARCUDA_STATE_GONE, std::nullopt},
+};
+
+}  // namespace
+
+Client::Client(const Channel& its_channel, int doorbell, std::uint64_t its_number)
+    : channel(its_channel), bell(its_channel, doorbell), number(its_number) {}
+
+std::uint32_t Client::pid() const { return observe(page().pid); }
+
+void Client::end(Ending ending, const std::string& why) {
+    const Row& row = rows[static_cast<unsigned>(ending)];
+    if (row.noted) {
+        log::error("channel {}: {}", slot(), why);
+        record.note_end(*row.noted, why);
+    }
+    end_session(channel.status(), row.state, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
+    bell.wake();
+}
+
+void Client::end_worker(const std::string& why) {
+    end(Ending::died, why);
+    worker->dismiss();
+}
+
+bool Client::has_ended() const { return observe(channel.status().state) > BARCUDA_STATE_READY; }
+
+void Client::introduce() {
+    record.pid = pid();
+    record.program = copied(page().program);
+    record.user = copied(page().user);
+}
+
+void Client::note(std::uint64_t region_memory) {
+    record.most_region_memory = std::max(record.most_region_memory, region_memory);
+    if (!worker || !record.worker) return;
+    Sheet& sheet = worker->sheet();
+    record.counts = read_counts(sheet.counts);
+    record.most_device_memory = 0;
+    for (std::size_t i = 0; i < worker->devices().size(); ++i)
+        record.most_device_memory += observe(sheet.device_memory_most[i]);
+}
+
+bool Client::has_watched() {
+    const std::uint32_t watching = observe(page().watching);
+    return watching != std::exchange(watched_, watching);
+}
+
+void Client::send(const void* answer, std::size_t bytes, int file) {
+    if (send_message(worker->link(), answer, bytes, file)) return;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
+    end_worker("the worker asks the bridge and does not read the answers");
+}
+
+}  // namespace barcuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// client.h: one client, from the moment that it has opened a slot until the slot is reclaimed: its channel, its worker, its own limits, and
+// what the bridge knows about it.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "host-bridge/between/bell.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/bridge/asked.h"
+#include "host-bridge/bridge/books.h"
+#include "host-bridge/bridge/worker_process.h"
+#include "shm-device/region/host_region.h"
+
+namespace barcuda {
+
+class Client {
+  public:
+    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `number`: in the order in which clients came.
+    Client(const Channel& channel, int doorbell, std::uint64_t number);
+
+    std::uint32_t slot() const { return channel.index; }
+    barcuda_client& page() const { return channel.client(); }  // the client's own words
+    std::uint32_t pid() const;                                 // as it says
+
+    // Why the bridge ends a session: it admits no such client; the worker has died, or broken the protocol; it stops itself.
+    enum class Ending { refused, died, stopped };
+    // Ends the session, once, for that reason: in the log, in the record and in the status page. The client's threads wake.
+    void end(Ending ending, const std::string& why);
+    // The same, for what only a worker does that somebody has taken over: the worker is told to end.
+    void end_worker(const std::string& why);
+    bool has_ended() const;
+
+    bool is_served() const { return worker && !worker->is_leaving(); }
+    // Reads from its page which program it is: once, when it wants a worker.
+    void introduce();
+    // Writes down what its worker has counted by now. `region_memory`: what it holds of the region.
+    void note(std::uint64_t region_memory);
+    // Whether it has asked NVML since the last call.
+    bool has_watched();
+
+    // Answers its worker. A worker that does not read its answers ends.
+    template <class Request> void answer(const Answer<Request>& answer, int file = -1) {
+        send(&answer, sizeof answer, file);
+    }
+
+    const Channel channel;
+    const Bell bell;
+    const std::uint64_t number;
+    std::unique_ptr<WorkerProcess> worker;  // null: none yet, or no longer
+    ClientRecord record;
+    OwnLimits own{};
+    std::optional<Asked> asked;    // for memory of the region that cannot be granted yet
+    std::uint64_t vain_turns = 0;  // its worker's, of which the bridge has heard
+    bool bound = false;            // its worker's memory has the limit that it is to have
+    bool told_too_much = false;    // the log has said that it shows too much
+    bool told_no_mapping = false;  // and that its worker asked for a mapping that it may not have
+
+  private:
+    void send(const void* answer, std::size_t bytes, int file);
+    std::uint32_t watched_ = 0;
+};
+
+}  // namespace barcuda

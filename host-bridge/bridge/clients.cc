@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/clients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "shm-device/queue/sync.h"
+
+namespace barcuda {
+namespace {
+
+// How often the kernel is asked whether clients live: three system calls each, which many that come at once would wait for.
+constexpr std::chrono::milliseconds owners_looked_after{20};
+
+}  // namespace
+
+Clients::Clients(HostRegion& region, Books books, int doorbell, std::string wrapper, Roster roster)
+    : region_(region),
+      books_(books),
+      doorbell_(doorbell),
+      wrapper_(std::move(wrapper)),
+      roster_(std::move(roster)),
+      slots_(region.shape().channel_count) {}
+
+void Clients::reclaim_left() {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i)
+        if (const barcuda_slot& slot = region_.slots()[i]; observe(slot.closed) != observe(slot.reclaimed)) reclaim(i);
+}
+
+std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock::time_point now) {
+    std::vector<Client*> to_admit;
+    const bool look_for_owners = now - owners_looked_ >= owners_looked_after;
+    if (look_for_owners) owners_looked_ = now;
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        barcuda_slot& slot = region_.host_slots()[i];
+        const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
+        if (opened == closed && closed == observe(slot.reclaimed)) continue;
+        if (opened != closed && look_for_owners && region_.owner_gone(i))
+            publish(slot.closed, opened);  // no module speaks for the dead here
+        if (opened == observe(slot.closed)) {
+            reclaim(i);
+        } else if (observe(slot.served) != opened) {  // not one that an earlier bridge served
+            // It is admitted once it has said which devices its program sees.
+            if (Client* const client = meet(i, now); client && observe(client->page().device_count) != 0)
+                to_admit.push_back(client);
+        }
+        if (slots_[i]) f(*slots_[i]);
+    }
+    std::ranges::sort(to_admit, {}, &Client::number);
+    return to_admit;
+}
+
+Client* Clients::meet(std::uint32_t slot, Clock::time_point now) {
+    if (slots_[slot]) return slots_[slot].get();
+    last_came_ = now;
+    const std::uint32_t opening = observe(region_.slots()[slot].opened);
+    ++met_;
+    Channel channel;
+    if (Error e = region_.map_channel(slot, channel)) {
+        publish(region_.host_slots()[slot].served, opening);  // and not again and again
+        log::error("channel {}: {}", slot, e.text);
+        return nullptr;
+    }
+    channel.opening = opening;
+    channel.status().opening = opening;
+    slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_);
+    return slots_[slot].get();
+}
+
+void Clients::serve(Client& client) { publish(region_.host_slots()[client.slot()].served, client.channel.opening); }
+
+void Clients::worker_ended(Client& client) {
+    WorkerProcess& worker = *client.worker;
+    if (!worker.has_gone()) return worker.dismiss();  // its wrapper has
+    roster_(client.slot(), 0);
+    client.asked.reset();
+    client.note(books_.grants.held(client.slot()));
+    const bool wrapped = worker.wrapped(), was_told = worker.is_leaving() && !wrapped;
+    const std::string end = worker.reap();
+    client.worker.reset();
+    if (was_told) return client.bell.wake();
+    const bool refused = observe(client.channel.status().state) == BARCUDA_STATE_REFUSED;
+    client.record.note_end(refused ? End::refused : End::died, "its worker " + end);
+    if (client.has_ended()) {  // the worker has said why itself
+        if (end.starts_with("was killed"))
+            log::error("channel {}: behind the end of its session the worker process {}", client.slot(), end);
+        return client.bell.wake();
+    }
+    const std::string who = wrapped ? "in its wrapper (" + wrapper_ + ")" : "process";
+    client.end(Client::Ending::died, fmt::format("the worker {} {}", who, end));
+}
+
+void Clients::reap_workers() {
+    each([this](Client& client) {
+        if (client.worker && client.worker->is_leaving() && client.worker->has_gone()) worker_ended(client);
+    });
+}
+
+void Clients::reclaim(std::uint32_t slot) {
+    std::string who;
+    if (auto& client = slots_[slot]) {
+        client->note(books_.grants.held(slot));
+        if (client->worker && !client->worker->release()) return;
+        who = books_.totals.close(client->record);
+        roster_(slot, 0);
+        Channel channel = client->channel;
+        client.reset();
+        region_.unmap_channel(channel);
+    }
+    books_.shared.forget(slot);
+    books_.quotas.repay_all(slot);
+    const std::size_t granules = books_.grants.release_all(slot);
+    if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
+    barcuda_slot& s = region_.host_slots()[slot];
+    publish(s.map_lock, 0u);  // of the last client: an earlier version's client does not write it
+    publish(s.reclaimed, observe(s.closed));
+    if (!who.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
+        log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, who.empty() ? "" : ": ", who);
+}
+
+bool Clients::one_leaves() const {
+    return std::ranges::any_of(slots_, [](const auto& c) { return c && c->worker && c->worker->is_leaving(); });
+}
+
+std::uint64_t Clients::served() const {
+    return static_cast<std::uint64_t>(std::ranges::count_if(slots_, [](const auto& c) { return c && c->is_served(); }));
+}
+
+Pool::Clients Clients::state() const {
+    Pool::Clients all;
+    each([&](Client& client) {
+        if (client.worker) client.worker->look();
+        all.one_starts |= client.worker && client.worker->state() == WorkerProcess::State::assigned;
+        all.one_asks |= client.asked.has_value();
+    });
+    return all;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// clients.h: the clients of a region, by slot. A slot that a client opens gets a Client; a slot whose client has gone is reclaimed: its
+// worker ends, and all that the client held is free again.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host-bridge/between/shared.h"
+#include "host-bridge/bridge/books.h"
+#include "host-bridge/bridge/client.h"
+#include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/pool.h"
+#include "host-bridge/bridge/quotas.h"
+#include "shm-device/region/host_region.h"
+
+namespace barcuda {
+
+class Clients {
+  public:
+    using Clock = std::chrono::steady_clock;
+    struct Books {
+        Grants& grants;
+        Shared& shared;
+        Quotas& quotas;
+        Totals& totals;
+    };
+    // A worker serves that slot from now on; 0: none does any more.
+    using Roster = std::function<void(std::uint32_t slot, pid_t worker)>;
+
+    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `wrapper`: what runs each worker; empty: nothing.
+    Clients(HostRegion& region, Books books, int doorbell, std::string wrapper, Roster roster);
+
+    // What an earlier bridge has left behind.
+    void reclaim_left();
+    // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client that is there.
+    // Returns the clients that wait to be admitted, in the order in which they came.
+    std::vector<Client*> look(const std::function<void(Client&)>& f, Clock::time_point now = Clock::now());
+    // A client has a worker, or was refused: its slot is looked at for the next client only.
+    void serve(Client& client);
+    // The worker of that client has ended, or begun to.
+    void worker_ended(Client& client);
+    // Of those that have been told to end.
+    void reap_workers();
+
+    Clock::time_point last_came() const { return last_came_; }
+    bool one_leaves() const;       // a worker of theirs
+    std::uint64_t served() const;  // how many have a worker that has not been told to end
+    Pool::Clients state() const;   // for the pool
+    const Roster& roster() const { return roster_; }
+
+    Client* operator[](std::uint32_t slot) const { return slots_[slot].get(); }
+    std::size_t size() const { return slots_.size(); }
+    template <class F> void each(const F& f) const {
+        for (const auto& client : slots_)
+            if (client) f(*client);
+    }
+
+  private:
+    Client* meet(std::uint32_t slot, Clock::time_point now);
+    void reclaim(std::uint32_t slot);
+
+    HostRegion& region_;
+    const Books books_;
+    const int doorbell_;
+    const std::string wrapper_;
+    const Roster roster_;
+    std::vector<std::unique_ptr<Client>> slots_;  // null: none
+    std::uint64_t met_ = 0;
+    Clock::time_point last_came_{}, owners_looked_{};
+};
+
+}  // namespace barcuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// limits_desk.h: how the bridge enforces limits (host-bridge/between/limits.h), and what it answers to `barcuda limit`. The bridge compares its own
+// grants with them. Limits that only a worker can count it writes into the worker's sheet (link.h), which the worker reads before each action.
+#pragma once
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "host-bridge/between/limits.h"
+#include "host-bridge/between/limits_link.h"
+#include "host-bridge/between/probe.h"
+#include "host-bridge/between/turns.h"
+#include "host-bridge/bridge/clients.h"
+#include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/quotas.h"
+#include "shm-device/region/host_region.h"
+
+namespace barcuda {
+
+class LimitsDesk {
+  public:
+    struct Rules {  // what `barcuda limit` changes
+        LimitOptions& limits;
+        turns::Share& share;
+    };
+    // `shown` is told the size of each GPU as guests see it; 0: its own.
+    LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region, const Host& host,
+               turns::Member& turns, std::function<void(std::uint64_t)> shown);
+
+    // ---- what is allowed
+    std::uint64_t of(const Client& client, Limit limit) const;
+    std::uint64_t of_guest(Limit limit) const { return rules_.limits.guest[limit]; }
+    MemoryLimits memory(const Client& client) const;
+    bool may_reserve(std::uint64_t bytes) const;      // of the region, for a client that is to come
+    std::uint64_t room(std::uint32_t channel) const;  // what it may be granted yet, in bytes
+    bool has_a_channel_left() const;
+
+    // ---- what workers are told
+    // Before a worker gets its client, and whenever something has changed.
+    void tell(Client& client) const;
+    // A device's size, as programs see it that have no limit of their own.
+    void show_memory() const;
+    // What workers have counted, and have not asked for: of clients without a limit, or of their drivers' own.
+    void note_memory() const;
+    // Limits the worker's own memory, beyond what its driver has taken for its start: once that is known, and when the limit changes.
+    void bound(Client& client) const;
+    // All that the client may have its worker take of the host's memory beyond what the worker took for its start; 0: any amount.
+    std::uint64_t host_memory(const Client& client) const;
+    // Takes from its worker what that has seen of turns, and tells it whether to wait for them.
+    void look_at_turns(Client& client);
+
+    // ---- `barcuda limit`
+    void serve(const LimitRequest& request, LimitReply& reply, const ucred& by);
+
+  private:
+    std::string refusal(const LimitRequest& request, const std::vector<Client*>& named) const;
+    std::vector<Client*> named(const LimitRequest& request) const;
+    std::string change_share(const LimitRequest& request);
+    void change(const LimitRequest& request, Client* one, const ucred& by);
+    void describe(const Client& client, LimitRow& row) const;
+
+    const Rules rules_;
+    Clients& clients_;
+    Quotas& quotas_;
+    const Grants& grants_;
+    HostRegion& region_;
+    const Host& host_;
+    turns::Member& turns_;
+    const std::function<void(std::uint64_t)> shown_;
+    turns::Trust trust_;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/startup.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/log.h"
+#include "base/trace.h"
+#include "host-bridge/cage/users.h"
+#include "shm-device/rows/identity.h"
+
+namespace barcuda {
+namespace {
+
+// All that the bridge touches of the region is there for good (shm-device/region/create.cc), unless its file is cut short.
+void say_that_memory_is_gone(int) {
+    constexpr std::string_view text =
+        "barcuda-bridge: the region's memory is gone: its file was cut short, or holes were made in it. All clients "
+        "end; remove the file and start the bridge again\n";
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(2);
+    _exit(1);
+}
+
+// A wrapper is words for a shell. Here: is there a program of the first one's name?
+std::string check_wrapper(const std::string& wrapper) {
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", ("set -- " + wrapper + "\ncommand -v -- \"$1\" > /dev/null").c_str(), nullptr);
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (child > 0 && status == 0) return {};
+    const char* const path = getenv("PATH");
+    return fmt::format("--worker-wrapper '{}': there is no such program (PATH is {})", wrapper,
+                       path ? path : "not set");
+}
+
+}  // namespace
+
+WarmOptions Startup::warm(const BridgeOptions& options) {
+    return options.wrapper.empty() ? options.warm : WarmOptions{.least = 0};
+}
+
+std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlimit& given) {
+    constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    getrlimit(RLIMIT_NOFILE, &given);
+    rlimit all = given;
+    all.rlim_cur = all.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = given;
+    const std::size_t needed = own + of_a_worker * (clients + most_warm);
+    return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
+}
+
+std::string Startup::check() {
+    if (!options_.user.empty())
+        if (std::string e = cage::step_down(options_.user, options_.cage.own); !e.empty()) return e;
+    if (!options_.wrapper.empty())
+        if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
+    signal(SIGBUS, say_that_memory_is_gone);
+    if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
+    return {};
+}
+
+std::string Startup::find_devices() {
+    HostDevices& devices = ground_.host.devices;
+    // A program whose list names a part of a GPU that is not here sees no device; the bridge looks without that list.
+    const bool names_a_part = options_.expected.starts_with("MIG-");
+    // What there is of a region is not touched before it is known that there is a driver.
+    first_worker_says_ = WarmPool(warm(options_)).wanted({}) > 0 && options_.gpus.empty() && !names_a_part &&
+                         access(options_.region.c_str(), F_OK) != 0;
+    choice_ = first_worker_says_ ? likely_device(options_.device, stop_) : choose_device(options_.device, stop_);
+    if (!first_worker_says_ && choice_.error.empty()) devices = probe_devices(choice_.library, stop_);
+    if (names_a_part && (choice_.software || !choice_.error.empty() || !devices.error.empty())) {
+        unsetenv("CUDA_VISIBLE_DEVICES");
+        choice_ = choose_device(options_.device, stop_);
+        if (choice_.error.empty()) devices = probe_devices(choice_.library, stop_);
+    }
+    if (!choice_.error.empty()) return choice_.error;
+    if (devices.error.empty() && !options_.gpus.empty()) devices.error = choose(devices, options_.gpus);
+    return devices.error;
+}
+
+std::string Startup::open_region() {
+    HostRegion& region = ground_.region;
+    Format format;
+    format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
+    format.base = options_.base;
+    format.overwrite = options_.overwrite;
+    format.build = BARCUDA_VERSION;
+    format.rows = identities;
+    if (Error e = region.create(options_.region.c_str(), format)) return e.text;
+    if (std::string e = options_.access.give(region.fd(), options_.region); !e.empty()) return e;
+    if (options_.share.weight || !options_.turns.empty()) {
+        const std::string book =
+            options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
+        if (const std::string error = ground_.turns.join(book, options_.share); !error.empty())
+            return fmt::format("the file of turns: {}", error);
+    }
+    if (options_.doorbell.empty()) return {};
+    std::string e = ground_.doorbell.open(options_.doorbell, region.fd());
+    if (e.empty() && options_.access) e = options_.access.give(options_.doorbell);
+    return e;
+}
+
+std::string Startup::start_driver(Launcher& launcher, Pool& pool) {
+    std::string error = first_worker_says_ ? start_first(launcher, pool) : plan_cage();
+    if (!error.empty() && ground_.cage.error.empty() && !choice_.tried) {  // a GPU whose driver does not start
+        pool.end();                                                        // by the plan that they were started with
+        choice_ = choose_device(options_.device, stop_);
+        error = choice_.error.empty() ? start_first(launcher, pool) : choice_.error;
+    }
+    return error;
+}
+
+// How workers of that driver are shut in. `meanwhile`: while that is tried, with what is planned in the ground's cage.
+std::string Startup::plan_cage(const std::function<void()>& meanwhile) {
+    Host& host = ground_.host;
+    host.library = choice_.library;
+    host.software = choice_.software;
+    options_.cage.wrapped = !options_.wrapper.empty();
+    options_.cage.software = host.software;
+    ground_.cage = cage::plan(options_.cage, host.library, ground_.region.fd(), [&](const cage::Plan& draft) {
+        if (!meanwhile) return;
+        ground_.cage = draft;
+        meanwhile();
+    });
+    return ground_.cage.error;
+}
+
+// The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and then waits for
+// that client. It starts while a child tries its cage; where that finds something missing another one starts, without it.
+std::string Startup::start_first(Launcher& launcher, Pool& pool) {
+    std::unique_ptr<WorkerProcess> first;
+    unsigned tried = 0;  // the measures that it was started with
+    const auto start = [&] {
+        tried = ground_.cage.order.on;
+        first = launcher.start_first();
+        return first != nullptr;
+    };
+    const std::string error = plan_cage(start);
+    if (first && (!error.empty() || tried != ground_.cage.order.on)) {
+        log::info("the first worker is started anew, without what its cage lacks");
+        pool.dismiss(std::move(first));
+    }
+    if (!error.empty()) return error;
+    if (!first && !start()) return fmt::format("cannot start a worker: {}", strerror(errno));
+    HostDevices& devices = ground_.host.devices;
+    devices = receive_devices(first->link(), ground_.host.library, stop_);
+    if (devices.error.empty()) {
+        first->set_devices(devices_seen(devices, nullptr));
+        pool.add(std::move(first));
+        return {};
+    }
+    constexpr int patience = 1000;  // milliseconds: of one that ends by itself, and has said why or died
+    pollfd ended[] = {{first->end(), POLLIN, 0}, {stop_, POLLIN, 0}};
+    poll(ended, std::size(ended), patience);
+    if (ended[0].revents == 0) first->dismiss();
+    while (!first->has_gone()) poll(nullptr, 0, 1);
+    const std::string end = first->reap();
+    pool.discard(std::move(first));
+    return devices.answered ? devices.error : fmt::format("{}: its first worker {}", devices.error, end);
+}
+
+std::string Startup::open_to_tools() {
+    cage::report(ground_.cage);
+    cage::enter_bridge(ground_.cage);
+    if (std::string e = ground_.control.open(ground_.region.fd()); !e.empty())
+        log::warn("no `barcuda limit`, no `barcuda ps`: {}", e);
+    if (std::string e = ground_.exporting.open(options_.metrics, options_.region); !e.empty()) return e;
+    if (std::string e = cage::close_bridge(ground_.cage); !e.empty()) return e;
+    log::limit(options_.limits.guest[Limit::log_text]);
+    return {};
+}
+
+std::string Startup::publish_devices() {
+    Host& host = ground_.host;
+    if (host.devices.all.size() > BARCUDA_MAX_DEVICES)
+        return fmt::format("this host has {} GPUs and a region shows at most {}: name those that it gets with --gpus",
+                           host.devices.all.size(), BARCUDA_MAX_DEVICES);
+    barcuda::publish_devices(ground_.region, host.devices);
+    host.every = devices_seen(host.devices, nullptr);
+    // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
+    if (host.devices.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(host.devices, host.every).c_str(), 1);
+    return {};
+}
+
+}  // namespace barcuda

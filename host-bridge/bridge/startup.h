@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// startup.h: what a bridge stands on, and the steps in which that is opened before the first client comes. Each step returns what is wrong;
+// empty: nothing.
+#pragma once
+#include <sys/resource.h>
+
+#include <functional>
+#include <string>
+
+#include "host-bridge/between/driver.h"
+#include "host-bridge/between/probe.h"
+#include "host-bridge/between/turns.h"
+#include "host-bridge/bridge/control.h"
+#include "host-bridge/bridge/doorbell.h"
+#include "host-bridge/bridge/exporting.h"
+#include "host-bridge/bridge/launcher.h"
+#include "host-bridge/bridge/options.h"
+#include "host-bridge/bridge/pool.h"
+#include "host-bridge/cage/cage.h"
+#include "shm-device/region/host_region.h"
+
+namespace barcuda {
+
+struct Ground {
+    BridgeOptions options;
+    HostRegion region;
+    Doorbell doorbell;
+    turns::Member turns;
+    cage::Plan cage;  // of each worker
+    Host host;
+    rlimit files{};  // that a process may have open, as the bridge was given it: workers get it
+    Control control;
+    Exporting exporting;
+};
+
+class Startup {
+  public:
+    // Where `stop` can be read nothing is waited for any more.
+    Startup(Ground& ground, int stop) : ground_(ground), options_(ground.options), stop_(stop) {}
+
+    std::string check();         // the options; and the bridge becomes its user
+    std::string find_devices();  // or leaves it to the first worker to say what there is
+    std::string open_region();   // with the doorbell and the book of turns
+    std::string start_driver(Launcher& launcher, Pool& pool);
+    std::string open_to_tools();  // `barcuda limit`, metrics; and the bridge takes on its own part of the cage
+    std::string publish_devices();
+
+    // The workers that clients may find: none with a wrapper. A profile is of a client's work, and the tool that writes it may not be started
+    // twice.
+    static WarmOptions warm(const BridgeOptions& options);
+    // How many descriptors a client may have the bridge hold: an equal share of what the bridge does not need itself. Raises the bridge's own
+    // limit, and leaves in `given` the one that workers get.
+    static std::size_t files_of_each(std::size_t clients, unsigned most_warm, rlimit& given);
+
+  private:
+    std::string plan_cage(const std::function<void()>& meanwhile = {});
+    std::string start_first(Launcher& launcher, Pool& pool);
+
+    Ground& ground_;
+    BridgeOptions& options_;
+    const int stop_;
+    DeviceChoice choice_;
+    bool first_worker_says_ = false;  // which devices there are
+};
+
+}  // namespace barcuda
