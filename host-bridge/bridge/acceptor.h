@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// acceptor.h: admits the clients that have come: gives each a worker, or refuses it. (admissions.h says how many may begin in a second.)
+// acceptor.h: admits the clients that have come: gives each a worker, or refuses it. (admissions.h says how many may
+// begin in a second.)
 #pragma once
 #include <chrono>
 #include <functional>

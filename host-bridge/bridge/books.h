@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// books.h: what the bridge has written down about its clients: plain records, without a process, a descriptor or a mapping in them.
-// (Who has which memory stands in grants.h and quotas.h, what clients share in shared.h.)
+// books.h: what the bridge has written down about its clients: plain records, without a process, a descriptor or a
+// mapping in them. (Memory that clients hold is in grants.h and quotas.h, what they share in shared.h.)
 #pragma once
 #include <sys/types.h>
 

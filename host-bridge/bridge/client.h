@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client.h: one client, from the moment that it has opened a slot until the slot is reclaimed: its channel, its worker, its own limits, and
-// what the bridge knows about it.
+// client.h: one client, from the moment that it has opened a slot until the slot is reclaimed: its channel, its worker,
+// its own limits, and what the bridge knows about it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,18 +18,21 @@ namespace barcuda {
 
 class Client {
   public:
-    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `number`: in the order in which clients came.
+    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `number`: in the order in which clients
+    // came.
     Client(const Channel& channel, int doorbell, std::uint64_t number);
 
     std::uint32_t slot() const { return channel.index; }
     barcuda_client& page() const { return channel.client(); }  // the client's own words
     std::uint32_t pid() const;                                 // as it says
 
-    // Why the bridge ends a session: it admits no such client; the worker has died, or broken the protocol; it stops itself.
+    // Why the bridge ends a session: it admits no such client; the worker has died, or broken the protocol; it stops
+    // itself.
     enum class Ending { refused, died, stopped };
-    // Ends the session, once, for that reason: in the log, in the record and in the status page. The client's threads wake.
+    // Ends the session, once, for that reason: in the log, in the record and in the status page. The client's threads
+    // wake.
     void end(Ending ending, const std::string& why);
-    // The same, for what only a worker does that somebody has taken over: the worker is told to end.
+    // The same, for what only a worker does that an attacker has taken over: the worker is told to end.
     void end_worker(const std::string& why);
     bool has_ended() const;
 

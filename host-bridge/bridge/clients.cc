@@ -12,7 +12,8 @@
 namespace barcuda {
 namespace {
 
-// How often the kernel is asked whether clients live: three system calls each, which many that come at once would wait for.
+// How often the kernel is asked whether clients live: three system calls each, which many that come at once would wait
+// for.
 constexpr std::chrono::milliseconds owners_looked_after{20};
 
 }  // namespace
@@ -89,8 +90,8 @@ void Clients::worker_ended(Client& client) {
             log::error("channel {}: behind the end of its session the worker process {}", client.slot(), end);
         return client.bell.wake();
     }
-    const std::string who = wrapped ? "in its wrapper (" + wrapper_ + ")" : "process";
-    client.end(Client::Ending::died, fmt::format("the worker {} {}", who, end));
+    const std::string how = wrapped ? "in its wrapper (" + wrapper_ + ")" : "process";
+    client.end(Client::Ending::died, fmt::format("the worker {} {}", how, end));
 }
 
 void Clients::reap_workers() {
@@ -100,11 +101,11 @@ void Clients::reap_workers() {
 }
 
 void Clients::reclaim(std::uint32_t slot) {
-    std::string who;
+    std::string last;  // what the log says of it
     if (auto& client = slots_[slot]) {
         client->note(books_.grants.held(slot));
         if (client->worker && !client->worker->release()) return;
-        who = books_.totals.close(client->record);
+        last = books_.totals.close(client->record);
         roster_(slot, 0);
         Channel channel = client->channel;
         client.reset();
@@ -117,8 +118,8 @@ void Clients::reclaim(std::uint32_t slot) {
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.map_lock, 0u);  // of the last client: an earlier version's client does not write it
     publish(s.reclaimed, observe(s.closed));
-    if (!who.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
-        log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, who.empty() ? "" : ": ", who);
+    if (!last.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
+        log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, last.empty() ? "" : ": ", last);
 }
 
 bool Clients::one_leaves() const {

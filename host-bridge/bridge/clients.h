@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// clients.h: the clients of a region, by slot. A slot that a client opens gets a Client; a slot whose client has gone is reclaimed: its
-// worker ends, and all that the client held is free again.
+// clients.h: the clients of a region, by slot. A slot that a client opens gets a Client; a slot whose client has gone
+// is reclaimed: its worker ends, and all that the client held is free again.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -31,13 +31,14 @@ class Clients {
     // A worker serves that slot from now on; 0: none does any more.
     using Roster = std::function<void(std::uint32_t slot, pid_t worker)>;
 
-    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `wrapper`: what runs each worker; empty: nothing.
+    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `wrapper`: what runs each worker; empty:
+    // nothing.
     Clients(HostRegion& region, Books books, int doorbell, std::string wrapper, Roster roster);
 
     // What an earlier bridge has left behind.
     void reclaim_left();
-    // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client that is there.
-    // Returns the clients that wait to be admitted, in the order in which they came.
+    // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client
+    // that is there. Returns the clients that wait to be admitted, in the order in which they came.
     std::vector<Client*> look(const std::function<void(Client&)>& f, Clock::time_point now = Clock::now());
     // A client has a worker, or was refused: its slot is looked at for the next client only.
     void serve(Client& client);

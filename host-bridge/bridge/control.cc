@@ -82,36 +82,31 @@ std::string Control::open(int region) {
     return {};
 }
 
-void Control::watch(std::vector<pollfd>& fds) const {
-    fds.push_back({listener_.fd(), POLLIN, 0});  // poll() passes over what is -1
-    for (const Seat& visitor : visitors_) fds.push_back({visitor.socket.fd(), POLLIN, 0});
+void Control::serve(Loop& loop, Answers answers) {
+    answers_ = std::move(answers);
+    if (listener_) knocks_ = loop.watch(listener_.fd(), Loop::Rank::tool, [this, &loop](short) { greet(loop); });
 }
 
-void Control::answer(const pollfd* fds, const Answers& answers) {
-    const bool knocked = fds++->revents != 0;
-    for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++fds) {
-        if (fds->revents == 0) {
-            ++visitor;
-            continue;
-        }
-        char message[1024];
-        static_assert(sizeof message > sizeof(LimitRequest) && sizeof message > sizeof(ListRequest));
-        const int from = visitor->socket.fd();
-        const ssize_t n = recv(from, message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
-        if (!answered(from, visitor->who, message, n, answers.limits))
-            answered(from, visitor->who, message, n, answers.list);
-        visitor = visitors_.erase(visitor);
-    }
-    if (knocked) greet(answers.is_worker);
+void Control::answer(Seat& visitor) {
+    char message[1024];
+    static_assert(sizeof message > sizeof(LimitRequest) && sizeof message > sizeof(ListRequest));
+    const int from = visitor.socket.fd();
+    const ssize_t n = recv(from, message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
+    if (!answered(from, visitor.who, message, n, answers_.limits))
+        answered(from, visitor.who, message, n, answers_.list);
+    visitors_.remove_if([&](const Seat& seat) { return &seat == &visitor; });
 }
 
-void Control::greet(const std::function<bool(const Visitor&)>& is_worker) {
+void Control::greet(Loop& loop) {
     File visitor(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     const Visitor who = visitor ? visitor_at(visitor.fd()) : Visitor();
     if (!who.process || (who.user != 0 && who.user != geteuid())) return;
-    if (is_worker(who)) return log::error("the worker {} came for its limits, and was sent away", who.pid);
+    if (answers_.is_worker(who)) return log::error("the worker {} came for its limits, and was sent away", who.pid);
     if (visitors_.size() == most_visitors) visitors_.pop_front();
-    visitors_.push_back({std::move(visitor), {.pid = who.pid, .uid = who.user, .gid = static_cast<gid_t>(-1)}});
+    Seat& seat = visitors_.emplace_back();
+    seat.socket = std::move(visitor);
+    seat.who = {.pid = who.pid, .uid = who.user, .gid = static_cast<gid_t>(-1)};
+    seat.watch = loop.watch(seat.socket.fd(), Loop::Rank::tool, [this, &seat](short) { answer(seat); });
 }
 
 }  // namespace barcuda

@@ -2,15 +2,18 @@
 #include "host-bridge/bridge/doorbell.h"
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "base/message.h"
@@ -25,9 +28,14 @@ bool send(int to, std::int64_t number, int fd = -1) { return send_message(to, &n
 }  // namespace
 
 Doorbell::~Doorbell() {
-    for (int fd : {listener_, qemu_, host_, guest_})
-        if (fd >= 0) close(fd);
-    if (listener_ >= 0) unlink(path_.c_str());
+    if (listener_) unlink(path_.c_str());
+}
+
+bool Doorbell::hear(const File& file) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = file.fd();
+    return epoll_ctl(any_.fd(), EPOLL_CTL_ADD, file.fd(), &event) == 0;
 }
 
 std::string Doorbell::open(const std::string& path, int region) {
@@ -38,68 +46,65 @@ std::string Doorbell::open(const std::string& path, int region) {
     std::memcpy(address.sun_path, path.c_str(), path.size());
     struct stat old;  // a bridge that was killed leaves its socket behind; the region's lock says that it is gone
     if (lstat(path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) unlink(path.c_str());
-    host_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    guest_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    any_ = File(epoll_create1(EPOLL_CLOEXEC));
+    host_ = File(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    guest_ = File(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    File listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const mode_t mask = umask(0177);  // until it has its own: who connects gets the whole region
-    const bool bound = listener >= 0 && bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    const bool bound = listener && bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     umask(mask);
     // As the region's file: for its user and group, less the umask.
-    if (host_ < 0 || guest_ < 0 || !bound || chmod(path.c_str(), 0660 & ~mask) != 0 || listen(listener, 4) != 0) {
-        std::string why = fmt::format("{}: cannot listen for QEMU there: {}", path,
-                                      errno == ENOENT ? "its folder is not there; make it" : strerror(errno));
-        if (listener >= 0) close(listener);
-        return why;
-    }
+    if (!any_ || !host_ || !guest_ || !bound || chmod(path.c_str(), 0660 & ~mask) != 0 ||
+        listen(listener.fd(), 4) != 0 || !hear(listener) || !hear(host_))
+        return fmt::format("{}: cannot listen for QEMU there: {}", path,
+                           errno == ENOENT ? "its folder is not there; make it" : strerror(errno));
     path_ = path;
     region_ = region;
-    listener_ = listener;
+    listener_ = std::move(listener);
     return {};
 }
 
-void Doorbell::watch(std::vector<pollfd>& fds) const {
-    for (int fd : {listener_, qemu_, host_}) fds.push_back({fd, POLLIN, 0});  // poll() passes over what is -1
-}
-
-bool Doorbell::answer(const pollfd* fds, const std::function<bool(const Visitor&)>& is_worker) {
-    if (fds[1].revents && qemu_ >= 0) {  // it never says anything
-        close(qemu_);
-        qemu_ = -1;
+bool Doorbell::answer(const std::function<bool(const Visitor&)>& is_worker) {
+    epoll_event happened[3];
+    const int count = epoll_wait(any_.fd(), happened, std::size(happened), 0);
+    const auto has_said = [&](const File& file) {
+        return file && std::any_of(happened, happened + std::max(count, 0),
+                                   [&](const epoll_event& event) { return event.data.fd == file.fd(); });
+    };
+    if (has_said(qemu_)) {  // which never says anything
+        epoll_ctl(any_.fd(), EPOLL_CTL_DEL, qemu_.fd(), nullptr);
+        qemu_ = File();
         log::info("the VM at the doorbell has gone");
     }
-    if (fds[0].revents) greet(is_worker);
-    std::uint64_t rings;
-    if (!fds[2].revents || read(host_, &rings, sizeof rings) != sizeof rings) return false;
+    const bool rung = has_said(host_);
+    if (has_said(listener_)) greet(is_worker);
+    std::uint64_t rings = 0;
+    if (!rung || read(host_.fd(), &rings, sizeof rings) != sizeof rings) return false;
     log::debug("the guest rang");
     return true;
 }
 
 void Doorbell::greet(const std::function<bool(const Visitor&)>& is_worker) {
-    const int qemu = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (qemu < 0) return;
-    const Visitor peer = visitor_at(qemu);
+    File qemu(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!qemu) return;
+    const Visitor peer = visitor_at(qemu.fd());
     if (!peer.process || is_worker(peer)) {
         if (!peer.process) log::error("a process that has ended came to the doorbell and was sent away");
         else
             log::error(
                 "the worker {} (user {}) came to the doorbell, where it could have the whole region, and was sent away",
                 peer.pid, peer.user);
-        close(qemu);
         return;
     }
-    if (qemu_ >= 0) {
-        log::error("a second VM came to the doorbell and was sent away: one region, one VM");
-        close(qemu);
-        return;
-    }
+    if (qemu_) return log::error("a second VM came to the doorbell and was sent away: one region, one VM");
     // A few bytes into an empty socket, which does not wait.
-    if (send(qemu, version) && send(qemu, guest_id) && send(qemu, memory, region_) && send(qemu, host_id, host_) &&
-        send(qemu, guest_id, guest_)) {
-        qemu_ = qemu;
+    const int to = qemu.fd();
+    if (send(to, version) && send(to, guest_id) && send(to, memory, region_) && send(to, host_id, host_.fd()) &&
+        send(to, guest_id, guest_.fd()) && hear(qemu)) {
+        qemu_ = std::move(qemu);
         log::info("a VM came to the doorbell");
     } else {
         log::error("a VM came to the doorbell and went: {}", strerror(errno));
-        close(qemu);
     }
 }
 

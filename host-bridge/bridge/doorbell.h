@@ -6,13 +6,12 @@
 // The protocol is a stream of 64-bit numbers, some with a descriptor: version 0; the guest's id; -1 and the memory;
 // then for each peer its id and one eventfd a vector. The host is peer 0 and has one vector, as the guest has.
 #pragma once
-#include <poll.h>
 #include <sys/types.h>
 
 #include <functional>
 #include <string>
-#include <vector>
 
+#include "base/message.h"
 #include "host-bridge/bridge/visitor.h"
 
 namespace barcuda {
@@ -26,22 +25,24 @@ class Doorbell {
 
     // Listens at this path for the QEMU that will map `region`. Returns what is wrong; empty: QEMU may come.
     std::string open(const std::string& path, int region);
-    explicit operator bool() const { return listener_ >= 0; }
+    explicit operator bool() const { return static_cast<bool>(listener_); }
 
-    bool connected() const { return qemu_ >= 0; }
-    int guest() const { return guest_; }  // -1, or an eventfd that interrupts the guest
+    bool connected() const { return static_cast<bool>(qemu_); }
+    int guest() const { return guest_.fd(); }  // -1, or an eventfd that interrupts the guest
 
-    // What to poll for, and what to do then. True: the guest has rung.
-    static constexpr std::size_t count = 3;
-    void watch(std::vector<pollfd>& fds) const;
-    // `is_worker`: a process that is none of QEMU's.
-    bool answer(const pollfd* fds, const std::function<bool(const Visitor&)>& is_worker);
+    // Readable: there is something to answer. -1: no doorbell is open.
+    int fd() const { return any_.fd(); }
+    // Answers it. `is_worker`: a process that is none of QEMU's. True: the guest has rung.
+    bool answer(const std::function<bool(const Visitor&)>& is_worker);
 
   private:
     void greet(const std::function<bool(const Visitor&)>& is_worker);
+    bool hear(const File& file);
 
     std::string path_;
-    int region_ = -1, listener_ = -1, qemu_ = -1, host_ = -1, guest_ = -1;
+    int region_ = -1;
+    File any_;  // an epoll descriptor of the first three below
+    File listener_, qemu_, host_, guest_;
 };
 
 }  // namespace barcuda

@@ -36,8 +36,8 @@ HeapDesk::HeapDesk(const HostRegion& region, Grants& grants, const Clients& clie
       pool_(pool),
       has_pages_(is_file(region.fd())) {}
 
-// Clients whose memory must be emptied first, or is still held by workers that are leaving: by turns, so that none waits for all that
-// another wants.
+// Clients whose memory must be emptied first, or is still held by workers that are leaving: by turns, so that none
+// waits for all that another wants.
 void HeapDesk::begin_turn(Clock::time_point now) {
     short_of_time_ = false;
     time_ends_ = now + cleaning_time;
@@ -80,8 +80,9 @@ void HeapDesk::answer(Client& client) {
                                          .reply = {run.offset, run.bytes}});
 }
 
-// Pages of a region are allocated on first touch; when the file system is full, the process that touches them gets SIGBUS. So what there is
-// no room for is refused, as if the region were full. (Others may be quicker; but a GPU's driver, which pins extents, takes them at once.)
+// Pages of a region are allocated on first touch; when the file system is full, the process that touches them gets
+// SIGBUS. So what there is no room for is refused, as if the region were full. (Others may be quicker; but a GPU's
+// driver, which pins extents, takes them at once.)
 Grants::Run HeapDesk::grant(std::uint32_t channel, std::uint64_t bytes) {
     const Grants::Run run = grants_.grant(channel, bytes, limits_.room(channel), [this] { return has_time(); });
     if (run.bytes == 0 || has_room(run.bytes)) return run;
@@ -105,7 +106,7 @@ void HeapDesk::hand_over(Client& client) {
     }
 }
 
-// The first who asks in a turn of the loop may have as long as it takes.
+// The first client that asks in a turn of the loop gets as long as it takes.
 bool HeapDesk::has_time() {
     if (!short_of_time_) short_of_time_ = Clock::now() > time_ends_;
     return !short_of_time_;

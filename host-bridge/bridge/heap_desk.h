@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// heap_desk.h: which parts of the region's heap a client gets, and when. Memory that another client has used is emptied first, for which
-// each turn of the loop has some time only; memory that the file system has no room for is not granted. (grants.h knows who has what.)
+// heap_desk.h: which parts of the region's heap a client gets, and when. Memory that another client has used is emptied
+// first, for which each turn of the loop has some time only; memory that the file system has no room for is not
+// granted. (grants.h has the table of owners.)
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -18,16 +19,18 @@ class HeapDesk {
     using Clock = std::chrono::steady_clock;
     HeapDesk(const HostRegion& region, Grants& grants, const Clients& clients, const LimitsDesk& limits, Pool& pool);
 
-    // A turn of the loop begins: from now on there is some time for emptying memory. Answers clients that have asked before.
+    // A turn of the loop begins: from now on there is some time for emptying memory. Answers clients that have asked
+    // before.
     void begin_turn(Clock::time_point now = Clock::now());
-    // There is more to empty than this turn had time for: the next one is due at once.
+    // This turn ended with memory still to be emptied: the next one is due at once.
     bool short_of_time() const { return short_of_time_; }
     // Empties what clients have left, while nothing else is to be done.
     void release_pages();
 
     // A client wants memory: it is answered now, or in a later turn.
     void ask(Client& client, std::uint64_t bytes);
-    // For a client that is to come: memory that its worker prepares. It is taken only where there is plenty. None: bytes 0.
+    // For a client that is to come: memory that its worker prepares. It is taken only where there is plenty. None:
+    // bytes 0.
     Grants::Run reserve(std::uint64_t bytes);
     // What its worker has reserved is its client's, and mapped already.
     void hand_over(Client& client);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// launcher.h: how this bridge starts a worker: with the region, its driver, its cage and its part of the host's devices; and the first
-// message that it sends to the worker.
+// launcher.h: how this bridge starts a worker: with the region, its driver, its cage and its part of the host's
+// devices; and the first message that it sends to the worker.
 #pragma once
 #include <sys/resource.h>
 

@@ -109,7 +109,8 @@ void LimitsDesk::bound(Client& client) const {
     check(client.worker->limit_data(of(client, Limit::worker_memory)));
 }
 
-// Pages of the region are counted where they are first touched; device memory may lie on the host: managed, or the software GPU's.
+// Pages of the region are counted where they are first touched; device memory may lie on the host: managed, or the
+// software GPU's.
 std::uint64_t LimitsDesk::host_memory(const Client& client) const {
     const auto whole = [&](Limit limit, std::uint64_t there) {
         return least(there, least(of(client, limit), of_guest(limit)));
@@ -151,7 +152,7 @@ std::string LimitsDesk::change_share(const LimitRequest& request) {
     return {};
 }
 
-// Says in the log which, from what, to what, and by whom.
+// The log says which limits change, from what to what, and which user and process asked for that.
 void LimitsDesk::change(const LimitRequest& request, Client* one, const ucred& by) {
     const Of of_whom = whose(request);
     std::string told;

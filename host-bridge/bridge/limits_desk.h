@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits_desk.h: how the bridge enforces limits (host-bridge/between/limits.h), and what it answers to `barcuda limit`. The bridge compares its own
-// grants with them. Limits that only a worker can count it writes into the worker's sheet (link.h), which the worker reads before each action.
+// limits_desk.h: how the bridge enforces limits (host-bridge/between/limits.h), and what it answers to `barcuda limit`. The
+// bridge compares its own grants with them. Limits that only a worker can count it writes into the worker's sheet
+// (link.h), which the worker reads before each action.
 #pragma once
 #include <sys/socket.h>
 
@@ -45,9 +46,11 @@ class LimitsDesk {
     void show_memory() const;
     // What workers have counted, and have not asked for: of clients without a limit, or of their drivers' own.
     void note_memory() const;
-    // Limits the worker's own memory, beyond what its driver has taken for its start: once that is known, and when the limit changes.
+    // Limits the worker's own memory, beyond what its driver has taken for its start: once that is known, and when the
+    // limit changes.
     void bound(Client& client) const;
-    // All that the client may have its worker take of the host's memory beyond what the worker took for its start; 0: any amount.
+    // All that the client may have its worker take of the host's memory beyond what the worker took for its start; 0:
+    // any amount.
     std::uint64_t host_memory(const Client& client) const;
     // Takes from its worker what that has seen of turns, and tells it whether to wait for them.
     void look_at_turns(Client& client);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// list_desk.h: what the bridge answers to `barcuda ps` and similar commands (list_link.h): about itself, its GPUs and its clients. A worker
-// counts in its sheet (link.h); the bridge reads it on request, and when the worker ends.
+// list_desk.h: what the bridge answers to `barcuda ps` and similar commands (list_link.h): about itself, its GPUs and
+// its clients. A worker counts in its sheet (link.h); the bridge reads it on request, and when the worker ends.
 #pragma once
 #include <chrono>
 #include <cstdint>

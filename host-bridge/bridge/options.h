@@ -15,7 +15,7 @@ namespace barcuda {
 
 struct BridgeOptions {
     std::string region = "/dev/shm/barcuda";
-    std::string name;        // of the VM, in the log and for who lists bridges
+    std::string name;        // of the VM, in the log and in lists of bridges
     std::uint64_t size = 0;  // 0: what the region is, or 4 GiB
     std::uint64_t base = 0;
     bool overwrite = false;

@@ -12,8 +12,8 @@
 
 namespace barcuda {
 
-Pool::Pool(WarmOptions options, Start start, Release release)
-    : warm_(options), start_(std::move(start)), release_(std::move(release)) {}
+Pool::Pool(WarmOptions options, Loop& loop, Start start, Release release)
+    : warm_(options), loop_(loop), start_(std::move(start)), release_(std::move(release)) {}
 
 Pool::Place Pool::find(const std::vector<int>& devices) {
     for (const Worker& w : waiting_) w->look();
@@ -35,7 +35,11 @@ Pool::Worker Pool::take(const std::vector<int>& devices, const std::function<boo
         found = waiting_.end();
     }
     if (devices == likely_) warm_.client_came(found != waiting_.end() && (*found)->is_open(), now);
-    if (found == waiting_.end()) return start_(devices);
+    if (found == waiting_.end()) {
+        Worker worker = start_(devices);
+        if (worker) worker->hear_log(loop_);
+        return worker;
+    }
     Worker worker = std::move(*found);
     waiting_.erase(found);
     pause_ = {};
@@ -75,8 +79,15 @@ void Pool::keep(const Clients& clients, Clock::time_point now) {
             log::error("cannot start a worker: {}", strerror(errno));
             return put_off(now);
         }
-        waiting_.push_back(std::move(worker));
+        add(std::move(worker));
     }
+}
+
+// Those that leave are looked at in each turn of the loop.
+void Pool::add(Worker worker) {
+    if (!worker->hear_log(loop_) || !worker->hear_end(loop_, [this] { reap_waiting(); }))
+        return dismiss(std::move(worker));
+    waiting_.push_back(std::move(worker));
 }
 
 std::uint32_t Pool::warm() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool.h: the workers that have no client: warm ones, which wait for a client, and those that have been told to end. (warm.h says how many
-// wait.) A client's worker comes from here, and the bridge waits for no worker here: what leaves is looked at until it has ended.
+// pool.h: the workers that have no client: warm ones, which wait for a client, and those that have been told to end.
+// (warm.h says how many wait.) A client's worker comes from here, and the bridge waits for no worker here: what leaves
+// is looked at until it has ended.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/warm.h"
 #include "host-bridge/bridge/worker_process.h"
 
@@ -22,12 +24,12 @@ class Pool {
     using Start = std::function<Worker(const std::vector<int>& devices)>;
     using Release = std::function<void(Grants::Run)>;  // of what a worker kept for a client to come
 
-    Pool(WarmOptions options, Start start, Release release);
+    Pool(WarmOptions options, Loop& loop, Start start, Release release);
     ~Pool() { end(); }
 
     // ---- for a client
-    // A worker that waits with these devices, or a new one. `may_have`: whether the client may be granted so many bytes of the region,
-    // which the worker has reserved. Null, with errno: none can be started.
+    // A worker that waits with these devices, or a new one. `may_have`: whether the client may be granted so many bytes
+    // of the region, which the worker has reserved. Null, with errno: none can be started.
     Worker take(const std::vector<int>& devices, const std::function<bool(std::uint64_t)>& may_have,
                 Clock::time_point now = Clock::now());
     // Clients that come are expected to want these devices. Workers with others end.
@@ -38,7 +40,7 @@ class Pool {
     // ---- warm workers
     bool wants_one() { return warm_.wanted({}) > 0; }  // before any client has come
     unsigned most() const { return warm_.most(); }
-    void add(Worker worker) { waiting_.push_back(std::move(worker)); }
+    void add(Worker worker);
     struct Clients {
         bool one_starts = false;  // the worker of one of them opens its driver
         bool one_asks = false;    // for memory that cannot be granted yet (asked.h)
@@ -46,8 +48,8 @@ class Pool {
     // As many as are wanted: starts workers, or tells some to end.
     void keep(const Clients& clients, Clock::time_point now = Clock::now());
     std::uint32_t warm() const;  // how many
-    // What waiting workers reserve is for a client that finds no room. Others come later: each costs a start of the driver, and may have
-    // to go for the next such client.
+    // What waiting workers reserve is for a client that finds no room. Others come later: each costs a start of the
+    // driver, and may have to go for the next such client.
     void drop_reserves(Clock::time_point now = Clock::now());
     bool reserves() const;          // a waiting worker has reserved memory
     bool leaving_reserves() const;  // so has one that leaves
@@ -77,6 +79,7 @@ class Pool {
     void release(WorkerProcess& worker);
 
     WarmPool warm_;
+    Loop& loop_;
     const Start start_;
     const Release release_;
     std::vector<Worker> waiting_, leaving_;

@@ -32,8 +32,10 @@ template <std::size_t... number> std::optional<BridgeRequest> read_form(std::uin
                                                                         std::span<const char> message,
                                                                         std::index_sequence<number...>) {
     std::optional<BridgeRequest> request;
-    ((form == number + 1 && (request = read_as<std::variant_alternative_t<number, BridgeRequest>>(message), true)) ||
-     ...);
+    const auto read_if = [&]<class Request>(std::type_identity<Request>) {
+        if (form == form_of<Request>()) request = read_as<Request>(message);
+    };
+    (read_if(std::type_identity<std::variant_alternative_t<number, BridgeRequest>>()), ...);
     return request;
 }
 
@@ -44,6 +46,10 @@ std::optional<BridgeRequest> read_request(std::span<const char> message) {
     if (message.size() < sizeof form) return {};
     std::memcpy(&form, message.data(), sizeof form);
     return read_form(form, message, std::make_index_sequence<std::variant_size_v<BridgeRequest>>());
+}
+
+bool Requests::hear(Client& client) {
+    return client.worker->hear_requests(loop_, [this, &client] { receive(client); });
 }
 
 void Requests::receive(Client& client) {
@@ -66,7 +72,9 @@ void Requests::serve(Client& client, const request::Mapper&, File listener) {
         if (&other != &client && other.worker && other.worker->mapper().fd() >= 0)
             others.push_back(other.worker->mapper().fd());
     });
-    if (const char* why = client.worker->mapper().meet(std::move(listener), others)) client.end_worker(why);
+    if (const char* why = client.worker->meet_mapper(std::move(listener), others)) return client.end_worker(why);
+    if (!client.worker->hear_mapper(loop_, [this, &client](short events) { answer_mapper(client, events); }))
+        client.end_worker("the bridge cannot hear the worker's mapper");
 }
 
 void Requests::serve(Client& client, const request::Grant& asked, File) { desks_.heap.ask(client, asked.bytes); }
@@ -128,7 +136,7 @@ void Requests::answer_mapper(Client& client, short events) {
                        channel.index, bytes, offset);
         return false;
     };
-    client.worker->mapper().answer(events, base_, may);
+    client.worker->answer_mapper(events, base_, may);
 }
 
 void Requests::look_at_mapper(Client& client) {

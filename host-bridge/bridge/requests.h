@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// requests.h: what workers ask the bridge (link.h), and what it answers: one function for each request. A message is checked once, on
-// receipt; behind that there are requests of known forms only. A worker's mapper asks too, by the kernel (cage/mapper.h).
+// requests.h: what workers ask the bridge (link.h), and what it answers: one function for each request. A message is
+// checked once, on receipt; behind that there are requests of known forms only. A worker's mapper asks too, by the
+// kernel (cage/mapper.h).
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/heap_desk.h"
 #include "host-bridge/bridge/limits_desk.h"
+#include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/quotas.h"
 
 namespace barcuda {
@@ -34,16 +36,18 @@ class Requests {
         HeapDesk& heap;
     };
     // `base`: of the region.
-    Requests(Desks desks, std::uint64_t base) : desks_(desks), base_(base) {}
+    Requests(Desks desks, Loop& loop, std::uint64_t base) : desks_(desks), loop_(loop), base_(base) {}
 
+    // Hears that client's worker from now on, as long as it is to serve. False: it cannot be heard.
+    bool hear(Client& client);
     // Takes a request from the link of that client's worker, if there is one, and answers it.
     void receive(Client& client);
-    // Answers its mapper, of which poll() has said `events`: a worker maps its client's channel and its client's grants.
-    void answer_mapper(Client& client, short events);
     // Ends a worker that has lost its mapper and does not end by itself.
     static void look_at_mapper(Client& client);
 
   private:
+    // Of which poll() has said `events`: a worker maps its client's channel and its client's grants.
+    void answer_mapper(Client& client, short events);
     void serve(Client& client, const request::Mapper&, File listener);
     void serve(Client& client, const request::Grant& asked, File);
     void serve(Client& client, const request::Release& asked, File);
@@ -54,6 +58,7 @@ class Requests {
     void serve(Client& client, const request::Withdraw& asked, File);
 
     const Desks desks_;
+    Loop& loop_;
     const std::uint64_t base_;
 };
 

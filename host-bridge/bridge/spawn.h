@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn.h: what the bridge starts, as one value, and the fork and exec that do so. The child enters its control group and its
-// namespaces, puts its descriptors in their places and executes its command; what fails on the way is said by its exit status.
+// spawn.h: what the bridge starts, as one value, and the fork and exec that do so. The child enters its control group
+// and its namespaces, puts its descriptors in their places and executes its command; what fails on the way is said by
+// its exit status.
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>

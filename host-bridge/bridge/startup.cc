@@ -139,8 +139,9 @@ std::string Startup::plan_cage(const std::function<void()>& meanwhile) {
     return ground_.cage.error;
 }
 
-// The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and then waits for
-// that client. It starts while a child tries its cage; where that finds something missing another one starts, without it.
+// The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and
+// then waits for that client. It starts while a child tries its cage; where that finds something missing another one
+// starts, without it.
 std::string Startup::start_first(Launcher& launcher, Pool& pool) {
     std::unique_ptr<WorkerProcess> first;
     unsigned tried = 0;  // the measures that it was started with

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// startup.h: what a bridge stands on, and the steps in which that is opened before the first client comes. Each step returns what is wrong;
-// empty: nothing.
+// startup.h: what a bridge stands on, and the steps in which that is opened before the first client comes. Each step
+// returns what is wrong; empty: nothing.
 #pragma once
 #include <sys/resource.h>
 
@@ -45,11 +45,11 @@ class Startup {
     std::string open_to_tools();  // `barcuda limit`, metrics; and the bridge takes on its own part of the cage
     std::string publish_devices();
 
-    // The workers that clients may find: none with a wrapper. A profile is of a client's work, and the tool that writes it may not be started
-    // twice.
+    // The workers that clients may find: none with a wrapper. A profile is of a client's work, and the tool that writes
+    // it may not be started twice.
     static WarmOptions warm(const BridgeOptions& options);
-    // How many descriptors a client may have the bridge hold: an equal share of what the bridge does not need itself. Raises the bridge's own
-    // limit, and leaves in `given` the one that workers get.
+    // How many descriptors a client may have the bridge hold: an equal share of what the bridge does not need itself.
+    // Raises the bridge's own limit, and leaves in `given` the one that workers get.
     static std::size_t files_of_each(std::size_t clients, unsigned most_warm, rlimit& given);
 
   private:

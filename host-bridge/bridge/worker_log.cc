@@ -77,12 +77,12 @@ void WorkerLog::read_on(const Limits& limits, Time now, const Say& say) {
     ssize_t n = 0;
     for (std::size_t all = 0; all < pipes_worth && (n = read(pipe_.fd(), piece, sizeof piece)) > 0;)
         all += static_cast<std::size_t>(n), add({piece, static_cast<std::size_t>(n)}, limits, now, say);
-    if (n == 0) pipe_ = File();
+    if (n == 0) over_ = true;
 }
 
 void WorkerLog::end(const Limits& limits, Time now, const Say& say) {
     quiet_until_ = {};
-    if (pipe_) read_on(limits, now, say);
+    if (pipe_ && !over_) read_on(limits, now, say);
     finish_line(limits, now, say);
     tell_left_out(say);
     pipe_ = File();

@@ -32,9 +32,11 @@ class WorkerLog {
     WorkerLog() = default;
     explicit WorkerLog(File pipe) : pipe_(std::move(pipe)) {}
 
-    // To poll. One that says more than it may is left alone for a while: then the worker waits in its write. -1: not
-    // now.
-    int fd(Time now) const { return now < quiet_until_ ? -1 : pipe_.fd(); }
+    // To poll; -1: no more will come. (It is closed with end().)
+    int fd() const { return over_ ? -1 : pipe_.fd(); }
+    // A worker that says more than it may is left alone until then: it waits in its write.
+    Time quiet_until() const { return quiet_until_; }
+    int fd(Time now) const { return now < quiet_until_ ? -1 : fd(); }
     // What has come, at most a pipe's worth.
     void read_on(const Limits& limits, Time now, const Say& say);
     // Of text that has come another way: the driver's, which is left behind when its worker ends.
@@ -51,6 +53,7 @@ class WorkerLog {
     std::string line_;  // so far
     bool cut_ = false;  // it was longer
     bool begun_ = false;
+    bool over_ = false;  // the pipe's other end is closed
     Bucket budget_;
     std::uint64_t left_out_ = 0;  // lines
     Time quiet_until_{};

@@ -62,7 +62,8 @@ std::string describe_status(int status) {
     return fmt::format("ended with status {}", WEXITSTATUS(status));
 }
 
-// A file in memory for a sheet. Its length is sealed: the bridge reads the file, and a file that is cut short would end the bridge.
+// A file in memory for a sheet. Its length is sealed: the bridge reads the file, and a file that is cut short would end
+// the bridge.
 File make_sheet() {
     File file(memfd_create("barcuda-sheet", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     const Sheet empty;
@@ -98,6 +99,10 @@ void WorkerProcess::enter(State to) {
         std::abort();
     }
     state_ = to;
+    if (to != State::leaving && to != State::ended) return;
+    on_end_ = {};
+    on_request_ = {};
+    on_mapper_ = {};
 }
 
 std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
@@ -184,8 +189,8 @@ void WorkerProcess::dismiss() {
     else kill(pid_, SIGKILL);
 }
 
-// In a wrapper the worker has released its link, too. (A profiler's daemon may have inherited that, and live on: a worker ends within
-// ten seconds of its dismissal.)
+// In a wrapper the worker has released its link, too. (A profiler's daemon may have inherited that, and live on: a
+// worker ends within ten seconds of its dismissal.)
 bool WorkerProcess::has_gone() const {
     constexpr std::chrono::seconds at_last{15};
     if (has_ended()) return true;
@@ -204,6 +209,7 @@ std::string WorkerProcess::reap() {
     if (!group_.empty()) groups_->remove(std::exchange(group_, {}));
     const auto now = Clock::now();
     const auto limits = log_limits();
+    on_log_ = {};
     log_.end(limits, now, say());
     char text[4096];
     int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
@@ -244,8 +250,42 @@ std::string WorkerProcess::describe_end(int status) const {
            (command < op_names.size() ? fmt::format(" in {}", op_names[command]) : "");
 }
 
-void WorkerProcess::read_log(Clock::time_point now) {
-    if (log_.fd(now) >= 0) log_.read_on(log_limits(), now, say());
+const char* WorkerProcess::meet_mapper(File listener, std::span<const int> others) {
+    return mapper_.meet(std::move(listener), others);
+}
+
+void WorkerProcess::answer_mapper(short events, std::uint64_t base, const cage::MayMap& may) {
+    if (mapper_.answer(events, base, may)) return;
+    on_mapper_ = {};
+    mapper_.close();
+}
+
+bool WorkerProcess::hear_log(Loop& loop) {
+    on_log_ = loop.watch(log_.fd(), Loop::Rank::log, [this](short) {
+        const auto now = Clock::now();
+        log_.read_on(log_limits(), now, say());
+        if (log_.fd() < 0) on_log_ = {};
+        else if (log_.quiet_until() > now) on_log_.rest_until(log_.quiet_until());
+    });
+    return static_cast<bool>(on_log_);
+}
+
+bool WorkerProcess::hear_end(Loop& loop, std::function<void()> f) {
+    on_end_ = {};  // a descriptor has one watch
+    on_end_ = loop.watch(pidfd_.fd(), Loop::Rank::end, [f = std::move(f)](short) { f(); });
+    return static_cast<bool>(on_end_);
+}
+
+bool WorkerProcess::hear_requests(Loop& loop, std::function<void()> f) {
+    on_request_ = loop.watch(link_.fd(), Loop::Rank::request, [f = std::move(f)](short events) {
+        if (events & POLLIN) f();
+    });
+    return static_cast<bool>(on_request_);
+}
+
+bool WorkerProcess::hear_mapper(Loop& loop, Loop::Handle f) {
+    on_mapper_ = loop.watch(mapper_.fd(), Loop::Rank::mapping, std::move(f));
+    return static_cast<bool>(on_mapper_);
 }
 
 WorkerLog::Limits WorkerProcess::log_limits() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker_process.h: one worker, from its start until it has been reaped. It is in one named state; one function makes the transitions,
-// and only those of a table. Its descriptors, its sheet and its control group go with it.
+// worker_process.h: one worker, from its start until it has been reaped. It is in one named state; one function makes
+// the transitions, and only those of a table. Its descriptors, its sheet and its control group go with it.
 //
 //   starting  its driver opens, and it has no client          assigned  it has a client, and its driver opens still
 //   warm      its driver is open, and it waits for a client   serving   its driver is open, and it has a client
@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "base/message.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/spawn.h"
 #include "host-bridge/bridge/worker_log.h"
 #include "host-bridge/cage/cgroup.h"
@@ -47,8 +49,8 @@ class WorkerProcess {
         std::uint64_t may_say = 0;    // Limit::log_text
         WorkersText* text = nullptr;  // of all workers; null: there is no such limit
     };
-    // Starts one: adds to `what` the worker's own descriptors (link, log, errors, sheet) and, where the cage has one, a control group.
-    // Null, with errno: it cannot be started.
+    // Starts one: adds to `what` the worker's own descriptors (link, log, errors, sheet) and, where the cage has one, a
+    // control group. Null, with errno: it cannot be started.
     static std::unique_ptr<WorkerProcess> start(Spawn what, Facts facts);
     // Ends what has not been reaped.
     ~WorkerProcess();
@@ -61,7 +63,7 @@ class WorkerProcess {
     void look();
     // Tells it to end. One in a wrapper ends by itself then, since the wrapper has work to do behind it.
     void dismiss();
-    // Whether nothing of it uses its client's memory any more. One that somebody else collects (a debugger) has not ended yet.
+    // Whether nothing of it uses its client's memory any more. One that a debugger keeps has not ended yet.
     bool has_gone() const;
     // Collects it when it has gone: "was killed in NAME".
     std::string reap();
@@ -78,15 +80,22 @@ class WorkerProcess {
     bool wrapped() const { return wrapped_; }
     int end() const { return pidfd_.fd(); }  // readable: its process has ended
     int link() const { return link_.fd(); }  // of which the bridge's end never makes it wait
-    int said(Clock::time_point now) const { return log_.fd(now); }
-    cage::Listener& mapper() { return mapper_; }
     const cage::Listener& mapper() const { return mapper_; }
+    // Takes what came with its mapper's message. Why it is refused; null: it is not. (cage::Listener::meet)
+    const char* meet_mapper(File listener, std::span<const int> others);
+    void answer_mapper(short events, std::uint64_t base, const cage::MayMap& may);
     Sheet& sheet() { return *sheet_; }
     const Sheet& sheet() const { return *sheet_; }
     const std::vector<int>& devices() const { return devices_; }
     void set_devices(std::vector<int> devices) { devices_ = std::move(devices); }
     void may_say(std::uint64_t bytes_a_second) { may_say_ = bytes_a_second; }
-    void read_log(Clock::time_point now);
+
+    // ---- what the bridge's loop hears of it: its log to its end, the rest until it is told to end.
+    // False: it cannot be heard.
+    bool hear_log(Loop& loop);
+    bool hear_end(Loop& loop, std::function<void()> f);  // in place of the earlier `f`
+    bool hear_requests(Loop& loop, std::function<void()> f);
+    bool hear_mapper(Loop& loop, Loop::Handle f);  // once it has been met
 
     // What the bridge keeps of the region for its client to come.
     std::vector<Grants::Run> reserved;
@@ -95,12 +104,12 @@ class WorkerProcess {
 
     // Bytes of the host's memory: its own, and the region's that it keeps for a client.
     std::uint64_t memory() const;
-    // Bytes beyond what it had when its client came.
+    // Bytes beyond those when its client came.
     std::uint64_t own_data() const;
-    // Limits its data to so many bytes beyond those at its start (0: no limit). Nothing before its driver is open, and in a wrapper, whose
-    // process is another. False, with errno: it cannot be limited.
+    // Limits its data to so many bytes beyond those at its start (0: no limit). Nothing before its driver is open, and
+    // in a wrapper, whose process is another. False, with errno: it cannot be limited.
     bool limit_data(std::uint64_t bytes);
-    // Limits its control group to so many bytes, beyond what it had at its start (0: no limit). False: it cannot be limited.
+    // Limits its control group to that, beyond what was in use at its start (0: no limit). False: it cannot be limited.
     bool limit_group(std::uint64_t bytes);
     bool has_group() const { return !group_.empty(); }
 
@@ -132,6 +141,7 @@ class WorkerProcess {
     std::string group_;
     std::uint64_t bare_ = 0;  // bytes of memory in its group when its client came
     Clock::time_point dismissed_{};
+    Loop::Watch on_log_, on_end_, on_request_, on_mapper_;  // behind what they watch: they end first
 };
 
 }  // namespace barcuda

@@ -139,7 +139,8 @@ const char* Listener::meet(File file, std::span<const int> others) {
 
 bool Listener::answer(short events, std::uint64_t base, const MayMap& may) {
     if (events & POLLIN && judge(fd(), base, may)) return true;
-    state_ = State::ended, file_ = File(), ended_ = std::chrono::steady_clock::now();
+    state_ = State::ended;
+    ended_ = std::chrono::steady_clock::now();
     return false;
 }
 

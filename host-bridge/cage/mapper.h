@@ -70,11 +70,12 @@ class Listener {
         return state_ == State::ended && now - ended_ > patience;
     }
     static constexpr std::chrono::seconds patience{1};
-    int fd() const { return file_.fd(); }  // to poll; -1: there is none
+    int fd() const { return state_ == State::open ? file_.fd() : -1; }  // to poll; -1: there is none
     // Takes what came with that message. `others`: the listeners of other workers. Why it is refused; null: it is not.
     const char* meet(File file, std::span<const int> others);
-    // Answers what poll() has said of it. False: the mapper has ended.
+    // Answers what poll() has said of it. False: the mapper has ended. Its descriptor is open until close().
     bool answer(short events, std::uint64_t base, const MayMap& may);
+    void close() { file_ = File(); }
 
   private:
     enum class State { none, expected, open, ended };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// clients_test: a client comes, is admitted or refused, ends, and its slot is reclaimed; and what each end leaves behind for the client, the
-// log and the lists.
+// clients_test: a client comes, is admitted or refused, ends, and its slot is reclaimed; and what each end leaves
+// behind for the client, the log and the lists.
 #include "host-bridge/bridge/clients.h"
 
 #include <cuda.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool_test: which worker a client is given, how many wait, and what becomes of those that end. Workers are processes of the shell's.
+// pool_test: which worker a client is given, how many wait, and what becomes of those that end. Workers are processes
+// of the shell's.
 #include "host-bridge/bridge/pool.h"
 
 #include <gtest/gtest.h>
@@ -23,6 +24,7 @@ const Devices one{0}, other{1};
 bool always(std::uint64_t) { return true; }
 
 struct PoolTest : testing::Test {
+    Loop loop;
     int started = 0;
     bool fails = false;
     std::vector<std::uint64_t> released;  // offsets
@@ -36,7 +38,7 @@ struct PoolTest : testing::Test {
     }
     std::unique_ptr<Pool> pool(WarmOptions options) {
         auto made = std::make_unique<Pool>(
-            options, [this](const Devices& devices) { return start(devices); },
+            options, loop, [this](const Devices& devices) { return start(devices); },
             [this](Grants::Run run) { released.push_back(run.offset); });
         made->expect(one);
         return made;
@@ -106,6 +108,29 @@ TEST_F(PoolTest, GivesNoClientAWorkerThatHasDied) {
     ASSERT_TRUE(its);
     EXPECT_NE(its->pid(), dead);
     EXPECT_EQ(released, std::vector<std::uint64_t>{1});
+}
+TEST_F(PoolTest, HearsThatAWorkerHasDiedWhileItWaits) {
+    const auto p = pool({.least = 1});
+    p->keep({}, now);
+    kill(first(*p), SIGKILL);
+    while (p->waiting() != 0) {
+        loop.wait(1s);
+        loop.dispatch();
+    }
+    EXPECT_EQ(released, std::vector<std::uint64_t>{1});
+}
+TEST_F(PoolTest, HearsNothingOfAWorkerThatItHasGiven) {
+    const auto p = pool({.least = 1});
+    p->keep({}, now);
+    const Pool::Worker its = p->take(one, always, now);
+    int heard = 0;
+    ASSERT_TRUE(its->hear_end(loop, [&] { ++heard; }));
+    kill(its->pid(), SIGKILL);
+    for (int turns = 0; heard == 0 && turns < 100; ++turns) {  // the end of its log is heard, too
+        loop.wait(1s);
+        loop.dispatch();
+    }
+    EXPECT_EQ(heard, 1);
 }
 TEST_F(PoolTest, GivesNoClientReservesThatItMayNotHave) {
     const auto p = pool({.least = 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// requests_test: what the bridge takes for a request of a worker's: a message of a known form, and exactly as long as that form; and what
-// it answers to each.
+// requests_test: what the bridge takes for a request of a worker's: a message of a known form, and exactly as long as
+// that form; and what it answers to each.
 #include "host-bridge/bridge/requests.h"
 
 #include <cuda.h>

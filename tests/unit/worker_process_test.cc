@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker_process_test: the life of a worker: which states follow which, how each end is described, and what goes with a worker.
+// worker_process_test: the life of a worker: which states follow which, how each end is described, and what goes with a
+// worker.
 #include "host-bridge/bridge/worker_process.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// desks.h: the parts of a bridge that serve clients, over a region in a file, for tests. Clients are channels that the test opens, workers are
-// processes of the shell's, and the host has two GPUs of 1 GiB.
+// desks.h: the parts of a bridge that serve clients, over a region in a file, for tests. Clients are channels that the
+// test opens, workers are processes of the shell's, and the host has two GPUs of 1 GiB.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -27,7 +27,7 @@
 
 namespace barcuda::test {
 
-// The worker's end of its link, to speak for it. -1: not to be had here.
+// The worker's end of its link, to speak for it. -1: not available here.
 inline File workers_link(const WorkerProcess& worker) {
     const std::string exe = "/proc/" + std::to_string(worker.pid()) + "/exe";
     std::error_code ec;
@@ -39,6 +39,7 @@ inline File workers_link(const WorkerProcess& worker) {
 class DesksTest : public RegionTest {
   protected:
     static constexpr std::uint64_t GiB = 1 << 30;
+    Loop loop;
     Host gpus;
     LimitOptions rules;
     turns::Share share;
@@ -70,11 +71,11 @@ class DesksTest : public RegionTest {
         limits.emplace(LimitsDesk::Rules{rules, share}, *clients, quotas, *grants, host, gpus, turns,
                        [this](std::uint64_t bytes) { shown = bytes; });
         pool.emplace(
-            WarmOptions{.least = 0}, [this](const std::vector<int>& devices) { return start(devices); },
+            WarmOptions{.least = 0}, loop, [this](const std::vector<int>& devices) { return start(devices); },
             [this](Grants::Run run) { grants->release(run); });
         heap.emplace(host, *grants, *clients, *limits, *pool);
         acceptor.emplace(*clients, *pool, *limits, *heap, gpus, totals, [] { return false; });
-        requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, host.shape().base);
+        requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, loop, host.shape().base);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
         if (!can_start) return errno = EMFILE, nullptr;

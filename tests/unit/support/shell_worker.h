@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// shell_worker.h: a process of the shell's in the place of a worker, for tests of the bridge. What it runs finds the worker's descriptors
-// in their places.
+// shell_worker.h: a process of the shell's in the place of a worker, for tests of the bridge. What it runs finds the
+// worker's descriptors in their places.
 #pragma once
 #include <poll.h>
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/desks.h"
+
+namespace barcuda {
+
+Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::system_clock::time_point since)
+    : grants(ground.region.shape(), ground.region.host_grants(),
+             [&region = ground.region](auto offset, auto bytes) { clear(region, offset, bytes); }),
+      shared(Startup::files_of_each(ground.region.shape().channel_count, WarmPool(Startup::warm(ground.options)).most(),
+                                    ground.files)),
+      clients(ground.region, {grants, shared, quotas, totals}, ground.doorbell.guest(), ground.options.wrapper,
+              [&](std::uint32_t slot, pid_t worker) { monitoring.client(slot, worker); }),
+      limits({ground.options.limits, ground.options.share}, clients, quotas, grants, ground.region, ground.host,
+             ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),
+      launcher(ground.options, ground.region, ground.doorbell, ground.turns, ground.cage, ground.host, ground.files,
+               [this](std::uint64_t bytes) { return heap.reserve(bytes); }),
+      pool(
+          Startup::warm(ground.options), loop, [this](const auto& devices) { return launcher.start(devices); },
+          [this](Grants::Run run) { grants.release(run); }),
+      heap(ground.region, grants, clients, limits, pool),
+      list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},
+           {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
+            [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},
+           clients, quotas, grants, totals, ground.host, limits),
+      acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
+      requests({clients, grants, shared, quotas, limits, heap}, loop, ground.region.shape().base) {}
+
+void Desks::look_at(Client& client) {
+    limits.bound(client);
+    limits.look_at_turns(client);
+    requests.look_at_mapper(client);
+}
+
+bool Desks::has_worker(pid_t process) const {
+    bool found = false;
+    pool.each([&](const WorkerProcess& w) { found |= w.pid() == process; });
+    clients.each([&](const Client& client) { found |= client.worker && client.worker->pid() == process; });
+    return found;
+}
+
+}  // namespace barcuda
