@@ -38,14 +38,15 @@ struct Assignment {  // bridge -> worker, once: the client that you serve
     bool doorbell;  // doorbell_fd interrupts the guest
 };
 
-// ---- what a worker asks its bridge, one request after the other. Each request is a struct of its own with its reply in it. A message
-// begins with the form and the length of what follows; the bridge checks both once, on receipt (bridge/requests.h). Forms are numbered by
-// their place in BridgeRequest: a new one comes last.
+// ---- what a worker asks its bridge, one request after the other. Each request is a struct of its own with its reply
+// in it. A message begins with its form and its length; the bridge checks both once, on receipt (bridge/requests.h).
+// Forms are numbered by their place in BridgeRequest: a new one comes last.
 namespace request {
 
 struct Nothing {};
-// The descriptor by which the bridge answers the worker's mapper comes with it (cage/mapper.h). It is the first message where the cage
-// has 'extents', sent before the worker has read anything of its client's; it is sent once, and has no reply.
+// The descriptor by which the bridge answers the worker's mapper comes with it (cage/mapper.h). It is the first message
+// where the cage has 'extents', sent before the worker has read anything of its client's; it is sent once, and has no
+// reply.
 struct Mapper {};
 struct Grant {  // memory of the region
     std::uint64_t bytes;
