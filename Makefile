@@ -431,7 +431,7 @@ clang_packages := clang libclang-rt-dev
 # Those that it is built with are debian/control's; debhelper is for packages alone.
 built_with := $(filter-out debhelper% dh-%,$(shell sed -n '/^Build-Depends:/,/^[^ B]/s/^ \([a-z0-9.+-]*\).*/\1/p' debian/control))
 unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libgtest-dev libgmock-dev $(filter-out help2man llvm%,$(built_with))
-packages := $(unit_packages) $(built_with) qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl codespell libjemalloc2 libtcmalloc-minimal4
+packages := $(unit_packages) $(built_with) qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl codespell python3-pytest libjemalloc2 libtcmalloc-minimal4
 missing = $(shell for p in $(sort $(packages)); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
@@ -527,7 +527,7 @@ bench-devices: deps
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
 	@$(MAKE) --no-print-directory $(side_by_side) tests
-	@tests/check $(check_options) --device cuda tests/e2e/*_test.sh tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
+	@tests/check $(check_options) --device cuda tests/e2e/*_test.sh tests/e2e/test_*.py tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
 # docs/support.md: what is done with each function of CUDA, and which test names it. The table of docs/limits.md.
 docs: all

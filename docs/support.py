@@ -123,7 +123,7 @@ class Tests:
     """Which test names a function: whole programs first, then unit tests."""
 
     def __init__(self):
-        patterns = ("programs/*.cu", "programs/*.h", "e2e/*.cu", "e2e/*.h", "e2e/*.cc", "e2e/*.sh", "vm/*_test.*",
+        patterns = ("programs/*.cu", "programs/*.h", "e2e/*.cu", "e2e/*.h", "e2e/*.cc", "e2e/*.sh", "e2e/*.py", "vm/*_test.*",
                     "soft/kernels/*.cu", "unit/*_test.cc")
         self.files, self.named = [], collections.defaultdict(list)
         for file in [f for pattern in patterns for f in sorted((TOP / "tests").glob(pattern))]:

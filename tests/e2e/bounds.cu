@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bounds.cu: for limits_test.sh: what a client may have beside device memory. `pinned`: takes pinned memory until there is no more,
+// bounds.cu: for test_limits.py: what a client may have beside device memory. `pinned`: takes pinned memory until there is no more,
 // twice, and prints how many MiB. `events`: the same, of events. `image`: what an image of 256 MiB that is none is refused with; and
 // that all is well then. `print LINES`: that many lines of 64 bytes. `queue LAUNCHES`: launches so many kernels behind one that waits;
 // prints "running" when all were called; ends it at the end of its input. `large MIB`: prints "running", and at the end

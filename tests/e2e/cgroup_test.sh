@@ -7,7 +7,7 @@ if [ -z "${with_driver:-}" ]; then
     . "$(dirname "$0")/lib.sh"
     need g++
     [ "$device" = soft ] || { echo "skipped: the driver is the test's own"; exit 77; }
-    # cage_test.sh's driver with a stranger inside, where a guest finds it, too.
+    # test_cage.py's driver with a stranger inside, where a guest finds it, too.
     with_driver=$(mktemp -d "$build/cgroup-test-XXXXXX")
     trap 'rm -rf "$with_driver"; finish' EXIT
     chmod 755 "$with_driver"

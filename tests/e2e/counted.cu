@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// counted.cu: for seen_test.sh: copies in each direction and by each road, launches, and says as JSON how many bytes and launches that
+// counted.cu: for test_seen.py: copies in each direction and by each road, launches, and says as JSON how many bytes and launches that
 // were, and what memory it has. Then "running", and so on at each line of its input; it ends with it.
 #include <cuda_runtime.h>
 

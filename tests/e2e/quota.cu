@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quota.cu: for limits_test.sh. `ways`: takes device memory in every way until there is no more, twice each, and prints how many MiB
+// quota.cu: for test_limits.py. `ways`: takes device memory in every way until there is no more, twice each, and prints how many MiB
 // it got; in between all is freed. `way NAME`: in one, modules and libraries among them. `facts`: what the device says of its size. `hold MIB`: has so many, prints "running", and waits for
 // the end of its input; at each line before it says whether it gets 4 MiB more. `take`: how many MiB there are now. `last`: all on the
 // last device.

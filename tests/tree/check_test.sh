@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/check counts honestly: a program that crashes, hangs, leaves early, or cannot even list its tests; and what a filter and
-# JUnit's file hold.
+# tests/check counts honestly: a program, or a file of pytest's, that crashes, hangs, leaves early, or cannot even list its tests; and what a
+# filter and JUnit's file hold.
 set -eu
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 cat > "$folder/crash.cc" <<'END'
@@ -77,21 +77,78 @@ check mute 1 '0 passed, 1 failed, 0 skipped' 'lists no tests' -- "$program"
 check well 1 '0 passed, 0 failed, 1 skipped' -- "$folder/nothing_test.sh"
 check well 1 '4 passed, 1 failed, 2 skipped' 'five_test.sh: ended with status 5' -- "$program" "$folder"/*_test.sh
 
+# pytest's files count test by test.
+cat > "$folder/test_some.py" <<'END'
+import os
+import signal
+
+import pytest
+
+HOW = os.environ.get("HOW")
+if HOW == "mute":
+    raise RuntimeError("cannot be read")
+
+
+def test_passes():
+    pass
+
+
+def test_breaks():
+    print("half a line", end="")
+    if HOW == "crash":
+        os.kill(os.getpid(), signal.SIGABRT)
+    if HOW == "hang":
+        signal.pause()
+    if HOW == "leave":
+        os._exit(0)
+    assert HOW != "fail", "was told to"
+
+
+def test_is_skipped():
+    pytest.skip("something is missing")
+
+
+@pytest.fixture
+def given():
+    yield
+    assert HOW != "late", "left something behind"
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_passes_with(n, given):
+    assert n
+END
+if HOW=well tests/check "$folder/test_some.py" | grep -q 'apt-get install python3-pytest'; then
+    echo "skipped: pytest is not installed"
+    exit 77
+fi
+file=$folder/test_some.py
+check well 0 '4 passed, 0 failed, 1 skipped' 'ok      test_some.py  4 passed, 1 skipped' 'skipped: something is missing' -- "$file"
+check fail 1 '3 passed, 1 failed, 1 skipped' 'was told to' 'half a line' 'test_some.py test_breaks: an expectation' -- "$file"
+check crash 1 '1 passed, 4 failed, 0 skipped' 'test_breaks: ended by SIGABRT' 'test_passes_with[2]: did not run' -- "$file"
+check hang 1 '1 passed, 4 failed, 0 skipped' 'test_breaks: ended after 5 s' 'test_is_skipped: did not run' -- "$file" --limit 5
+check leave 1 '1 passed, 4 failed, 0 skipped' 'test_breaks: ended with status 0' -- "$file"
+check late 1 '2 passed, 2 failed, 1 skipped' 'left something behind' -- "$file"
+check mute 1 '0 passed, 1 failed, 0 skipped' 'RuntimeError: cannot be read' 'exit: ended with status' -- "$file"
+check crash 0 '2 passed, 0 failed, 0 skipped' -- --filter 'test_some.py::test_passes_with' "$file"
+check crash 1 "no test's name has" -- --filter 'Nowhere' "$file"
+
 # A filter takes single tests, of programs and of scripts.
 check crash 0 '2 passed, 0 failed, 0 skipped' -- --filter 'crash_test/.*Each' "$program" "$folder"/*_test.sh
 check well 1 '1 passed, 1 failed, 0 skipped' -- --filter 'Some.Pass|five_test' "$program" "$folder"/*_test.sh
 check well 1 "no test's name has" -- --filter Nowhere "$program"
 
 # JUnit's file has the same counts, and the output of what failed.
-check crash 1 '1 passed, 5 failed, 1 skipped' -- --junit "$folder/junit.xml" "$program" "$folder"/*_test.sh
+check crash 1 '2 passed, 9 failed, 1 skipped' -- --junit "$folder/junit.xml" "$program" "$file" "$folder"/*_test.sh
 python3 - "$folder/junit.xml" <<'END'
 import sys
 from xml.etree import ElementTree
 root = ElementTree.parse(sys.argv[1])
-assert [len(root.findall(f".//{tag}")) for tag in ("testcase", "failure", "skipped")] == [7, 5, 1]
+assert [len(root.findall(f".//{tag}")) for tag in ("testcase", "failure", "skipped")] == [12, 9, 1]
 suites = {suite.get("name"): suite for suite in root.iter("testsuite")}
 assert [suites["crash_test"].get(key) for key in ("tests", "failures", "skipped")] == ["5", "4", "0"]
 broken = suites["crash_test"].find("testcase[@name='Break']")
 assert broken.get("classname") == "crash_test.Some"
 assert broken.find("failure").get("message") == "ended by SIGABRT" and broken.find("failure").text == "half a line"
+assert [case.get("name") for case in suites["test_some.py"]] == ["test_passes", "test_breaks", "test_is_skipped", "test_passes_with[1]", "test_passes_with[2]"]
 END
