@@ -344,7 +344,7 @@ $(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $
 	@echo "  LINK $@"
 	@$(CXX) -o $@ $^ $(link)
 
-# Makes a region look like one of another version: tests/e2e/versions_test.sh.
+# Makes a region look like one of another version: tests/e2e/test_versions.py.
 $(B)/e2e/rows: $(B)/tests/e2e/rows.o $(B)/shm-device.a
 	@mkdir -p $(@D)
 	@echo "  LINK $@"

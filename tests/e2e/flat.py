@@ -274,3 +274,23 @@ class Region:
         program = self.background(name, *command, **how)
         program.wait_for("running")
         return program
+
+
+def nvcc(output, *words):
+    """Compiles a program, as users do."""
+    compiler = shutil.which("nvcc") or f"{os.environ.get('CUDA_HOME', '/usr/local/cuda')}/bin/nvcc"
+    if not os.access(compiler, os.X_OK):
+        pytest.skip("nvcc is not installed")
+    succeed(compiler, "-Wno-deprecated-gpu-targets", "-o", output, *words, patience=600)
+    return output
+
+
+def gxx(output, *words, **how):
+    need("g++")
+    succeed("g++", "-o", output, *words, patience=600, **how)
+    return output
+
+
+def written(file, text):
+    file.write_text(text)
+    return file

@@ -1,19 +1,20 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Libraries with kernels are loaded while other threads allocate. A thread that loads one holds the loader's lock while the library's
-# constructors run: no malloc, copy or launch of another thread may wait for that lock.
-. "$(dirname "$0")/lib.sh"
-nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-[ -x "$nvcc" ] || { echo "skipped: nvcc is not installed"; exit 77; }
-compile() { "$nvcc" -std=c++17 -cudart shared -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 "$@" || fail nvcc; }
+"""Libraries with kernels are loaded while other threads allocate. A thread that loads one holds the loader's lock while the library's
+constructors run: no malloc, copy or launch of another thread may wait for that lock."""
+import shutil
 
-# A library whose constructor, behind the registration of its kernel, waits for another thread: for the first large block of the
-# process, and in a process that uses CUDA for all that a thread does for the first time.
-cat > "$scratch/kernel.cu" <<'C'
+import pytest
+
+from e2e.flat import RUN, nvcc, run, written
+
+# A library whose constructor, behind the registration of its kernel, waits for another thread: for the first large block of the process, and
+# in a process that uses CUDA for all that a thread does for the first time.
+KERNEL = r"""
 __global__ void add(int* p, int n) { p[threadIdx.x] += n; }
 extern "C" int launch(int* p, int n) { return add<<<1, 32>>>(p, n), cudaGetLastError(); }
-C
-cat > "$scratch/last.cc" <<'C'
+"""
+
+CONSTRUCTOR = r"""
 #include <cstdlib>
 extern "C" __attribute__((weak)) void loaded();
 __attribute__((constructor)) void last() {
@@ -21,9 +22,9 @@ __attribute__((constructor)) void last() {
     void* volatile own = std::malloc(1 << 20);
     std::free(own);
 }
-C
-compile -shared -Xcompiler -fPIC -o "$scratch/library.so" "$scratch/kernel.cu" "$scratch/last.cc"
-cat > "$scratch/program.cc" <<'C'
+"""
+
+WAITS_IN_A_CONSTRUCTOR = r"""
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -67,18 +68,10 @@ int main(int, char** argv) {
     CHECK(cudaDeviceSynchronize());
     puts("PASSED");
 }
-C
-compile -o "$scratch/program" "$scratch/program.cc" -Xlinker --export-dynamic -ldl
-for what in malloc cuda; do
-    for setting in BARCUDA_HEAP=auto BARCUDA_HEAP=always BARCUDA_HEAP=never; do
-        timeout 120 env $setting $run -- "$scratch/program" "$scratch/library.so" $what > "$scratch/out" 2>&1 && grep -q PASSED "$scratch/out" ||
-            { cat "$scratch/out"; fail "a constructor that waits for another thread's $what with $setting"; }
-    done
-    echo "a constructor that waits for another thread's $what: passed"
-done
+"""
 
 # Many libraries one after the other, as a framework brings them, beside 16 threads that allocate: of 64 KiB to 1 MiB.
-cat > "$scratch/many.cc" <<'C'
+MANY_LIBRARIES = r"""
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -119,11 +112,42 @@ int main(int argc, char** argv) {
     if (all[31] != argc * (argc - 1) / 2 || wrong || blocks < 16) return printf("%d, %ld wrong of %ld\n", all[31], (long)wrong, (long)blocks), 1;
     puts("PASSED");
 }
-C
-compile -o "$scratch/many" "$scratch/many.cc" -ldl
-for i in $(seq 30); do cp "$scratch/library.so" "$scratch/$i.so"; done
-for setting in BARCUDA_HEAP=auto BARCUDA_THRESHOLD=4096; do
-    timeout 300 env $setting $run -- "$scratch/many" "$scratch"/[0-9]*.so > "$scratch/out" 2>&1 && grep -q PASSED "$scratch/out" ||
-        { cat "$scratch/out"; fail "libraries beside 16 threads with $setting"; }
-    echo "libraries beside 16 threads with $setting: passed"
-done
+"""
+
+
+def compiled(output, *words):
+    return nvcc(output, "-std=c++17", "-cudart", "shared", "-gencode", "arch=compute_75,code=compute_75", *words)
+
+
+@pytest.fixture(scope="module")
+def library(shared):
+    return compiled(shared / "library.so", "-shared", "-Xcompiler", "-fPIC", written(shared / "kernel.cu", KERNEL),
+                    written(shared / "last.cc", CONSTRUCTOR))
+
+
+@pytest.fixture(scope="module")
+def waits(shared):
+    return compiled(shared / "program", written(shared / "program.cc", WAITS_IN_A_CONSTRUCTOR), "-Xlinker", "--export-dynamic", "-ldl")
+
+
+@pytest.fixture(scope="module")
+def many(shared):
+    return compiled(shared / "many", written(shared / "many.cc", MANY_LIBRARIES), "-ldl")
+
+
+def passes(*command, **variables):
+    ran = run(*RUN, *command, env=variables, patience=300)
+    assert ran.status == 0 and "PASSED" in ran.said, ran
+
+
+@pytest.mark.parametrize("heap", ["auto", "always", "never"])
+@pytest.mark.parametrize("what", ["malloc", "cuda"])
+def test_a_constructor_may_wait_for_what_another_thread_does(library, waits, what, heap):
+    passes(waits, library, what, BARCUDA_HEAP=heap)
+
+
+@pytest.mark.parametrize("setting", ["BARCUDA_HEAP=auto", "BARCUDA_THRESHOLD=4096"])
+def test_libraries_are_loaded_beside_threads_that_allocate(library, many, scratch, setting):
+    copies = [shutil.copy(library, scratch / f"{i}.so") for i in range(1, 31)]
+    name, value = setting.split("=")
+    passes(many, *copies, **{name: value})

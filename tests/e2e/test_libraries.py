@@ -1,33 +1,44 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A host without a math library says so, once and by name, and its functions answer that they cannot be initialized; a function that
-# is not served answers by name too. Addresses that cuBLAS finds in device memory lead the software GPU nowhere but to its own,
-# and null leads it nowhere.
-. "$(dirname "$0")/lib.sh"
-need g++
-mkdir -p "$scratch/bin" "$scratch/lib/barcuda-soft"
-cp "$build"/bin/barcuda "$build"/bin/barcuda-bridge "$scratch/bin"
-ln -s "$PWD/$build/lib/libbarcuda.so" "$PWD/$build/lib/barcuda" "$scratch/lib"
-ln -s "$PWD/$build/lib/barcuda-soft/libcuda.so.1" "$scratch/lib/barcuda-soft"
-cat > "$scratch/program.cc" <<'CC'
+"""A host without a math library says so, once and by name, and its functions answer that they cannot be initialized; a function that is not
+served answers by name too. Addresses that cuBLAS finds in device memory lead the software GPU nowhere but to its own, and null leads it
+nowhere."""
+import os
+import shutil
+
+import pytest
+
+from e2e.flat import BARCUDA, BRIDGE, LIBRARIES, gxx, nvcc, run, written
+
+RUN = BARCUDA, "run", "--device", "soft", "--"
+ILLEGAL = "0 cudaErrorIllegalAddress\n"
+NOT_INSTALLED = 77  # as programs say of NVIDIA's cuRAND
+
+ASKS_FOR_LIBRARIES = r"""
 #include <cstdio>
 extern "C" int cublasCreate_v2(void**), curandCreateGenerator(void**, int), cublasXtCreate(void**);
 int main() {
     void* it;
     for (int i = 0; i < 2; ++i) std::printf("%d %d %d\n", cublasCreate_v2(&it), curandCreateGenerator(&it, 100), cublasXtCreate(&it));
 }
-CC
-g++ -o "$scratch/program" "$scratch/program.cc" "$build/lib/libbarcuda.so" || fail "g++"
-"$scratch/bin/barcuda" run --device soft -- "$scratch/program" > "$scratch/out" 2> "$scratch/err"
-[ "$(cat "$scratch/out")" = "$(printf '1 203 15\n1 203 15')" ] || fail "the statuses are: $(cat "$scratch/out" "$scratch/err")"
-for what in "cublasCreate_v2: .*libcublas.so.13" "curandCreateGenerator: .*libcurand.so.10" "cublasXtCreate: not supported: "; do
-    [ "$(grep -c "^barcuda: $what" "$scratch/err")" = 1 ] || fail "'$what' was not said once: $(cat "$scratch/err")"
-done
-echo "what is not there answers by name"
+"""
 
-nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-[ -x "$nvcc" ] || exit 0
-cat > "$scratch/wild.cu" <<'CU'
+
+def test_what_a_host_does_not_have_answers_by_name(scratch):
+    for folder in "bin", "lib/barcuda-soft":
+        (scratch / folder).mkdir(parents=True)
+    for program in BARCUDA, BRIDGE:
+        shutil.copy(program, scratch / "bin")
+    for name in "libbarcuda.so", "barcuda", "barcuda-soft/libcuda.so.1":
+        (scratch / "lib" / name).symlink_to(LIBRARIES / name)
+    program = gxx(scratch / "program", written(scratch / "program.cc", ASKS_FOR_LIBRARIES), LIBRARIES / "libbarcuda.so")
+    ran = run(scratch / "bin/barcuda", *RUN[1:], program)
+    assert ran.out == "1 203 15\n" * 2, ran
+    for function, what in (("cublasCreate_v2", "libcublas.so.13"), ("curandCreateGenerator", "libcurand.so.10"), ("cublasXtCreate", "not supported: ")):
+        said = [line for line in ran.err.splitlines() if line.startswith(f"barcuda: {function}: ") and what in line]
+        assert len(said) == 1, f"{function}: {what} was not said once: {ran}"
+
+
+WILD_ADDRESS_IN_AN_ARRAY = r"""
 #include <cublas_v2.h>
 #include <cstdio>
 int main() {
@@ -39,13 +50,9 @@ int main() {
     std::printf("%d ", cublasSgemmBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, array, 4, array, 4, &one, array, 4, 1));
     std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
-CU
-"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/wild" "$scratch/wild.cu" -lcublas || fail "nvcc"
-"$build/bin/barcuda" run --device soft -- "$scratch/wild" > "$scratch/out" 2> "$scratch/err"
-[ "$(cat "$scratch/out")" = "0 cudaErrorIllegalAddress" ] || fail "a wild address: $(cat "$scratch/out" "$scratch/err")"
-echo "a wild address in an array is the context's fault"
+"""
 
-cat > "$scratch/null.cu" <<'CU'
+NULL_OPERANDS = r"""
 #include <cublas_v2.h>
 #include <cstdio>
 #include <cstdlib>
@@ -67,16 +74,9 @@ int main(int, char** argv) {
     }
     std::printf("%d %s\n", s, cudaGetErrorName(cudaDeviceSynchronize()));
 }
-CU
-"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/null" "$scratch/null.cu" -lcublas || fail "nvcc"
-for i in 0 1 2 3 4 5 6; do
-    [ $i = 6 ] && wanted="0 cudaSuccess" || wanted="0 cudaErrorIllegalAddress"
-    "$build/bin/barcuda" run --device soft -- "$scratch/null" $i > "$scratch/out" 2> "$scratch/err"
-    [ "$(cat "$scratch/out")" = "$wanted" ] || fail "null, $i: $(cat "$scratch/out" "$scratch/err")"
-done
-echo "null is the context's fault where it is read, and nobody's where it is not"
+"""
 
-cat > "$scratch/later.cu" <<'CU'
+MEMORY_WITHOUT_ACCESS = r"""
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cstdio>
@@ -91,17 +91,36 @@ int main() {
     CUmemGenericAllocationHandle memory;
     CUdeviceptr at;
     if (cuMemCreate(&memory, bytes, &prop, 0) || cuMemAddressReserve(&at, bytes, 0, 0, 0) || cuMemMap(at, bytes, 0, memory, 0)) return 1;
-    std::printf("%d ", cublasSscal(h, 16, &one, reinterpret_cast<float*>(at), 1));  // nobody has been allowed to touch it
+    std::printf("%d ", cublasSscal(h, 16, &one, reinterpret_cast<float*>(at), 1));  // no device has been allowed to touch it
     std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
-CU
-"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/later" "$scratch/later.cu" -lcublas -lcuda || fail "nvcc"
-"$build/bin/barcuda" run --device soft -- "$scratch/later" > "$scratch/out" 2> "$scratch/err"
-[ "$(cat "$scratch/out")" = "0 cudaErrorIllegalAddress" ] || fail "memory without access: $(cat "$scratch/out" "$scratch/err")"
-echo "memory that the device may not touch is not touched when the work's turn comes"
+"""
 
-# The software GPU's own library, as its worker calls it: a generator on the host.
-cat > "$scratch/host.cc" <<'CC'
+
+def test_a_wild_address_in_an_array_is_the_contexts_fault(scratch):
+    program = nvcc(scratch / "wild", "-cudart", "shared", written(scratch / "wild.cu", WILD_ADDRESS_IN_AN_ARRAY), "-lcublas")
+    ran = run(*RUN, program)
+    assert ran.out == ILLEGAL, ran
+
+
+@pytest.fixture(scope="module")
+def with_null(shared):
+    return nvcc(shared / "null", "-cudart", "shared", written(shared / "null.cu", NULL_OPERANDS), "-lcublas")
+
+
+@pytest.mark.parametrize("operand", range(7))
+def test_null_is_the_contexts_fault_where_it_is_read_and_no_fault_where_it_is_not(with_null, operand):
+    ran = run(*RUN, with_null, operand)
+    assert ran.out == ("0 cudaSuccess\n" if operand == 6 else ILLEGAL), ran
+
+
+def test_memory_that_the_device_may_not_touch_is_not_touched_when_the_works_turn_comes(scratch):
+    program = nvcc(scratch / "later", "-cudart", "shared", written(scratch / "later.cu", MEMORY_WITHOUT_ACCESS), "-lcublas", "-lcuda")
+    ran = run(*RUN, program)
+    assert ran.out == ILLEGAL, ran
+
+
+HOST_GENERATOR = r"""
 #include <cuda.h>
 #include <curand.h>
 #include <dlfcn.h>
@@ -126,16 +145,9 @@ int main(int, char** argv) {
     const int here = p_curandGenerate(g, static_cast<unsigned*>(pinned), 1000);
     std::printf("%d %d\n", here, p_curandGenerate(g, reinterpret_cast<unsigned*>(0x2a1234560000), 1000));
 }
-CC
-soft=$build/lib/barcuda-soft
-g++ -I"${CUDA_HOME:-/usr/local/cuda}/include" -o "$scratch/host" "$scratch/host.cc" -ldl || fail "g++"
-"$scratch/host" "$PWD/$soft" > "$scratch/out" 2> "$scratch/err"; status=$?
-if [ $status = 77 ]; then echo "host generators: no libcurand here"; else
-    [ "$(cat "$scratch/out")" = "0 201" ] || fail "a host generator, where nothing is: status $status, $(cat "$scratch/out" "$scratch/err")"
-    echo "a generator on the host writes where the CPU may"
-fi
+"""
 
-cat > "$scratch/many.cu" <<'CU'
+TOO_MANY_NUMBERS = r"""
 #include <curand.h>
 #include <cuda_runtime.h>
 #include <cstdio>
@@ -151,9 +163,22 @@ int main() {
     std::printf("%d ", curandGenerateNormalDouble(g, numbers + 1, 16, 0, 1));
     std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
-CU
-"$nvcc" -cudart shared -Wno-deprecated-gpu-targets -o "$scratch/many" "$scratch/many.cu" -lcurand || fail "nvcc"
-"$build/bin/barcuda" run --device soft -- "$scratch/many" > "$scratch/out" 2> "$scratch/err"
-[ $? = 77 ] && exit 0
-[ "$(cat "$scratch/out")" = "104 201 201 0 cudaSuccess" ] || fail "more numbers than there can be, or nowhere to put them: $(cat "$scratch/out" "$scratch/err")"
-echo "more numbers than there can be are refused, and a host generator fills no device memory"
+"""
+
+
+def test_a_generator_on_the_host_writes_where_the_cpu_may(scratch):
+    """The software GPU's own library, as its worker calls it."""
+    include = os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/include"
+    program = gxx(scratch / "host", f"-I{include}", written(scratch / "host.cc", HOST_GENERATOR), "-ldl")
+    ran = run(program, LIBRARIES / "barcuda-soft")
+    if ran.status == NOT_INSTALLED:
+        pytest.skip("NVIDIA's libcurand is not installed")
+    assert ran.out == "0 201\n", ran
+
+
+def test_more_numbers_than_there_can_be_are_refused_and_a_host_generator_fills_no_device_memory(scratch):
+    program = nvcc(scratch / "many", "-cudart", "shared", written(scratch / "many.cu", TOO_MANY_NUMBERS), "-lcurand")
+    ran = run(*RUN, program)
+    if ran.status == NOT_INSTALLED:
+        pytest.skip("NVIDIA's libcurand is not installed")
+    assert ran.out == "104 201 201 0 cudaSuccess\n", ran
