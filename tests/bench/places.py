@@ -15,6 +15,8 @@ import time
 import report
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(TOP / 'tests/vm'))
+from guest import has_kvm  # noqa: E402
 
 
 def say(text):
@@ -134,9 +136,7 @@ class Cold:
 
 
 def accelerator():
-    """tests/vm/run's rule."""
-    flags = re.search(r'\b(vmx|svm)\b', pathlib.Path('/proc/cpuinfo').read_text())
-    return 'KVM' if flags and os.access('/dev/kvm', os.R_OK | os.W_OK) else 'software emulation'
+    return 'KVM' if has_kvm() else 'software emulation'
 
 
 class Guest:
