@@ -1,13 +1,13 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with
-# cu; those of other things are in `foreign`. A row of commands in a page is the tree's row.
-cd "$(dirname "$0")/../.." && exec python3 - "$@" <<'E'
+"""What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with cu; those of
+other things are in `foreign`. A row of commands in a page is the tree's row."""
 import os
 import re
-import sys
 from pathlib import Path
 
+import pytest
+
+os.chdir(Path(__file__).resolve().parents[2])
 files = []
 for folder, folders, names in os.walk("."):
     folders[:] = [f for f in folders if f not in (".git", "__pycache__") and not f.startswith("build")]
@@ -83,13 +83,12 @@ def wrong(text, page):
 
 tops = "|".join(sorted({f.split("/")[0] for f in folders if not f.startswith(".")}))
 in_command = re.compile(rf"(?<![\w/.-])((?:{tops})/[\w./*-]+|--[a-z][\w-]+|make [a-z][\w-]*$)")
-complaints = 0
-for page in sys.argv[1:] or pages:
+
+def complaints(page):
     text = Path(page).read_text()
     for m in ROW.finditer(text):
         if m[2] and (m[1] not in rows or rows[m[1]] not in ("", re.sub(r"\s", "", m[2]))):
-            print(f"{page}: {m[0]}: the tree's row is {rows.get(m[1]) or 'not there'}")
-            complaints += 1
+            yield f"{page}: {m[0]}: the tree's row is {rows.get(m[1]) or 'not there'}"
     block = False  # of commands and their output
     for number, line in enumerate(text.split("\n"), 1):
         block ^= line.startswith("```")
@@ -101,8 +100,9 @@ for page in sys.argv[1:] or pages:
                 found.append((target, None if (Path(page).parent / target.split("#")[0]).exists() else "leads nowhere"))
         for name, what in found:
             if what:
-                print(f"{page}:{number}: {name}: {what}")
-                complaints += 1
-print(f"{complaints} names are wrong" if complaints else "passed")
-sys.exit(complaints > 0)
-E
+                yield f"{page}:{number}: {name}: {what}"
+
+
+@pytest.mark.parametrize("page", sorted(page.removeprefix("./") for page in pages))
+def test_what_a_page_names_is_there(page):
+    assert list(complaints(page)) == []
