@@ -1,22 +1,15 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A bridge that is stopped, or killed without a word, leaves its clients with an error; a new one takes the region over.
-. "$(dirname "$0")/lib.sh"
-for how in TERM KILL; do
-    serve
-    start victim "$build/e2e/endless"; victim=$!
-    kill -$how "$bridge"; wait "$bridge" 2> /dev/null; bridge=
-    wait $victim; status=$?
-    [ $status = 3 ] || fail "after SIG$how the client ended with $status: $(cat "$scratch"/victim.*)"
-    grep -q 'the GPU is lost' "$scratch/victim.err" || fail "after SIG$how no reason was given"
-done
-serve
-client "$build/programs/vector_add" | grep -q PASSED || fail "a client of the bridge that took over"
+"""A bridge that is stopped, or killed without a word, leaves its clients with an error; a new one takes the region over."""
+import os
+import signal
 
-# A worker whose bridge is killed before it has begun does not live on, though somebody else may still hold the bridge's end of the link: the
-# next bridge waits for it.
-need g++
-cat > "$scratch/orphan.cc" <<'CC'
+import pytest
+
+from e2e.flat import BRIDGE, BUILD, LIBRARIES, gxx, run, written
+
+AN_ERROR = 3  # the status of programs whose CUDA call has failed
+# BRIDGE DRIVER: a process that becomes the bridge of a worker, and ends before the worker has begun; and the parent of both.
+ORPHAN = r"""
 #include <csignal>
 #include <cstdio>
 #include <sys/mman.h>
@@ -56,7 +49,23 @@ int main(int, char** words) {  // BRIDGE DRIVER
     waitpid(worker, &status, 0);
     return status;
 }
-CC
-g++ -std=c++20 -D_GNU_SOURCE -I. -isystem "${CUDA_HOME:-/usr/local/cuda}/include" -o "$scratch/orphan" "$scratch/orphan.cc" || fail "g++"
-"$scratch/orphan" "$PWD/$build/bin/barcuda-bridge" "$PWD/$build/lib/barcuda-soft/libcuda.so.1" || fail "a worker whose bridge has ended ended with $?"
-echo passed
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_clients_have_an_error_and_a_reason_and_a_new_bridge_takes_over(region, how):
+    region.serve()
+    victim = region.start("victim", BUILD / "e2e/endless")
+    region.bridge.kill(how)
+    assert victim.wait() == AN_ERROR and "the GPU is lost" in victim.log, victim
+    region.serve()
+    ran = region.client(BUILD / "programs/vector_add")
+    assert "PASSED" in ran.out, ran
+
+
+def test_a_worker_whose_bridge_is_killed_before_it_has_begun_does_not_live_on(scratch):
+    """Though another process may still hold the bridge's end of the link: the next bridge waits for that worker."""
+    include = os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/include"
+    program = gxx(scratch / "orphan", "-std=c++20", "-D_GNU_SOURCE", "-I.", "-isystem", include, written(scratch / "orphan.cc", ORPHAN))
+    ran = run(program, BRIDGE, LIBRARIES / "barcuda-soft/libcuda.so.1")
+    assert ran.status == 0, ran
