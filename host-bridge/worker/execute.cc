@@ -6,6 +6,7 @@
 #include "host-bridge/worker/bodies/body.h"
 #include "host-bridge/worker/quota/counting.h"
 #include "host-bridge/worker/session/library_functions.h"
+#include "shm-device/rows/lives.h"
 
 namespace barcuda {
 namespace {
@@ -39,13 +40,6 @@ CUresult missing(Op op, Session& host) {
                                                        : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// Which of a row's parameters is its stream; none: their number.
-template <class... P> constexpr std::size_t stream_among(std::tuple<P...>*) {
-    constexpr bool is[] = {std::is_same_v<P, CUstream>..., true};
-    std::size_t i = 0;
-    while (!is[i]) ++i;
-    return i;
-}
 // A math library's handle comes first.
 template <class... P> constexpr bool has_library_handle(std::tuple<P...>*) { return false; }
 template <class T, class... P> constexpr bool has_library_handle(std::tuple<T, P...>*) {
@@ -54,12 +48,12 @@ template <class T, class... P> constexpr bool has_library_handle(std::tuple<T, P
 template <Op op>
 constexpr bool of_library_handle = has_library_handle(static_cast<typename RowOf<op>::Arguments*>(nullptr));
 template <Op op> void note_stream(Session& host, typename RowOf<op>::Parameters& parameters) {
-    constexpr std::size_t at = stream_among(static_cast<typename RowOf<op>::Arguments*>(nullptr));
+    constexpr std::size_t at = RowOf<op>::template at<CUstream>;
     if constexpr (of_library_handle<op> && at < RowOf<op>::count)
         host.in_flight().set_stream(std::get<0>(parameters).value, std::get<at>(parameters).value);
 }
 template <Op op> void count_work(Session& host, typename RowOf<op>::Parameters& parameters) {
-    constexpr std::size_t at = stream_among(static_cast<typename RowOf<op>::Arguments*>(nullptr));
+    constexpr std::size_t at = RowOf<op>::template at<CUstream>;
     if constexpr (!has(op, trait::work)) return;
     else if constexpr (at < RowOf<op>::count) host.count_work(std::get<at>(parameters).value);
     else if constexpr (of_library_handle<op>)

@@ -13,6 +13,7 @@ template <std::size_t N, std::size_t Whole> struct several {
     template <class T, std::size_t I> struct As : Plain {
         using Element = std::remove_pointer_t<T>;
         static constexpr bool names = std::is_pointer_v<Element>;
+        static constexpr Life life = names ? Life::names : Life::none;
         static constexpr std::size_t most = max_list_bytes / sizeof(Element);
         std::uint64_t capacity = 0;
         T value = nullptr;

@@ -8,6 +8,8 @@
 //   host    publish                 write what the driver returned
 //   guest   receive / failed        hand it to the program, or undo what `send` prepared
 //
+// and, of the whole, in one word: `life`, what the parameter is to the objects of the session when the call has succeeded.
+//
 // Arrays have their kinds in array_kinds.h.
 //
 // T is the parameter's own type, taken from the prototype in <cuda.h>; N is the position of the parameter that counts
@@ -36,7 +38,16 @@ constexpr CUresult usable(bool yes) { return yes ? CUDA_SUCCESS : CUDA_ERROR_INV
 // What `send` does with the program's memory, which may be managed: it cannot be waited for then.
 enum class Pointed { not_at, read, written };
 
+enum class Life {
+    none,
+    makes,  // there is a new object, or an address
+    names,  // an object that the driver had already has got an id
+    drops,  // an object, or an address, is gone
+    lasts,  // an object is another than before
+};
+
 struct Plain {  // the life of a parameter that does nothing special
+    static constexpr Life life = Life::none;
     static CUresult valid(const auto&, auto&) { return CUDA_SUCCESS; }
     static std::size_t room(const auto&) { return 0; }
     static std::size_t room_back(const auto&) { return 0; }
@@ -73,6 +84,9 @@ struct fence {  // what a word of the region gets when the stream has come this 
 template <bool Optional> struct Out {  // *pointer, filled by the driver
     template <class T, std::size_t I> struct As : Plain {
         using Value = std::remove_pointer_t<T>;
+        static constexpr Life life = !std::is_same_v<Value, CUdeviceptr> ? Life::none
+                                     : Optional                          ? Life::names
+                                                                         : Life::makes;
         Value value{};
         std::uint64_t wanted = 1;
         static CUresult valid(const auto& args, auto&) { return usable(Optional || std::get<I>(args) != nullptr); }
@@ -95,6 +109,7 @@ using maybe = Out<true>;  // the program may pass null
 
 struct inout {  // *pointer, read and written by the driver
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static constexpr Life life = Life::none;
         static std::size_t room(const auto&) { return padded(sizeof(std::remove_pointer_t<T>)); }
         static constexpr Pointed points = Pointed::read;
         static void send(Writer& w, const auto& args, auto&) { w.put(*std::get<I>(args)); }
@@ -124,6 +139,7 @@ struct desc {  // const struct*; what its memory and its handles are to either s
 
 struct answered {  // struct* that the driver also writes to
     template <class T, std::size_t I> struct As : desc::As<T, I> {
+        static constexpr Life life = Life::makes;
         static std::size_t room_back(const auto&) { return padded(sizeof(std::remove_pointer_t<T>)); }
         void publish(Writer& w, auto&, auto& host) {
             Crossing<std::remove_pointer_t<T>>::disclose(this->value, host);
@@ -138,6 +154,7 @@ struct answered {  // struct* that the driver also writes to
 
 struct told {  // struct*, filled by the driver; what it names is told as ids
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static constexpr Life life = Life::names;
         void publish(Writer& w, auto&, auto& host) {
             Crossing<std::remove_pointer_t<T>>::disclose(this->value, host);
             w.put(this->value);
@@ -180,6 +197,7 @@ struct use {  // a handle; the guest only ever holds its id
 
 struct drop {  // a handle that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : use::As<T, I> {
+        static constexpr Life life = Life::drops;
         void publish(Writer&, auto&, auto& host) { host.drop(this->id); }
         static void receive(Reader&, const auto& args, auto& guest) {
             guest.free_id(std::bit_cast<std::uint64_t>(std::get<I>(args)));
@@ -189,12 +207,14 @@ struct drop {  // a handle that is gone when the call has succeeded
 
 template <std::size_t Whole> struct joins {  // a handle that has become a part of what parameter Whole names
     template <class T, std::size_t I> struct As : use::As<T, I> {
+        static constexpr Life life = Life::lasts;
         void publish(Writer&, auto& params, auto& host) { host.join(this->id, std::get<Whole>(params).id); }
     };
 };
 
 struct make {  // *pointer to a new handle, whose id the guest chooses: the call need not be waited for
     template <class T, std::size_t I> struct As : Plain {
+        static constexpr Life life = Life::makes;
         using Handle = std::remove_pointer_t<T>;
         std::uint64_t id = 0;
         Handle value{};
@@ -216,6 +236,7 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
 
 struct give {  // *pointer to a handle that the driver already has: the host names it
     template <class T, std::size_t I> struct As : Plain {
+        static constexpr Life life = Life::names;
         using Handle = std::remove_pointer_t<T>;
         std::uint64_t id = 0;
         Handle value{};
@@ -244,6 +265,7 @@ template <std::size_t Whole> struct part {
 // names, and gone with it.
 template <std::size_t Whole> struct make_condition {
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static constexpr Life life = Life::makes;
         static Verdict check(auto&, auto& host) { return host.template room<std::remove_pointer_t<T>>(); }
         void publish(Writer& w, auto& params, auto& host) {
             host.name(this->value, std::get<Whole>(params).id);
@@ -341,12 +363,15 @@ using rows32 = pitched<1, 3, 4, 4>;
 
 struct captures {  // the mode of a capture that has begun when the call has succeeded
     template <class T, std::size_t I> struct As : in::As<T, I> {
+        static constexpr Life life = Life::lasts;
         void publish(Writer&, auto&, auto& host) { host.capture_begun(); }
     };
 };
 
 struct freed {  // device memory that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : in::As<T, I> {
+        static constexpr Life life = Life::drops;
+        static constexpr bool frees = true;
         Verdict check(auto&, auto& host) { return host.is_retired(this->value) ? bad_value : fine; }  // twice
         void publish(Writer&, auto&, auto& host) { host.forget_address(this->value); }
     };
@@ -354,6 +379,7 @@ struct freed {  // device memory that is gone when the call has succeeded
 
 struct make_object {  // *pointer to a new object that kernels name by its raw number: a texture, a surface
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static constexpr Life life = Life::makes;
         static Verdict check(auto&, auto& host) { return host.template room<std::remove_pointer_t<T>>(); }
         void publish(Writer& w, auto&, auto& host) {
             host.add_object(this->value);
@@ -368,6 +394,7 @@ struct use_object {  // such a number
 };
 struct drop_object {  // such a number, gone when the call has succeeded
     template <class T, std::size_t I> struct As : use_object::As<T, I> {
+        static constexpr Life life = Life::drops;
         void publish(Writer&, auto&, auto& host) { host.remove_object(this->value); }
     };
 };
@@ -385,6 +412,7 @@ constexpr std::size_t attribute_bytes(CUgraphMem_attribute) { return 8; }
 
 struct attribute_in {  // void* to the value of the attribute that the parameter before it names
     template <class T, std::size_t I> struct As : Plain {
+        static constexpr Life life = Life::lasts;
         std::uint64_t value = 0;
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static constexpr Pointed points = Pointed::read;

@@ -6,25 +6,25 @@
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_ARRAY_ROWS(X)                                                                                       \
-    X(cuArrayCreate_v2,                                     call,       plain, make, desc)                          \
-    X(cuArray3DCreate_v2,                                   call,       plain, make, desc)                          \
+    X(cuArrayCreate_v2,                                     call,       charges(1), make, desc)                     \
+    X(cuArray3DCreate_v2,                                   call,       charges(1), make, desc)                     \
     X(cuArrayDestroy,                                       call,       plain, drop)                                \
-    X(cuArrayGetDescriptor_v2,                              call,       plain, out, use)                            \
-    X(cuArray3DGetDescriptor_v2,                            call,       plain, out, use)                            \
+    X(cuArrayGetDescriptor_v2,                              call,       asks,  out, use)                            \
+    X(cuArray3DGetDescriptor_v2,                            call,       asks,  out, use)                            \
     X(cuArrayGetPlane,                                      call,       plain, part<1>, use, in)                    \
-    X(cuMipmappedArrayCreate,                               call,       plain, make, desc, in)                      \
+    X(cuMipmappedArrayCreate,                               call,       charges(1, 2), make, desc, in)              \
     X(cuMipmappedArrayGetLevel,                             call,       plain, part<1>, use, in)                    \
     X(cuMipmappedArrayDestroy,                              call,       plain, drop)                                \
     X(cuTexObjectDestroy,                                   call,       plain, drop_object)                         \
-    X(cuSurfObjectCreate,                                   call,       plain, make_object, desc)                   \
+    X(cuSurfObjectCreate,                                   call,       uncharged, make_object, desc)                \
     X(cuSurfObjectDestroy,                                  call,       plain, drop_object)                         \
-    X(cuTexObjectCreate,                                    call,       plain, make_object, desc, desc, maybe_desc) \
+    X(cuTexObjectCreate,                                    call,       uncharged, make_object, desc, desc, maybe_desc) \
     X(cuTexObjectGetResourceDesc,                           call,       plain, told, use_object)                    \
     X(cuTexObjectGetTextureDesc,                            call,       plain, told, use_object)                    \
     X(cuTexObjectGetResourceViewDesc,                       call,       plain, told, use_object)                    \
     X(cuSurfObjectGetResourceDesc,                          call,       plain, told, use_object)                    \
-    X(cuArrayGetMemoryRequirements,                         call,       plain, out, use, in)                        \
-    X(cuMipmappedArrayGetMemoryRequirements,                call,       plain, out, use, in)                        \
-    X(cuArrayGetSparseProperties,                           call,       plain, out, use)                            \
-    X(cuMipmappedArrayGetSparseProperties,                  call,       plain, out, use)
+    X(cuArrayGetMemoryRequirements,                         call,       asks,  out, use, in)                        \
+    X(cuMipmappedArrayGetMemoryRequirements,                call,       asks,  out, use, in)                        \
+    X(cuArrayGetSparseProperties,                           call,       asks,  out, use)                            \
+    X(cuMipmappedArrayGetSparseProperties,                  call,       asks,  out, use)
 // clang-format on

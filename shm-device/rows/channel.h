@@ -21,6 +21,6 @@ CUresult take_output(unsigned errors, char* text, std::size_t room, std::uint64_
 // clang-format off
 //    ours
 #define BARCUDA_CHANNEL_OWN_ROWS(X)                                                                    \
-    X(release,                                              post,       plain, in, in)                 \
-    X(take_output,                                          call,       reports, in, fill<2>, in, out)
+    X(release,                                              post,       lasts, in, in)                 \
+    X(take_output,                                          call,       reports|asks, in, fill<2>, in, out)
 // clang-format on

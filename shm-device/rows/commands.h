@@ -68,8 +68,9 @@ namespace how {  // as rows spell it
 constexpr How call = How::call, inner_call = How::call, post = How::post, inner_post = How::post, guest = How::guest;
 }
 
+using Traits = std::uint64_t;
 namespace trait {
-enum : unsigned {
+enum : Traits {
     plain = 0,
     work = 1,        // the GPU has something to do behind this command
     configures = 2,  // changes how launches behind it are to be made, other than by what they say themselves, or takes
@@ -80,17 +81,48 @@ enum : unsigned {
     reports = 32,    // brings the text of an error: its own failure is not looked into
     anywhere = 64,   // needs no context: it is done though the one that is current has ended
     kernels = 128,   // runs the program's kernels, which may touch memory that no parameter names
+
+    // What the call leaves behind, where its kinds do not say it (lives.h).
+    asks = 1 << 8,   // nothing
+    lasts = 1 << 9,  // an object is another than before: an attribute is set, a node is added
+
+    // Copies, which are counted: parameter std::size_t says how many bytes.
+    copies_in = 1 << 10,
+    copies_out = 1 << 11,
+    copies_on = 1 << 12,                          // from device memory to device memory
+    copies = copies_in | copies_out | copies_on,  // a CUDA_MEMCPY3D says which
+    waits = 1 << 13,                              // a thread of the client waits for the stream
+
+    // Device memory, which is charged to the client (host-bridge/worker/quota/quota.h). charges() below belongs to these.
+    uncharged = 1 << 14,        // makes an address or a handle, and takes no memory, or another client's
+    loads = 1 << 15,            // the driver takes memory for code; undone if that is too much
+    may_load = 1 << 16,         // the same at the first use of the code, which nothing undoes
+    maps = 1 << 17,             // parameters: address, bytes, offset, physical memory
+    retains = 1 << 18,          // physical memory has one more handle
+    trims = 1 << 19,            // graphs return what they do not use
+    resets = 1 << 20,           // a device's primary context ends
+    tells_room = 1 << 21,       // parameters: free and total bytes of the device, which a limit makes fewer
+    graphs_allocate = 1 << 22,  // a graph may get a node that allocates; with a stream: if that is captured
 };
+// What a call that succeeds is charged for: parameter `size` (bytes, or what describes the memory), times parameter `count`.
+constexpr unsigned size_shift = 48, count_shift = 56;
+constexpr Traits charges(unsigned size, unsigned count = 0) {
+    return Traits{size + 1} << size_shift | Traits{count} << count_shift;
 }
+}  // namespace trait
 namespace trait {
-inline constexpr unsigned of_rows[] = {
+inline constexpr Traits of_rows[] = {
 #define X(name, how, traits, ...) traits,
     BARCUDA_ROWS(X)
 #undef X
 };
 }  // namespace trait
-constexpr unsigned traits_of(Op op) { return trait::of_rows[static_cast<std::size_t>(op)]; }
-constexpr bool has(Op op, unsigned trait) { return traits_of(op) & trait; }
+constexpr Traits traits_of(Op op) { return trait::of_rows[static_cast<std::size_t>(op)]; }
+constexpr bool has(Op op, Traits trait) { return traits_of(op) & trait; }
+// Which parameters a row's charges() named. No row's first parameter counts: 0 is none.
+constexpr bool charges(Op op) { return traits_of(op) >> trait::size_shift; }
+constexpr std::size_t charged_size(Op op) { return (traits_of(op) >> trait::size_shift & 0xff) - 1; }
+constexpr std::size_t charged_count(Op op) { return traits_of(op) >> trait::count_shift; }
 
 inline constexpr const MathLibrary* libraries_of_rows[] = {
 #define X(name, ...) library_named(#name),
@@ -99,6 +131,14 @@ inline constexpr const MathLibrary* libraries_of_rows[] = {
 };
 // Null: the driver's, or ours.
 constexpr const MathLibrary* library_of(Op op) { return libraries_of_rows[static_cast<std::size_t>(op)]; }
+
+// Which of these types is T; none: their number.
+template <class T, class... P> constexpr std::size_t place_of() {
+    constexpr bool is[] = {std::is_same_v<P, T>..., true};
+    std::size_t i = 0;
+    while (!is[i]) ++i;
+    return i;
+}
 
 // A row, taken apart: one life per parameter. A row whose kinds and prototype disagree does not compile.
 template <class Prototype, How how, class... Kinds> struct Row;
@@ -113,6 +153,8 @@ template <class R, class... P, How way, class... Kinds> struct Row<R(P...), way,
     using Parameters = typename Lives<std::index_sequence_for<P...>>::type;
     static constexpr How how = way;
     static constexpr std::size_t count = sizeof...(P);
+    template <class T> static constexpr std::size_t at = place_of<T, P...>();  // of the first parameter of this type
+    template <class T> static constexpr bool takes = at<T> < count;
 };
 
 // What the guest's own functions are to the protocol: nothing.
@@ -122,6 +164,7 @@ template <class R, class... P> struct Row<R(P...), How::guest> {
     using Parameters = std::tuple<>;
     static constexpr How how = How::guest;
     static constexpr std::size_t count = 0;
+    template <class> static constexpr bool takes = false;
 };
 
 namespace kind {             // where rows find their kinds
@@ -136,5 +179,8 @@ BARCUDA_OWN_ROWS(X)
 #undef X
 }  // namespace kind
 using kind::RowOf;
+
+// Launches what was instantiated of a graph.
+template <Op op> constexpr bool launches_graph = has(op, trait::kernels) && RowOf<op>::template takes<CUgraphExec>;
 
 }  // namespace barcuda

@@ -17,32 +17,32 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_CONTEXT_ROWS(X)                                                                  \
-    X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       anywhere, out, in, in, in)  \
-    X(cuDeviceCanAccessPeer,                                call,       anywhere, out, in, in)      \
-    X(cuDeviceGetP2PAttribute,                              call,       anywhere, out, in, in, in)  \
-    X(cuDeviceGetP2PAtomicCapabilities,                     call,       anywhere, all<2>, operations<2>, in, in, in) \
-    X(cuDeviceGetHostAtomicCapabilities,                    call,       anywhere, all<2>, operations<2>, in, in) \
-    X(cuDeviceGetExecAffinitySupport,                       call,       anywhere, out, in, in)      \
-    X(cuFlushGPUDirectRDMAWrites,                           call,       plain, in, in)           \
-    X(cuDevicePrimaryCtxSetFlags_v2,                        inner_call, anywhere, in, in)           \
-    X(cuCtxGetFlags,                                        call,       plain, out)              \
-    X(cuCtxSetFlags,                                        inner_call, plain, in)               \
-    X(cuCtxGetLimit,                                        call,       plain, out, in)          \
-    X(cuCtxSetLimit,                                        call,       configures, in, in)      \
-    X(cuCtxGetCacheConfig,                                  call,       plain, out)              \
-    X(cuCtxSetCacheConfig,                                  call,       configures, in)          \
-    X(cuCtxGetStreamPriorityRange,                          call,       plain, maybe, maybe)     \
-    X(cuCtxResetPersistingL2Cache,                          call,       plain)                   \
-    X(cuCtxGetExecAffinity,                                 call,       plain, out, in)          \
-    X(cuCtxEnablePeerAccess,                                call,       plain, use, in)          \
-    X(cuCtxDisablePeerAccess,                               call,       plain, use)              \
-    X(cuProfilerStart,                                      call,       plain)                   \
-    X(cuProfilerStop,                                       call,       plain)                   \
+    X(cuDeviceGetTexture1DLinearMaxWidth,                   call,       anywhere|asks, out, in, in, in) \
+    X(cuDeviceCanAccessPeer,                                call,       anywhere|asks, out, in, in) \
+    X(cuDeviceGetP2PAttribute,                              call,       anywhere|asks, out, in, in, in) \
+    X(cuDeviceGetP2PAtomicCapabilities,                     call,       anywhere|asks, all<2>, operations<2>, in, in, in) \
+    X(cuDeviceGetHostAtomicCapabilities,                    call,       anywhere|asks, all<2>, operations<2>, in, in) \
+    X(cuDeviceGetExecAffinitySupport,                       call,       anywhere|asks, out, in, in) \
+    X(cuFlushGPUDirectRDMAWrites,                           call,       asks,  in, in)           \
+    X(cuDevicePrimaryCtxSetFlags_v2,                        inner_call, anywhere|lasts, in, in)     \
+    X(cuCtxGetFlags,                                        call,       asks,  out)              \
+    X(cuCtxSetFlags,                                        inner_call, lasts, in)               \
+    X(cuCtxGetLimit,                                        call,       asks,  out, in)          \
+    X(cuCtxSetLimit,                                        call,       configures|lasts, in, in) \
+    X(cuCtxGetCacheConfig,                                  call,       asks,  out)              \
+    X(cuCtxSetCacheConfig,                                  call,       configures|lasts, in)    \
+    X(cuCtxGetStreamPriorityRange,                          call,       asks,  maybe, maybe)     \
+    X(cuCtxResetPersistingL2Cache,                          call,       asks)                    \
+    X(cuCtxGetExecAffinity,                                 call,       asks,  out, in)          \
+    X(cuCtxEnablePeerAccess,                                call,       lasts, use, in)          \
+    X(cuCtxDisablePeerAccess,                               call,       lasts, use)              \
+    X(cuProfilerStart,                                      call,       lasts)                   \
+    X(cuProfilerStop,                                       call,       lasts)                   \
     X(cuCtxRecordEvent,                                     inner_call, work, use, use)          \
     X(cuCtxWaitEvent,                                       call,       work, use, use)          \
     X(cuCtxDestroy_v2,                                      inner_call, configures|hosted, drop) \
     X(cuDevicePrimaryCtxRetain,                             inner_call, hosted, give, in)        \
-    X(cuDevicePrimaryCtxReset_v2,                           inner_call, configures|hosted, in)   \
+    X(cuDevicePrimaryCtxReset_v2,                           inner_call, configures|hosted|resets, in) \
     X(cuCtxCreate_v4,                                       guest,      plain)                   \
     X(cuCtxGetApiVersion,                                   guest,      plain)                   \
     X(cuCtxGetCurrent,                                      guest,      plain)                   \

@@ -21,24 +21,24 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_COPY_ROWS(X)                                                                                      \
-    X(cuMemcpyDtoD_v2,                                      post,       work, device<2>, device<2>, in)           \
-    X(cuMemcpyDtoDAsync_v2,                                 post,       work, device<2>, device<2>, in, use)      \
+    X(cuMemcpyDtoD_v2,                                      post,       work|copies_on, device<2>, device<2>, in) \
+    X(cuMemcpyDtoDAsync_v2,                                 post,       work|copies_on, device<2>, device<2>, in, use) \
     X(cuMemsetD8Async,                                      post,       work, device<2>, in, in, use)             \
     X(cuMemsetD16Async,                                     post,       work, device16<2>, in, in, use)           \
     X(cuMemsetD32Async,                                     post,       work, device32<2>, in, in, use)           \
     X(cuMemsetD2D8Async,                                    post,       work, rows8, in, in, in, in, use)         \
     X(cuMemsetD2D16Async,                                   post,       work, rows16, in, in, in, in, use)        \
     X(cuMemsetD2D32Async,                                   post,       work, rows32, in, in, in, in, use)        \
-    X(cuMemcpyHtoDAsync_v2,                                 inner_post, work, device<2>, region<2>, in, use)      \
-    X(cuMemcpyDtoHAsync_v2,                                 inner_post, work, region<2>, device<2>, in, use)      \
+    X(cuMemcpyHtoDAsync_v2,                                 inner_post, work|copies_in, device<2>, region<2>, in, use) \
+    X(cuMemcpyDtoHAsync_v2,                                 inner_post, work|copies_out, region<2>, device<2>, in, use) \
     X(cuMemsetD8_v2,                                        inner_post, work|hosted, device<2>, in, in)           \
     X(cuMemsetD16_v2,                                       inner_post, work|hosted, device16<2>, in, in)         \
     X(cuMemsetD32_v2,                                       inner_post, work|hosted, device32<2>, in, in)         \
     X(cuMemsetD2D8_v2,                                      inner_post, work|hosted, rows8, in, in, in, in)       \
     X(cuMemsetD2D16_v2,                                     inner_post, work|hosted, rows16, in, in, in, in)      \
     X(cuMemsetD2D32_v2,                                     inner_post, work|hosted, rows32, in, in, in, in)      \
-    X(cuMemcpy3DAsync_v2,                                   inner_post, work, desc, use)                          \
-    X(cuMemcpyPeer,                                         inner_post, work, device<4>, use, device<4>, use, in) \
+    X(cuMemcpy3DAsync_v2,                                   inner_post, work|copies, desc, use)                   \
+    X(cuMemcpyPeer,                                         inner_post, work|copies_on, device<4>, use, device<4>, use, in) \
     X(cuMemcpy,                                             guest,      plain)                                    \
     X(cuMemcpy2DAsync_v2,                                   guest,      plain)                                    \
     X(cuMemcpy2DUnaligned_v2,                               guest,      plain)                                    \
@@ -62,8 +62,8 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
 
 //    ours
 #define BARCUDA_COPY_OWN_ROWS(X)                                                                            \
-    X(copy_in,                                              post,       work, device<2>, blob<2>, in, use)  \
-    X(copy_out,                                             call,       plain, fill<2>, device<2>, in, use) \
-    X(box_in,                                               post,       work, desc, blob<2>, in, use)       \
-    X(box_out,                                              call,       plain, desc, fill<2>, in, use)
+    X(copy_in,                                              post,       work|copies_in, device<2>, blob<2>, in, use) \
+    X(copy_out,                                             call,       copies_out, fill<2>, device<2>, in, use) \
+    X(box_in,                                               post,       work|copies_in, desc, blob<2>, in, use) \
+    X(box_out,                                              call,       copies_out, desc, fill<2>, in, use)
 // clang-format on

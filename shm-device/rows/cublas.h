@@ -10,21 +10,21 @@
 #define BARCUDA_CUBLAS_ROWS(X)                                                                                     \
     X(cublasCreate_v2,                          inner_call, work, make)                                            \
     X(cublasDestroy_v2,                         inner_call, work, drop)                                            \
-    X(cublasSetStream_v2,                       inner_post, plain, blas, use)                                      \
+    X(cublasSetStream_v2,                       inner_post, lasts, blas, use)                                      \
     X(cublasGetStream_v2,                       guest,      plain)                                                 \
     X(cublasSetPointerMode_v2,                  guest,      plain)                                                 \
     X(cublasGetPointerMode_v2,                  guest,      plain)                                                 \
     X(cublasGetCudartVersion,                   guest,      plain)                                                 \
     X(cublasGetStatusName,                      guest,      plain)                                                 \
     X(cublasGetStatusString,                    guest,      plain)                                                 \
-    X(cublasSetWorkspace_v2,                    call,       work, blas, bytes<2>, in)                              \
+    X(cublasSetWorkspace_v2,                    call,       work|lasts, blas, bytes<2>, in)                        \
     X(cublasGetVersion_v2,                      call,       work, blas, out)                                       \
     X(cublasGetProperty,                        call,       work, in, out)                                         \
-    X(cublasSetMathMode,                        call,       work, blas, in)                                        \
+    X(cublasSetMathMode,                        call,       work|lasts, blas, in)                                  \
     X(cublasGetMathMode,                        call,       work, blas, out)                                       \
-    X(cublasSetAtomicsMode,                     call,       work, blas, in)                                        \
+    X(cublasSetAtomicsMode,                     call,       work|lasts, blas, in)                                  \
     X(cublasGetAtomicsMode,                     call,       work, blas, out)                                       \
-    X(cublasSetSmCountTarget,                   call,       work, blas, in)                                        \
+    X(cublasSetSmCountTarget,                   call,       work|lasts, blas, in)                                  \
     X(cublasGetSmCountTarget,                   call,       work, blas, out)                                       \
     X(cublasIsamax_v2,                          post,       work, blas, in, vector<1>, in, result)                 \
     X(cublasIdamax_v2,                          post,       work, blas, in, vector<1>, in, result)                 \

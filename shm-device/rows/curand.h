@@ -7,11 +7,11 @@
     X(curandCreateGenerator,                    inner_call, work, make, in)                  \
     X(curandCreateGeneratorHost,                inner_call, work, make, in)                  \
     X(curandDestroyGenerator,                   inner_call, work, drop)                      \
-    X(curandSetStream,                          call,       work, use, use)                  \
-    X(curandSetPseudoRandomGeneratorSeed,       call,       work, use, in)                   \
-    X(curandSetGeneratorOffset,                 call,       work, use, in)                   \
-    X(curandSetGeneratorOrdering,               call,       work, use, in)                   \
-    X(curandSetQuasiRandomGeneratorDimensions,  call,       work, use, in)                   \
+    X(curandSetStream,                          call,       work|lasts, use, use)            \
+    X(curandSetPseudoRandomGeneratorSeed,       call,       work|lasts, use, in)             \
+    X(curandSetGeneratorOffset,                 call,       work|lasts, use, in)             \
+    X(curandSetGeneratorOrdering,               call,       work|lasts, use, in)             \
+    X(curandSetQuasiRandomGeneratorDimensions,  call,       work|lasts, use, in)             \
     X(curandGenerateSeeds,                      call,       work, use)                       \
     X(curandGetVersion,                         call,       work, out)                       \
     X(curandGetProperty,                        call,       work, in, out)                   \

@@ -59,61 +59,61 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_GRAPH_ROWS(X)                                                                                         \
-    X(cuDeviceGraphMemTrim,                                 call,       plain, in)                                    \
+    X(cuDeviceGraphMemTrim,                                 call,       trims|asks, in)                               \
     X(cuGraphCreate,                                        call,       plain, make, in)                              \
     X(cuGraphInstantiateWithFlags,                          call,       plain, make, use, in)                         \
-    X(cuGraphExecGetFlags,                                  call,       plain, use, out)                              \
+    X(cuGraphExecGetFlags,                                  call,       asks,  use, out)                              \
     X(cuGraphClone,                                         call,       plain, make, use)                             \
     X(cuGraphNodeFindInClone,                               call,       plain, part<2>, use, use)                     \
-    X(cuGraphNodeGetType,                                   inner_call, plain, use, out)                              \
-    X(cuGraphNodeSetEnabled,                                inner_call, plain, use, use, in)                          \
-    X(cuGraphNodeGetEnabled,                                inner_call, plain, use, use, out)                         \
+    X(cuGraphNodeGetType,                                   inner_call, asks,  use, out)                              \
+    X(cuGraphNodeSetEnabled,                                inner_call, lasts, use, use, in)                          \
+    X(cuGraphNodeGetEnabled,                                inner_call, asks, use, use, out)                         \
     X(cuGraphChildGraphNodeGetGraph,                        call,       plain, use, part<0>)                          \
-    X(cuGraphExecChildGraphNodeSetParams,                   call,       plain, use, use, use)                         \
+    X(cuGraphExecChildGraphNodeSetParams,                   call,       lasts, use, use, use)                         \
     X(cuGraphEventRecordNodeGetEvent,                       call,       plain, use, give)                             \
     X(cuGraphEventWaitNodeGetEvent,                         call,       plain, use, give)                             \
-    X(cuGraphEventWaitNodeSetEvent,                         call,       plain, use, use)                              \
-    X(cuGraphExecEventWaitNodeSetEvent,                     call,       plain, use, use, use)                         \
-    X(cuGraphMemsetNodeGetParams,                           call,       plain, use, out)                              \
-    X(cuGraphMemsetNodeSetParams,                           call,       plain, use, desc)                             \
+    X(cuGraphEventWaitNodeSetEvent,                         call,       lasts, use, use)                              \
+    X(cuGraphExecEventWaitNodeSetEvent,                     call,       lasts, use, use, use)                         \
+    X(cuGraphMemsetNodeGetParams,                           call,       asks,  use, out)                              \
+    X(cuGraphMemsetNodeSetParams,                           call,       lasts, use, desc)                             \
     X(cuGraphMemAllocNodeGetParams,                         call,       plain, use, told)                             \
-    X(cuGraphMemFreeNodeGetParams,                          call,       plain, use, out)                              \
-    X(cuGraphKernelNodeCopyAttributes,                      call,       plain, use, use)                              \
+    X(cuGraphMemFreeNodeGetParams,                          call,       asks,  use, out)                              \
+    X(cuGraphKernelNodeCopyAttributes,                      call,       lasts, use, use)                              \
     X(cuGraphUpload,                                        post,       work, use, use)                               \
-    X(cuGraphGetNodes,                                      call,       plain, use, all<2>, inout)                    \
-    X(cuGraphGetRootNodes,                                  call,       plain, use, all<2>, inout)                    \
-    X(cuGraphGetEdges_v2,                                   call,       plain, use, all<4>, all<4>, all<4>, inout)    \
-    X(cuGraphNodeGetDependencies_v2,                        call,       plain, use, all<3>, all<3>, inout)            \
-    X(cuGraphNodeGetDependentNodes_v2,                      call,       plain, use, all<3>, all<3>, inout)            \
-    X(cuGraphAddDependencies_v2,                            call,       plain, use, nodes<4>, nodes<4>, edges<4>, in) \
-    X(cuGraphRemoveDependencies_v2,                         call,       plain, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphGetNodes,                                      call,       asks,  use, all<2>, inout)                    \
+    X(cuGraphGetRootNodes,                                  call,       asks,  use, all<2>, inout)                    \
+    X(cuGraphGetEdges_v2,                                   call,       asks,  use, all<4>, all<4>, all<4>, inout)    \
+    X(cuGraphNodeGetDependencies_v2,                        call,       asks,  use, all<3>, all<3>, inout)            \
+    X(cuGraphNodeGetDependentNodes_v2,                      call,       asks,  use, all<3>, all<3>, inout)            \
+    X(cuGraphAddDependencies_v2,                            call,       lasts, use, nodes<4>, nodes<4>, edges<4>, in) \
+    X(cuGraphRemoveDependencies_v2,                         call,       lasts, use, nodes<4>, nodes<4>, edges<4>, in) \
     X(cuGraphDestroyNode,                                   call,       plain, drop)                                  \
-    X(cuGraphAddEmptyNode,                                  call,       plain, part<1>, use, nodes<3>, in)            \
-    X(cuGraphAddChildGraphNode,                             call,       plain, part<1>, use, nodes<3>, in, use)       \
-    X(cuGraphAddEventRecordNode,                            inner_call, plain, part<1>, use, nodes<3>, in, use)       \
-    X(cuGraphAddEventWaitNode,                              call,       plain, part<1>, use, nodes<3>, in, use)       \
-    X(cuGraphEventRecordNodeSetEvent,                       inner_call, plain, use, use)                              \
-    X(cuGraphExecEventRecordNodeSetEvent,                   inner_call, plain, use, use, use)                         \
-    X(cuGraphAddMemAllocNode,                               call,       hosted, part<1>, use, nodes<3>, in, answered)  \
-    X(cuGraphAddMemFreeNode,                                call,       plain, part<1>, use, nodes<3>, in, in)        \
-    X(cuGraphAddMemcpyNode,                                 inner_call, plain, part<1>, use, nodes<3>, in, desc, use) \
+    X(cuGraphAddEmptyNode,                                  call,       lasts, part<1>, use, nodes<3>, in)            \
+    X(cuGraphAddChildGraphNode,                             call,       lasts, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphAddEventRecordNode,                            inner_call, lasts, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphAddEventWaitNode,                              call,       lasts, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphEventRecordNodeSetEvent,                       inner_call, lasts, use, use)                              \
+    X(cuGraphExecEventRecordNodeSetEvent,                   inner_call, lasts, use, use, use)                         \
+    X(cuGraphAddMemAllocNode,                               call,       hosted|charges(4)|graphs_allocate|lasts, part<1>, use, nodes<3>, in, answered) \
+    X(cuGraphAddMemFreeNode,                                call,       lasts, part<1>, use, nodes<3>, in, in)        \
+    X(cuGraphAddMemcpyNode,                                 inner_call, lasts, part<1>, use, nodes<3>, in, desc, use) \
     X(cuGraphMemcpyNodeGetParams,                           inner_call, plain, use, told)                             \
-    X(cuGraphMemcpyNodeSetParams,                           inner_call, plain, use, desc)                             \
-    X(cuGraphExecMemcpyNodeSetParams,                       inner_call, plain, use, use, desc, use)                   \
-    X(cuGraphAddMemsetNode,                                 inner_call, plain, part<1>, use, nodes<3>, in, desc, use) \
-    X(cuGraphExecMemsetNodeSetParams,                       inner_call, plain, use, use, desc, use)                   \
+    X(cuGraphMemcpyNodeSetParams,                           inner_call, lasts, use, desc)                             \
+    X(cuGraphExecMemcpyNodeSetParams,                       inner_call, lasts, use, use, desc, use)                   \
+    X(cuGraphAddMemsetNode,                                 inner_call, lasts, part<1>, use, nodes<3>, in, desc, use) \
+    X(cuGraphExecMemsetNodeSetParams,                       inner_call, lasts, use, use, desc, use)                   \
     X(cuGraphExecDestroy,                                   call,       plain, drop)                                  \
     X(cuGraphDestroy,                                       call,       plain, drop)                                  \
     X(cuGraphLaunch,                                        inner_post, work|kernels, use, use)                             \
     X(cuGraphConditionalHandleCreate,                       inner_call, plain, make_condition<1>, use, use, in, in)   \
-    X(cuGraphKernelNodeGetAttribute,                        call,       hosted, use, in, out)                         \
-    X(cuGraphKernelNodeSetAttribute,                        call,       hosted, use, in, desc)                        \
-    X(cuDeviceGetGraphMemAttribute,                         call,       plain, in, in, attribute)                     \
+    X(cuGraphKernelNodeGetAttribute,                        call,       hosted|asks, use, in, out)                    \
+    X(cuGraphKernelNodeSetAttribute,                        call,       hosted|lasts, use, in, desc)                  \
+    X(cuDeviceGetGraphMemAttribute,                         call,       asks,  in, in, attribute)                     \
     X(cuDeviceSetGraphMemAttribute,                         call,       plain, in, in, attribute_in)                  \
-    X(cuUserObjectRetain,                                   call,       hosted, use, in)                              \
-    X(cuUserObjectRelease,                                  call,       hosted, use, in)                              \
-    X(cuGraphRetainUserObject,                              call,       hosted, use, use, in, in)                     \
-    X(cuGraphReleaseUserObject,                             call,       hosted, use, use, in)                         \
+    X(cuUserObjectRetain,                                   call,       hosted|lasts, use, in)                        \
+    X(cuUserObjectRelease,                                  call,       hosted|lasts, use, in)                        \
+    X(cuGraphRetainUserObject,                              call,       hosted|lasts, use, use, in, in)               \
+    X(cuGraphReleaseUserObject,                             call,       hosted|lasts, use, use, in)                   \
     X(cuUserObjectCreate,                                   guest,      plain)                                        \
     X(cuGraphDebugDotPrint,                                 guest,      plain)                                        \
     X(cuGraphAddBatchMemOpNode,                             guest,      plain)                                        \
@@ -136,21 +136,21 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
 
 //    ours
 #define BARCUDA_GRAPH_OWN_ROWS(X)                                                                                      \
-    X(add_kernel_node,                                      call,       plain, part<1>, use, nodes<3>, in, use, in, blob<7>, in) \
-    X(set_kernel_node,                                      call,       plain, use, use, in, blob<4>, in)              \
-    X(exec_set_kernel_node,                                 call,       plain, use, use, use, in, blob<5>, in)         \
+    X(add_kernel_node,                                      call,       lasts, part<1>, use, nodes<3>, in, use, in, blob<7>, in) \
+    X(set_kernel_node,                                      call,       lasts, use, use, in, blob<4>, in)              \
+    X(exec_set_kernel_node,                                 call,       lasts, use, use, use, in, blob<5>, in)         \
     X(kernel_node,                                          call,       plain, use, give, out, fill<4>, in)            \
     X(move_child_graph,                                     call,       plain, part<1>, use, nodes<3>, in, joins<0>)   \
-    X(add_host_node,                                        call,       plain, part<1>, use, nodes<3>, in, in)         \
-    X(set_host_node,                                        call,       plain, use, in)                                \
-    X(exec_set_host_node,                                   call,       plain, use, use, in)                           \
-    X(host_node,                                            call,       plain, use, out)                               \
+    X(add_host_node,                                        call,       lasts, part<1>, use, nodes<3>, in, in)         \
+    X(set_host_node,                                        call,       lasts, use, in)                                \
+    X(exec_set_host_node,                                   call,       lasts, use, use, in)                           \
+    X(host_node,                                            call,       asks,  use, out)                               \
     X(create_user_object,                                   call,       plain, make, in, in, in)                       \
-    X(graph_text,                                           call,       plain, use, in, in, fill<4>, in, out)          \
-    X(add_values_node,                                      call,       plain, part<1>, use, nodes<3>, in, use, memory_operations<6>, in, in) \
-    X(set_values_node,                                      call,       plain, use, use, memory_operations<3>, in, in) \
-    X(exec_set_values_node,                                 call,       plain, use, use, use, memory_operations<4>, in, in) \
+    X(graph_text,                                           call,       asks,  use, in, in, fill<4>, in, out)          \
+    X(add_values_node,                                      call,       lasts, part<1>, use, nodes<3>, in, use, memory_operations<6>, in, in) \
+    X(set_values_node,                                      call,       lasts, use, use, memory_operations<3>, in, in) \
+    X(exec_set_values_node,                                 call,       lasts, use, use, use, memory_operations<4>, in, in) \
     X(values_node,                                          call,       plain, use, give, all<3>, inout, out)          \
-    X(add_conditional_node,                                 call,       plain, part<1>, use, nodes<3>, in, use_condition<1>, in, use, all<8>, in) \
-    X(exec_update,                                          call,       plain, use, use, told, out)
+    X(add_conditional_node,                                 call,       lasts, part<1>, use, nodes<3>, in, use_condition<1>, in, use, all<8>, in) \
+    X(exec_update,                                          call,       lasts, use, use, told, out)
 // clang-format on

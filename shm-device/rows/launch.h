@@ -48,9 +48,9 @@ CUresult replace_address(CUtensorMap* map, CUdeviceptr address);
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_LAUNCH_ROWS(X)                                                                       \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor,          call,       plain, out, use, in, in)     \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, call,       plain, out, use, in, in, in) \
-    X(cuOccupancyAvailableDynamicSMemPerBlock,              call,       plain, out, use, in, in)     \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor,          call,       asks,  out, use, in, in)     \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, call,       asks,  out, use, in, in, in) \
+    X(cuOccupancyAvailableDynamicSMemPerBlock,              call,       asks,  out, use, in, in)     \
     X(cuLaunchCooperativeKernel,                            guest,      plain)                       \
     X(cuLaunchKernel,                                       guest,      plain)                       \
     X(cuLaunchKernelEx,                                     guest,      plain)                       \
@@ -66,9 +66,9 @@ CUresult replace_address(CUtensorMap* map, CUdeviceptr address);
 #define BARCUDA_LAUNCH_OWN_ROWS(X)                                                                            \
     X(launch,                                               post,       work|held|kernels, use, in, use, blob<4>, in) \
     X(try_launch,                                           call,       work|kernels, use, in, use, blob<4>, in)      \
-    X(active_clusters,                                      call,       plain, out, use, in)                  \
-    X(cluster_size,                                         call,       plain, out, use, in)                  \
-    X(encode_tiled,                                         call,       plain, out, in)                       \
-    X(encode_im2col,                                        call,       plain, out, in)                       \
-    X(replace_address,                                      call,       plain, inout, in)
+    X(active_clusters,                                      call,       asks,  out, use, in)                  \
+    X(cluster_size,                                         call,       asks,  out, use, in)                  \
+    X(encode_tiled,                                         call,       asks,  out, in)                       \
+    X(encode_im2col,                                        call,       asks,  out, in)                       \
+    X(replace_address,                                      call,       asks,  inout, in)
 // clang-format on

@@ -32,43 +32,43 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_MEMORY_ROWS(X)                                                                        \
-    X(cuMemGetInfo_v2,                                      inner_call, counts, out, out)             \
-    X(cuMemAllocPitch_v2,                                   call,       plain, out, out, in, in, in)  \
-    X(cuMemGetAddressRange_v2,                              inner_call, counts, maybe, maybe, in)     \
-    X(cuMemAllocAsync,                                      call,       hosted, out, in, use)          \
-    X(cuMemAllocFromPoolAsync,                              call,       hosted, out, in, use, use)     \
+    X(cuMemGetInfo_v2,                                      inner_call, counts|tells_room|asks, out, out) \
+    X(cuMemAllocPitch_v2,                                   call,       charges(2, 3), out, out, in, in, in) \
+    X(cuMemGetAddressRange_v2,                              inner_call, counts|asks, maybe, maybe, in) \
+    X(cuMemAllocAsync,                                      call,       hosted|charges(1)|graphs_allocate, out, in, use) \
+    X(cuMemAllocFromPoolAsync,                              call,       hosted|charges(1)|graphs_allocate, out, in, use, use) \
     X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)             \
     X(cuDeviceGetDefaultMemPool,                            call,       anywhere, give, in)              \
     X(cuDeviceGetMemPool,                                   call,       anywhere, give, in)              \
-    X(cuDeviceSetMemPool,                                   call,       anywhere, in, use)               \
-    X(cuMemPoolCreate,                                      call,       anywhere, make, desc)            \
-    X(cuMemPoolTrimTo,                                      call,       counts|anywhere, use, in)               \
-    X(cuMemPoolGetAccess,                                   call,       anywhere, out, use, desc)        \
+    X(cuDeviceSetMemPool,                                   call,       anywhere|lasts, in, use)         \
+    X(cuMemPoolCreate,                                      call,       anywhere|uncharged, make, desc)  \
+    X(cuMemPoolTrimTo,                                      call,       counts|anywhere|asks, use, in)          \
+    X(cuMemPoolGetAccess,                                   call,       anywhere|asks, out, use, desc)   \
     X(cuMemGetDefaultMemPool,                               call,       anywhere, give, desc, in)        \
     X(cuMemGetMemPool,                                      call,       anywhere, give, desc, in)        \
-    X(cuMemSetMemPool,                                      call,       anywhere, desc, in, use)         \
-    X(cuMemPoolSetAccess,                                   call,       anywhere, use, access<2>, in)    \
-    X(cuMemAddressReserve,                                  call,       anywhere, out, in, in, in, in)   \
+    X(cuMemSetMemPool,                                      call,       anywhere|lasts, desc, in, use)   \
+    X(cuMemPoolSetAccess,                                   call,       anywhere|lasts, use, access<2>, in) \
+    X(cuMemAddressReserve,                                  call,       anywhere|uncharged, out, in, in, in, in) \
     X(cuMemAddressFree,                                     call,       anywhere, freed, in)             \
-    X(cuMemMap,                                             call,       anywhere, in, in, in, use, in)   \
+    X(cuMemMap,                                             call,       anywhere|maps|lasts, in, in, in, use, in) \
     X(cuMemUnmap,                                           call,       anywhere, freed, in)             \
-    X(cuMemSetAccess,                                       call,       anywhere, in, in, access<3>, in) \
-    X(cuMemGetAccess,                                       call,       anywhere, out, desc, in)         \
-    X(cuMemCreate,                                          inner_call, anywhere, make, in, desc, in)    \
+    X(cuMemSetAccess,                                       call,       anywhere|lasts, in, in, access<3>, in) \
+    X(cuMemGetAccess,                                       call,       anywhere|asks, out, desc, in)    \
+    X(cuMemCreate,                                          inner_call, anywhere|charges(1), make, in, desc, in) \
     X(cuMemRelease,                                         inner_call, anywhere, drop)                  \
-    X(cuMemGetAllocationGranularity,                        call,       anywhere, out, desc, in)         \
+    X(cuMemGetAllocationGranularity,                        call,       anywhere|asks, out, desc, in)    \
     X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere, told, use)             \
-    X(cuMemPoolExportPointer,                               call,       hosted, out, device_word<1>)  \
-    X(cuMemPoolImportPointer,                               call,       hosted, out, use, desc)       \
-    X(cuIpcGetMemHandle,                                    inner_call, hosted, out, device_word<1>)  \
-    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted, out, in, in)          \
+    X(cuMemPoolExportPointer,                               call,       hosted|lasts, out, device_word<1>) \
+    X(cuMemPoolImportPointer,                               call,       hosted|uncharged, out, use, desc) \
+    X(cuIpcGetMemHandle,                                    inner_call, hosted|lasts, out, device_word<1>) \
+    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted|uncharged, out, in, in) \
     X(cuIpcCloseMemHandle,                                  inner_call, hosted, freed)                \
-    X(cuIpcGetEventHandle,                                  inner_call, hosted, out, use)             \
+    X(cuIpcGetEventHandle,                                  inner_call, hosted|lasts, out, use)       \
     X(cuIpcOpenEventHandle,                                 inner_call, hosted, make, in)             \
-    X(cuMemAlloc_v2,                                        call,       hosted, out, in)              \
+    X(cuMemAlloc_v2,                                        call,       hosted|charges(1), out, in)   \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
     X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
-    X(cuMemPoolGetAttribute,                                call,       counts|anywhere, use, in, attribute)    \
+    X(cuMemPoolGetAttribute,                                call,       counts|anywhere|asks, use, in, attribute) \
     X(cuMemPoolSetAttribute,                                call,       anywhere, use, in, attribute_in) \
     X(cuMemAdvise_v2,                                       guest,      plain)                        \
     X(cuMemAllocHost_v2,                                    guest,      plain)                        \
@@ -89,19 +89,19 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemPrefetchBatchAsync,                              guest,      plain)                        \
     X(cuMemRangeGetAttribute,                               guest,      plain)                        \
     X(cuMemRangeGetAttributes,                              guest,      plain)                        \
-    X(cuMemRetainAllocationHandle,                          guest,      plain)                        \
+    X(cuMemRetainAllocationHandle,                          guest,      retains)                      \
     X(cuPointerGetAttribute,                                guest,      plain)                        \
     X(cuPointerGetAttributes,                               guest,      plain)                        \
     X(cuPointerSetAttribute,                                guest,      plain)
 
 //    ours
 #define BARCUDA_MEMORY_OWN_ROWS(X)                                                                \
-    X(pointer_attribute,                                    call,       counts, out, in, in)      \
-    X(set_pointer_attribute,                                call,       plain, in, in, device_word<1>) \
-    X(export_memory,                                        call,       anywhere, out, use)          \
-    X(import_memory,                                        call,       anywhere, make, in)          \
-    X(export_pool,                                          call,       anywhere, out, use)          \
-    X(import_pool,                                          call,       anywhere, make, in)          \
-    X(withdraw,                                             post,       anywhere, in)                \
+    X(pointer_attribute,                                    call,       counts|asks, out, in, in) \
+    X(set_pointer_attribute,                                call,       lasts, in, in, device_word<1>) \
+    X(export_memory,                                        call,       anywhere|lasts, out, use)    \
+    X(import_memory,                                        call,       anywhere|uncharged, make, in) \
+    X(export_pool,                                          call,       anywhere|lasts, out, use)    \
+    X(import_pool,                                          call,       anywhere|uncharged, make, in) \
+    X(withdraw,                                             post,       anywhere|lasts, in)          \
     X(retain_memory,                                        call,       anywhere, give, device_word<1>)
 // clang-format on

@@ -47,24 +47,24 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_MODULE_ROWS(X)                                                                          \
     X(cuModuleGetFunction,                                  call,       plain, part<1>, use, text)      \
-    X(cuModuleGetFunctionCount,                             call,       plain, out, use)                \
-    X(cuModuleGetGlobal_v2,                                 inner_call, plain, maybe, maybe, use, text) \
+    X(cuModuleGetFunctionCount,                             call,       asks,  out, use)                \
+    X(cuModuleGetGlobal_v2,                                 inner_call, asks,  maybe, maybe, use, text) \
     X(cuLibraryGetKernel,                                   inner_call, plain, part<1>, use, text)      \
-    X(cuLibraryGetKernelCount,                              call,       plain, out, use)                \
-    X(cuLibraryGetModule,                                   call,       plain, part<1>, use)            \
-    X(cuLibraryGetGlobal,                                   inner_call, plain, maybe, maybe, use, text) \
-    X(cuKernelGetFunction,                                  call,       plain, part<1>, use)            \
+    X(cuLibraryGetKernelCount,                              call,       asks,  out, use)                \
+    X(cuLibraryGetModule,                                   call,       may_load, part<1>, use)         \
+    X(cuLibraryGetGlobal,                                   inner_call, may_load|asks, maybe, maybe, use, text) \
+    X(cuKernelGetFunction,                                  call,       may_load, part<1>, use)         \
     X(cuKernelGetLibrary,                                   call,       plain, give, use)               \
-    X(cuKernelGetAttribute,                                 call,       plain, out, in, use, in)        \
-    X(cuKernelSetCacheConfig,                               call,       configures, use, in, in)        \
-    X(cuFuncGetAttribute,                                   call,       plain, out, in, use)            \
-    X(cuFuncSetCacheConfig,                                 call,       configures, use, in)            \
+    X(cuKernelGetAttribute,                                 call,       asks,  out, in, use, in)        \
+    X(cuKernelSetCacheConfig,                               call,       configures|lasts, use, in, in)  \
+    X(cuFuncGetAttribute,                                   call,       asks,  out, in, use)            \
+    X(cuFuncSetCacheConfig,                                 call,       configures|lasts, use, in)      \
     X(cuFuncGetModule,                                      call,       plain, give, use)               \
-    X(cuFuncIsLoaded,                                       call,       plain, out, use)                \
-    X(cuFuncLoad,                                           call,       plain, use)                     \
-    X(cuKernelSetAttribute,                                 inner_call, configures, in, in, use, in)    \
-    X(cuFuncSetAttribute,                                   inner_call, configures, use, in, in)        \
-    X(cuLibraryGetManaged,                                  inner_call, plain, maybe, maybe, use, text) \
+    X(cuFuncIsLoaded,                                       call,       asks,  out, use)                \
+    X(cuFuncLoad,                                           call,       asks,  use)                     \
+    X(cuKernelSetAttribute,                                 inner_call, configures|lasts, in, in, use, in) \
+    X(cuFuncSetAttribute,                                   inner_call, configures|lasts, use, in, in)  \
+    X(cuLibraryGetManaged,                                  inner_call, asks,  maybe, maybe, use, text) \
     X(cuLinkDestroy,                                        inner_call, plain, drop)                    \
     X(cuModuleUnload,                                       inner_call, hosted, drop)                   \
     X(cuLibraryUnload,                                      inner_call, hosted, drop)                   \
@@ -74,7 +74,7 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
     X(cuFuncGetParamInfo,                                   guest,      plain)                          \
     X(cuKernelGetName,                                      guest,      plain)                          \
     X(cuKernelGetParamInfo,                                 guest,      plain)                          \
-    X(cuLibraryLoadData,                                    guest,      plain)                          \
+    X(cuLibraryLoadData,                                    guest,      loads)                          \
     X(cuLibraryLoadFromFile,                                guest,      plain)                          \
     X(cuLinkAddData_v2,                                     guest,      plain)                          \
     X(cuLinkAddFile_v2,                                     guest,      plain)                          \
@@ -83,22 +83,22 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
     X(cuModuleGetLoadingMode,                               guest,      plain)                          \
     X(cuModuleLoad,                                         guest,      plain)                          \
     X(cuModuleLoadData,                                     guest,      plain)                          \
-    X(cuModuleLoadDataEx,                                   guest,      plain)                          \
+    X(cuModuleLoadDataEx,                                   guest,      loads)                          \
     X(cuModuleLoadFatBinary,                                guest,      plain)
 
 //    ours
 #define BARCUDA_MODULE_OWN_ROWS(X)                                                                          \
-    X(image_part,                                           call,       plain, in, blob<2>, in)             \
+    X(image_part,                                           call,       lasts, in, blob<2>, in)             \
     X(load_module,                                          call,       plain, make, image<2>, in, in)      \
     X(load_library,                                         call,       plain, make, image<2>, in, in)      \
-    X(load_log,                                             call,       plain, in, fill<2>, in, out)        \
-    X(describe_function,                                    call,       plain, use, out)                    \
-    X(describe_kernel,                                      call,       plain, use, out)                    \
-    X(function_name,                                        call,       plain, use, fill<2>, in)            \
-    X(kernel_name,                                          call,       plain, use, fill<2>, in)            \
+    X(load_log,                                             call,       asks,  in, fill<2>, in, out)        \
+    X(describe_function,                                    call,       asks,  use, out)                    \
+    X(describe_kernel,                                      call,       asks,  use, out)                    \
+    X(function_name,                                        call,       asks,  use, fill<2>, in)            \
+    X(kernel_name,                                          call,       asks,  use, fill<2>, in)            \
     X(link_create,                                          call,       plain, make, in)                    \
-    X(link_add,                                             call,       plain, use, in, image<3>, in, text) \
-    X(link_complete,                                        call,       plain, use, out)                    \
-    X(link_fetch,                                           call,       plain, use, region<2>, in)          \
-    X(link_log,                                             call,       plain, use, in, fill<3>, in, out)
+    X(link_add,                                             call,       lasts, use, in, image<3>, in, text) \
+    X(link_complete,                                        call,       lasts, use, out)                    \
+    X(link_fetch,                                           call,       asks,  use, region<2>, in)          \
+    X(link_log,                                             call,       asks,  use, in, fill<3>, in, out)
 // clang-format on

@@ -28,11 +28,11 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_STREAM_ROWS(X)                                                                                         \
-    X(cuStreamGetPriority,                                  call,       plain, use, out)                               \
-    X(cuStreamGetFlags,                                     call,       plain, use, out)                               \
+    X(cuStreamGetPriority,                                  call,       asks,  use, out)                               \
+    X(cuStreamGetFlags,                                     call,       asks,  use, out)                               \
     X(cuStreamGetId,                                        guest,      plain)                                         \
-    X(cuStreamGetDevice,                                    call,       plain, use, out)                               \
-    X(cuStreamCopyAttributes,                               call,       configures, use, use)                          \
+    X(cuStreamGetDevice,                                    call,       asks,  use, out)                               \
+    X(cuStreamCopyAttributes,                               call,       configures|lasts, use, use)                    \
     X(cuStreamWaitValue32_v2,                               post,       work, use, device_word<4>, in, in)             \
     X(cuStreamWaitValue64_v2,                               post,       work, use, device_word<8>, in, in)             \
     X(cuStreamWriteValue32_v2,                              post,       work, use, device_word<4>, in, in)             \
@@ -40,22 +40,22 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
     X(cuStreamBatchMemOp_v2,                                post,       work, use, in, memory_operations<1>, in)       \
     X(cuStreamCreateWithPriority,                           inner_call, plain, make, in, in)                           \
     X(cuStreamDestroy_v2,                                   inner_post, plain, drop)                                   \
-    X(cuStreamQuery,                                        inner_call, plain, use)                                    \
+    X(cuStreamQuery,                                        inner_call, asks,  use)                                    \
     X(cuEventCreate,                                        inner_call, plain, make, in)                               \
     X(cuEventDestroy_v2,                                    inner_post, plain, drop)                                   \
-    X(cuEventElapsedTime_v2,                                call,       plain, out, use, use)                          \
-    X(cuEventQuery,                                         inner_call, plain, use)                                    \
+    X(cuEventElapsedTime_v2,                                call,       asks,  out, use, use)                          \
+    X(cuEventQuery,                                         inner_call, asks,  use)                                    \
     X(cuStreamBeginCapture_v2,                              inner_call, plain, use, captures)                          \
     X(cuStreamBeginCaptureToGraph,                          inner_call, plain, use, use, nodes<4>, edges<4>, in, captures) \
     X(cuStreamEndCapture,                                   inner_call, hosted, use, give)                              \
-    X(cuStreamIsCapturing,                                  inner_call, plain, use, out)                               \
-    X(cuStreamUpdateCaptureDependencies_v2,                 call,       plain, use, nodes<3>, edges<3>, in, in)        \
+    X(cuStreamIsCapturing,                                  inner_call, asks,  use, out)                               \
+    X(cuStreamUpdateCaptureDependencies_v2,                 call,       lasts, use, nodes<3>, edges<3>, in, in)        \
     X(cuStreamWaitEvent,                                    inner_post, work, use, use, in)                            \
     X(cuEventRecordWithFlags,                               inner_post, work, use, use, in)                            \
-    X(cuStreamSynchronize,                                  inner_call, hosted, use)                                   \
-    X(cuEventSynchronize,                                   inner_call, hosted, use)                                   \
-    X(cuStreamGetAttribute,                                 call,       hosted, use, in, out)                          \
-    X(cuStreamSetAttribute,                                 call,       configures|hosted, use, in, desc)              \
+    X(cuStreamSynchronize,                                  inner_call, hosted|asks, use)                              \
+    X(cuEventSynchronize,                                   inner_call, hosted|asks, use)                              \
+    X(cuStreamGetAttribute,                                 call,       hosted|asks, use, in, out)                     \
+    X(cuStreamSetAttribute,                                 call,       configures|hosted|lasts, use, in, desc)        \
     X(cuEventRecord,                                        guest,      plain)                                         \
     X(cuLaunchHostFunc,                                     guest,      plain)                                         \
     X(cuStreamAddCallback,                                  guest,      plain)                                         \
@@ -67,7 +67,7 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
 
 //    ours
 #define BARCUDA_STREAM_OWN_ROWS(X)                                                                                \
-    X(write_fence,                                          post,       plain, use, fence)                        \
+    X(write_fence,                                          post,       waits, use, fence)                        \
     X(record_event,                                         post,       work, use, use, in, fence)                \
     X(launch_host,                                          post,       work, use, in, in)                        \
     X(capture_info,                                         call,       plain, use, out, out, give, heads, inout)

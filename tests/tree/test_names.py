@@ -38,7 +38,7 @@ manager
 """.split())
 
 
-ROW = re.compile(r"\bX\((\w+)(?:,\s*([^()]*))?\)")
+ROW = re.compile(r"\bX\((\w+)(?:,\s*((?:[^()]|\([\d, ]*\))*))?\)")  # traits may have numbers: charges(1)
 rows = {}  # name: traits and kinds; empty where only the name stands in a list
 for header in Path("shm-device/rows").glob("*.h"):
     for m in ROW.finditer(header.read_text()):

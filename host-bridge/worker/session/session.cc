@@ -42,7 +42,7 @@ void Session::begin_command(std::uint32_t op) {
     scratch_used_ = 0;
     fences_.begin_command();
     if (op >= static_cast<std::uint32_t>(Op::count)) return;
-    const unsigned traits = traits_of(static_cast<Op>(op));
+    const Traits traits = traits_of(static_cast<Op>(op));
     if (traits & trait::held) return;
     libraries_.need(static_cast<Op>(op));
     launches_.flush();
