@@ -58,5 +58,89 @@ TEST_F(QuotaTest, RefusesWhatIsBeyondALimit) {
     EXPECT_EQ(counted(), 100 * mib);
 }
 
+// The functions in a driver's table that count follow from the rows.
+namespace layer {
+std::uint64_t next = 0x1000;
+CUcontext context = reinterpret_cast<CUcontext>(1);
+
+Driver driver() {
+    Driver d;
+    d.cuCtxGetDevice = [](CUdevice* device) { return *device = 0, CUDA_SUCCESS; };
+    d.cuCtxGetCurrent = [](CUcontext* current) { return *current = context, CUDA_SUCCESS; };
+    d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) { return *p = next++, CUDA_SUCCESS; };
+    d.cuMemAllocPitch_v2 = [](CUdeviceptr* p, std::size_t* pitch, std::size_t, std::size_t, unsigned) {
+        return *p = next++, *pitch = 512, CUDA_SUCCESS;
+    };
+    d.cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
+    d.cuArrayCreate_v2 = [](CUarray* a, const CUDA_ARRAY_DESCRIPTOR*) {
+        return *a = reinterpret_cast<CUarray>(next++), CUDA_SUCCESS;
+    };
+    d.cuArrayDestroy = [](CUarray) { return CUDA_SUCCESS; };
+    d.cuMemCreate = [](CUmemGenericAllocationHandle* h, std::size_t, const CUmemAllocationProp*, unsigned long long) {
+        return *h = next++, CUDA_SUCCESS;
+    };
+    d.cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
+    d.cuMemMap = [](CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle, unsigned long long) {
+        return CUDA_SUCCESS;
+    };
+    d.cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
+    d.cuTexObjectDestroy = [](CUtexObject) { return CUDA_SUCCESS; };
+    d.cuCtxDestroy_v2 = [](CUcontext) { return CUDA_SUCCESS; };
+    return d;
+}
+}  // namespace layer
+
+struct QuotaLayer : QuotaTest {
+    Driver below = layer::driver(), table = below;
+    QuotaLayer() { enforce_quota(table, *this, allowance, {}); }
+};
+
+TEST_F(QuotaLayer, ChargesWhatARowSaysItIsChargedFor) {
+    CUdeviceptr p = 0, rows = 0;
+    std::size_t pitch = 0;
+    ASSERT_EQ(table.cuMemAlloc_v2(&p, 3 * mib), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 3 * mib);
+    ASSERT_EQ(table.cuMemAllocPitch_v2(&rows, &pitch, 100, 2048, 4), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 4 * mib);  // 2048 rows of 512 bytes
+    EXPECT_EQ(table.cuMemFree_v2(p), CUDA_SUCCESS);
+    EXPECT_EQ(table.cuMemFree_v2(rows), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, ChargesAnArrayUntilItIsDestroyed) {
+    const CUDA_ARRAY_DESCRIPTOR what{1024, 1024, CU_AD_FORMAT_FLOAT, 1};
+    CUarray array = nullptr;
+    ASSERT_EQ(table.cuArrayCreate_v2(&array, &what), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 4 * mib);
+    EXPECT_EQ(table.cuArrayDestroy(array), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, ChargesPhysicalMemoryAsLongAsItIsHeldOrMapped) {
+    CUmemAllocationProp what{};
+    what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemGenericAllocationHandle memory = 0;
+    ASSERT_EQ(table.cuMemCreate(&memory, 2 * mib, &what, 0), CUDA_SUCCESS);
+    ASSERT_EQ(table.cuMemMap(0x100000, 2 * mib, 0, memory, 0), CUDA_SUCCESS);
+    ASSERT_EQ(table.cuMemRelease(memory), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 2 * mib);
+    ASSERT_EQ(table.cuMemUnmap(0x100000, 2 * mib), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, RefusesBeforeTheDriverIsAsked) {
+    sheet.limits[static_cast<unsigned>(Limit::device_memory)] = mib;
+    CUdeviceptr p = 0;
+    EXPECT_EQ(table.cuMemAlloc_v2(&p, 2 * mib), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(p, 0u);
+}
+TEST_F(QuotaLayer, RefundsWhatWasInAContextThatEnds) {
+    CUdeviceptr p = 0;
+    ASSERT_EQ(table.cuMemAlloc_v2(&p, mib), CUDA_SUCCESS);
+    EXPECT_EQ(table.cuCtxDestroy_v2(layer::context), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, LeavesAloneWhatIsNoMemory) {  // a texture's number is of an address's type
+    EXPECT_EQ(table.cuTexObjectDestroy, below.cuTexObjectDestroy);
+    EXPECT_NE(table.cuMemFree_v2, below.cuMemFree_v2);
+}
+
 }  // namespace
 }  // namespace barcuda
