@@ -24,13 +24,14 @@ template <class Parameters> constexpr bool any_points = false;
 template <class... Life> constexpr bool any_touches<std::tuple<Life...>> = (Life::touches || ...);
 template <class... Life>
 constexpr bool any_points<std::tuple<Life...>> = ((Life::points != kind::Pointed::not_at) || ...);
-template <Op op> constexpr bool names_device_memory = any_touches<typename RowOf<op>::Parameters> &&
-                                                      (has(op, trait::work) || op == Op::copy_out || op == Op::box_out);
+template <Op op>
+constexpr bool names_device_memory = any_touches<typename RowOf<op>::Parameters>&& has(op,
+                                                                                       trait::work | trait::copies_out);
 
 // While a stream captures, posted work is answered too: a call that spoils a capture has to return the error itself.
 template <Op op> bool is_posted() noexcept {
     if constexpr (RowOf<op>::how != How::post) return false;
-    else if constexpr (op == Op::cuGraphLaunch)
+    else if constexpr (launches_graph<op>)
         return open_captures.load(std::memory_order_relaxed) == 0 && !graphs_allocate.load(std::memory_order_relaxed);
     else return !has(op, trait::work) || open_captures.load(std::memory_order_relaxed) == 0;
 }
@@ -44,9 +45,9 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
     const RowNumber number = host_rows::numbers[static_cast<std::size_t>(op)];
     if (number == no_row) [[unlikely]]
         return host_rows::missing(op, client->region());
-    if constexpr (op == Op::cuGraphAddMemAllocNode) graphs_allocate.store(true, std::memory_order_relaxed);
-    if constexpr (op == Op::cuMemAllocAsync || op == Op::cuMemAllocFromPoolAsync)
-        if (open_captures.load(std::memory_order_relaxed) > 0) graphs_allocate.store(true, std::memory_order_relaxed);
+    if constexpr (has(op, trait::graphs_allocate))
+        if (!R::template takes<CUstream> || open_captures.load(std::memory_order_relaxed) > 0)
+            graphs_allocate.store(true, std::memory_order_relaxed);
     typename R::Arguments arguments{real(given)...};
     typename R::Parameters parameters{};
     const CUresult result = [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -83,22 +84,11 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
     return result;
 }
 
-// Which of the command's arguments says its stream; as many as there are: none.
-template <class Tuple> struct StreamOf;
-template <class... P> struct StreamOf<std::tuple<P...>> {
-    static constexpr std::size_t at = [] {
-        constexpr bool is[] = {std::is_same_v<P, CUstream>..., true};
-        std::size_t i = 0;
-        while (!is[i]) ++i;
-        return i;
-    }();
-};
-
 // Tells managed memory what the command may touch, before the command is posted.
 template <Op op, class... Given> void announce(managed::Posting& posting, Given... given) noexcept {
     using R = RowOf<op>;
     using Arguments = typename R::Arguments;
-    constexpr std::size_t at = StreamOf<Arguments>::at;
+    constexpr std::size_t at = R::template at<CUstream>;
     const Arguments arguments{given...};
     // What names no stream works in the default stream; but of a library's handle nothing is known.
     CUstream stream = nullptr;

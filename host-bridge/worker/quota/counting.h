@@ -26,19 +26,19 @@ inline void count_box(Counts& counts, const CUDA_MEMCPY3D& box) {
 }
 
 template <Op op> void count(Counts& counts, const typename RowOf<op>::Parameters& parameters) {
-    if constexpr (op == Op::launch || op == Op::try_launch) add(counts.launches, 1);
-    else if constexpr (op == Op::cuGraphLaunch) add(counts.graph_launches, 1);
-    else if constexpr (op == Op::write_fence) add(counts.waits, 1);
-    else if constexpr (op == Op::cuMemcpyHtoDAsync_v2 || op == Op::copy_in)
-        count_copy(counts, Counts::to_device, std::get<2>(parameters).value);
-    else if constexpr (op == Op::cuMemcpyDtoHAsync_v2 || op == Op::copy_out)
-        count_copy(counts, Counts::to_host, std::get<2>(parameters).value);
-    else if constexpr (op == Op::cuMemcpyDtoD_v2 || op == Op::cuMemcpyDtoDAsync_v2)
-        count_copy(counts, Counts::on_device, std::get<2>(parameters).value);
-    else if constexpr (op == Op::cuMemcpyPeer) count_copy(counts, Counts::on_device, std::get<4>(parameters).value);
-    else if constexpr (op == Op::cuMemcpy3DAsync_v2) count_box(counts, std::get<0>(parameters).value);
-    else if constexpr (op == Op::box_in) count_copy(counts, Counts::to_device, std::get<2>(parameters).value);
-    else if constexpr (op == Op::box_out) count_copy(counts, Counts::to_host, std::get<2>(parameters).value);
+    using Row = RowOf<op>;
+    constexpr std::size_t bytes = Row::template at<std::size_t>;
+    if constexpr (launches_graph<op>) add(counts.graph_launches, 1);
+    else if constexpr (has(op, trait::kernels)) add(counts.launches, 1);
+    else if constexpr (has(op, trait::waits)) add(counts.waits, 1);
+    else if constexpr ((traits_of(op) & trait::copies) == trait::copies)
+        count_box(counts, std::get<Row::template at<const CUDA_MEMCPY3D*>>(parameters).value);
+    else if constexpr (has(op, trait::copies))
+        count_copy(counts,
+                   has(op, trait::copies_in)    ? Counts::to_device
+                   : has(op, trait::copies_out) ? Counts::to_host
+                                                : Counts::on_device,
+                   std::get<bytes>(parameters).value);
 }
 
 }  // namespace barcuda
