@@ -3,7 +3,7 @@
 // crosses and says nothing of it does not compile; nor does one that makes device memory and does not say what is charged for it.
 // Included where all rows are instantiated, not by commands.h: that would instantiate each kind of each row in every file.
 #pragma once
-#include "shm-device/rows/commands.h"
+#include "shm-device/rows/library_commands.h"
 
 namespace barcuda {
 
