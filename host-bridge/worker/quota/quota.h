@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quota.h: counts the device memory of a client, by whichever call it has it: allocations, arrays, pools, physical memory of
 // cuMemCreate, memory that graphs allocate. It stands between the session and the driver: in the driver's table are functions of
-// its own (quota_layer.cc) in place of those that allocate and free, so that no row is an exception. What is over the limit
+// its own (quota_layer.cc) in place of those that allocate and free, derived from their rows. What is over the limit
 // answers CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo shows the limit as the card's size.
 //
 // A driver takes memory that nobody asked it for: contexts, code and its variables, stacks, buffers of printf, workspaces of the math
