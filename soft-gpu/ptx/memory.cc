@@ -230,13 +230,17 @@ Handler by_address(Space space, Form form, unsigned address) {
 
 // A type of memory and a register at least as wide.
 template <class F> auto by_type(Coder& c, Type type, unsigned reg, F f) {
+    // The sign matters only to what is extended: one handler less to compile.
+    const auto with = [&]<class T, class R>() {
+        return f.template operator()<std::conditional_t<sizeof(T) == sizeof(R), std::make_unsigned_t<T>, T>, R>();
+    };
     const auto wide = [&]<class T>() {
         if constexpr (sizeof(T) <= 2)
-            if (reg == 2) return f.template operator()<T, std::uint16_t>();
+            if (reg == 2) return with.template operator()<T, std::uint16_t>();
         if constexpr (sizeof(T) <= 4)
-            if (reg == 4) return f.template operator()<T, std::uint32_t>();
+            if (reg == 4) return with.template operator()<T, std::uint32_t>();
         if constexpr (sizeof(T) <= 8)
-            if (reg == 8) return f.template operator()<T, std::uint64_t>();
+            if (reg == 8) return with.template operator()<T, std::uint64_t>();
         c.refuse();
     };
     switch (type) {
@@ -342,7 +346,7 @@ void store(Coder& c) {
         unsigned reg = 0;
         const Slot b = c.read_wide(source, type, &reg);
         const Handler run = by_type(c, type, reg, [&]<class T, class R>() {
-            return by_address<Store, T, R>(space, strong ? Form::strong : Form::one, a.bytes);
+            return by_address<Store, std::make_unsigned_t<T>, R>(space, strong ? Form::strong : Form::one, a.bytes);
         });
         c.emit(run, nowhere, a.base, b).imm = a.offset;
         return;
@@ -360,8 +364,9 @@ void store(Coder& c) {
                                                                    : c.read_wide(item, type, &bytes));
         if (bytes != reg) c.refuse();
     }
-    const Handler run = by_type(
-        c, type, reg, [&]<class T, class R>() { return by_address<Store, T, R>(space, Form::several, a.bytes); });
+    const Handler run = by_type(c, type, reg, [&]<class T, class R>() {
+        return by_address<Store, std::make_unsigned_t<T>, R>(space, Form::several, a.bytes);
+    });
     auto& in = c.emit(run, nowhere, a.base, nowhere, nowhere, n);
     in.imm = a.offset, in.target = c.list(slots);
 }
