@@ -7,11 +7,14 @@
 #   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, hardly optimized)
 #   CXX=g++ | clang++                      either builds without warnings; clang's build under ASan is the fuzzers' too
 #   CXXFLAGS=... CPPFLAGS=... LDFLAGS=...  are added to the project's own
-#   PRECOMPILED=1                          the standard library's headers are read once (clang's builds: a sixth faster)
+#   PRECOMPILED=                           the standard library's headers are read for each file (usually once, but with ccache)
 #   KERNELS=all                            make check with the suite of kernels in each form for each target
 
 SANITIZE ?=
 CXX ?= g++
+ifeq ($(origin PRECOMPILED),undefined)
+PRECOMPILED := $(if $(findstring ccache,$(CXX) $(realpath $(shell command -v $(firstword $(CXX))))),,1)
+endif
 STRIP ?= strip
 OBJCOPY ?= objcopy
 CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda /usr/lib/cuda) /usr/local/cuda)
@@ -456,8 +459,10 @@ jobs := $(shell nproc)
 side_by_side = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(jobs))
 # No more than these programs, so that the first guest is there soon.
 demo_programs := device_info add_one vector_add mapped_memory device_symbol two_streams
+demo_products = $(bin)/barcuda $(bin)/barcuda-bridge $(lib)/libbarcuda.so $(links) \
+    $(filter $(lib)/barcuda-soft/libcuda.so.1 $(lib)/barcuda-soft/libbarcuda-ptx.so,$(products))
 demo: deps
-	@$(MAKE) --no-print-directory $(side_by_side) all $(demo_programs:%=$(B)/programs/%)
+	@$(MAKE) --no-print-directory $(side_by_side) $(demo_products) $(demo_programs:%=$(B)/programs/%)
 	@tests/demo $(demo_programs)
 
 # TESTS=REGEX runs the tests with it in their names; JUNIT=FILE writes the results there as XML.
