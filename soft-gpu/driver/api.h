@@ -23,6 +23,7 @@
 #include <string>
 #include <type_traits>
 
+#include "soft-gpu/driver/checkpoint.h"
 #include "soft-gpu/engine.h"
 
 namespace barcuda::soft::driver {
@@ -59,10 +60,11 @@ template <class Body> CUresult answer(const char* name, const Body& body) {
     } catch (const std::bad_alloc&) { return CUDA_ERROR_OUT_OF_MEMORY; }
 }
 
-// The frame of almost every function: after cuInit, and not from within a host function.
+// The frame of almost every function: after cuInit, not from within a host function, and not while the process is locked.
 template <class Body> CUresult api(const Body& body, const char* name = __builtin_FUNCTION()) {
     return answer(name, [&] {
         require_initialized();
+        const Gate::Call call;
         return body();
     });
 }

@@ -109,6 +109,7 @@ Settings Settings::from_environment() {
 Driver::Driver(const Settings& settings)
     : settings(settings), memory(settings.window, settings.memory, settings.devices, space) {
     Ledger::show(settings.numbers);
+    for (int d = 0; d < settings.devices; ++d) Ledger::of(d).total = settings.memory;
 }
 
 void Driver::synchronize() {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <utility>
 
 #include "soft-gpu/driver/api.h"
 
@@ -44,6 +45,23 @@ Heap::Heap(std::uintptr_t hint, std::size_t size, int file) : size_(whole(size))
 Heap::~Heap() {
     munmap(reinterpret_cast<void*>(base_), size_);
     close(file_);
+}
+
+void Heap::leave() {
+    mmap(reinterpret_cast<void*>(base_), size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+         0);
+    close(std::exchange(file_, -1));
+}
+
+void Heap::come_back(int file) {
+    if (file < 0) file = memory_file(size_);
+    void* const wanted = reinterpret_cast<void*>(base_);
+    if (mmap(wanted, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+        close(file);
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    madvise(wanted, size_, MADV_DONTFORK);
+    file_ = file;
 }
 
 std::uintptr_t Heap::allocate(std::size_t size, std::size_t alignment) {

@@ -22,6 +22,11 @@ class Heap {
     std::uintptr_t allocate(std::size_t size, std::size_t alignment = granule);
     void release(std::uintptr_t address, std::size_t size);
 
+    // Gives up the memory behind the addresses, which stay: its file goes on for other processes that have it. Then there is
+    // memory again: a new file, or this one.
+    void leave();
+    void come_back(int file = -1);  // throws Error{CUDA_ERROR_OUT_OF_MEMORY}
+
     bool contains(std::uintptr_t address) const { return address - base_ < size_; }
     std::uintptr_t base() const { return base_; }
     std::size_t size() const { return size_; }

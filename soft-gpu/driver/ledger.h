@@ -16,7 +16,7 @@ constexpr int most_devices = 32;
 struct Ledger {
     static constexpr const char* name = "barcuda-ledger";
     static constexpr int descriptor = 700;  // or the next that is free: then nobody finds it
-    static constexpr std::uint64_t form = 1;
+    static constexpr std::uint64_t form = 2;
 
     std::uint64_t format = form;
     std::int64_t pid = 0;  // a forked child has the descriptor too, and no device
@@ -26,6 +26,7 @@ struct Ledger {
         std::atomic<std::uint64_t> busy{0};      // nanoseconds in which kernels ran, but for those that run now
         std::atomic<std::uint64_t> running{0};   // kernels
         std::atomic<std::uint64_t> since{0};     // when the first of those began
+        std::atomic<std::uint64_t> total{0};     // bytes: processes that set another size do not share a card
     } devices[most_devices];                     // as the machine counts them
 
     static Ledger& own();  // this process's, made at the first call

@@ -123,6 +123,11 @@ class Memory {
     std::optional<Allocation> find(std::uintptr_t address) const;
     std::optional<Allocation> first_in(std::uintptr_t start, std::size_t size) const;
 
+    template <class F> void each(const F& f) const {
+        std::shared_lock lock(mutex_);
+        for (const auto& [base, range] : ranges_) f(range);
+    }
+
     // Every byte lies in ranges that kernels may touch, perhaps of several neighbouring allocations.
     bool covered(std::uintptr_t address, std::size_t size, bool for_writing) const;
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "shm-device/cuda/nvml.h"
-#include "soft-gpu/driver/ledger.h"
+#include "soft-gpu/driver/ledgers.h"
 
 #define NVML extern "C" [[gnu::visibility("default")]] Status
 
@@ -34,35 +34,15 @@ struct Entry {
     std::uint64_t used, busy;
 };
 
-// Of another process, or this one; false: it has none.
-bool read_ledger(const char* pid, Ledger& ledger) {
-    const std::string path = std::string("/proc/") + pid + "/fd/" + std::to_string(Ledger::descriptor);
-    char target[64];
-    const ssize_t n = readlink(path.c_str(), target, sizeof target - 1);
-    if (n < 0) return false;
-    target[n] = '\0';
-    if (std::string(target).find(std::string("/memfd:") + Ledger::name) != 0) return false;
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // it may be another by now
-    if (file < 0) return false;
-    const bool whole = pread(file, static_cast<void*>(&ledger), sizeof ledger, 0) == sizeof ledger;
-    close(file);
-    return whole && ledger.format == Ledger::form && std::to_string(ledger.pid) == pid;
-}
-
 std::vector<Entry> entries(int device) {
     std::vector<Entry> all;
-    DIR* const processes = opendir("/proc");
-    if (!processes) return all;
-    while (const dirent* process = readdir(processes)) {
-        Ledger ledger;
-        if (process->d_name[0] < '1' || process->d_name[0] > '9' || !read_ledger(process->d_name, ledger)) continue;
+    soft::each_ledger([&](const Ledger& ledger) {
         const Ledger::Device& of = ledger.devices[device];
-        if (of.contexts == 0 && of.used == 0) continue;
+        if (of.contexts == 0 && of.used == 0) return;
         const std::uint64_t now = Ledger::now(), since = of.since;
         all.push_back(
             {static_cast<unsigned>(ledger.pid), of.used, of.busy + (of.running != 0 && now > since ? now - since : 0)});
-    }
-    closedir(processes);
+    });
     return all;
 }
 
