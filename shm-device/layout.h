@@ -192,6 +192,12 @@ enum barcuda_prints {
 	BARCUDA_PRINTS_NOT = 2      /* none of it does */
 };
 
+enum barcuda_paused {              /* by the host's administrator: commands wait in the queue, and lose nothing but time */
+	BARCUDA_PAUSED_NO = 0,
+	BARCUDA_PAUSED_HELD = 1,    /* the client's memory is on the GPU */
+	BARCUDA_PAUSED_AWAY = 2     /* the host keeps it elsewhere */
+};
+
 struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_OFFSET */
 	barcuda_u32 state;         /* enum barcuda_state; final once > READY */
 	barcuda_u32 channel;       /* this channel's index */
@@ -204,7 +210,7 @@ struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_O
 	barcuda_s32 context_error; /* sticky CUresult of a GPU fault: every later call of the client gets it; 0: none */
 	char message[256];         /* why, for a person; NUL-terminated */
 	barcuda_u32 prints;        /* enum barcuda_prints; stored before the reply to a command that loads code */
-	barcuda_u32 unused;
+	barcuda_u32 paused;        /* enum barcuda_paused */
 };
 
 enum barcuda_bell {                /* how a client kicks a worker that sleeps, and wants to be woken */

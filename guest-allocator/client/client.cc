@@ -201,7 +201,7 @@ void Patience::turn_in_crowd(Client& client) noexcept {
         client.queue().look();
         crowd.look(*place_);
     } else if (!crowd.sleep(*place_, second)) {
-        LongWait::look(10);
+        note_looks(client, 10);
     }
 }
 
@@ -212,8 +212,15 @@ void LongWait::look(unsigned looks) noexcept {
     if (current_ && (current_->looks_ += looks) >= 100 && !told.test_and_set()) log_line("%s", current_->text_);
 }
 
+void Patience::note_looks(Client& client, unsigned looks) noexcept {
+    static std::atomic_flag told;
+    if (observe(client.status().paused) == BARCUDA_PAUSED_NO) return LongWait::look(looks);
+    if ((paused_ += looks) >= 100 && !told.test_and_set())
+        log_line("paused by the host (barcuda pause): the program waits until the host lets it go on (barcuda resume)");
+}
+
 void Patience::look_for_host(Client& client) noexcept {
-    LongWait::look();
+    note_looks(client, 1);
     client.queue().look();
     constexpr unsigned long_silent = 100, long_unanswered = 50;
     const std::uint64_t now = client.region_.heartbeat();

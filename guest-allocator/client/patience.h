@@ -41,7 +41,7 @@ constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
 }
 
 // While it lives this thread's wait is one that may last for ever if the program is wrong: it says so, once in the process, after
-// ten seconds.
+// ten seconds. (While the host has paused the client, that is not the program's fault, and the message says so.)
 class LongWait {
   public:
     explicit LongWait(const char* text) noexcept : text_(text), before_(current_) { current_ = this; }
@@ -73,6 +73,7 @@ class Patience {
     }
 
   private:
+    friend struct PatienceTest;
     struct Woken : Os {
         bool announced = false;
         std::uint32_t seen = 0;
@@ -80,6 +81,7 @@ class Patience {
     };
     void turn_in_crowd(Client& client) noexcept;  // client.cc
     void look_for_host(Client& client) noexcept;  // client.cc: ends the session if the bridge's heart has stopped
+    void note_looks(Client& client, unsigned looks) noexcept;  // client.cc: says why a wait lasts
 
     static inline std::atomic<Waits> usual_{Waits::as_usual};
 
@@ -90,6 +92,7 @@ class Patience {
     Crowd::Place* place_ = nullptr;
     bool awake_ = false;
     unsigned silent_ = 0;  // looks in a row that found the same heartbeat
+    unsigned paused_ = 0;  // looks that found the client paused by its host
 };
 
 }  // namespace barcuda::guest

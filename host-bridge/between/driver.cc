@@ -61,6 +61,12 @@ std::string Driver::open(const std::string& name) {
     BARCUDA_DRIVER_ROWS(X)
 #undef X
     handle_file = reinterpret_cast<decltype(handle_file)>(dlsym(handle, "barcuda_soft_handle_file"));
+#define X(name) checkpoint.name = reinterpret_cast<decltype(checkpoint.name)>(dlsym(handle, #name));
+    X(cuCheckpointProcessLock)
+    X(cuCheckpointProcessCheckpoint)
+    X(cuCheckpointProcessRestore)
+    X(cuCheckpointProcessUnlock)
+#undef X
     code = reinterpret_cast<decltype(code)>(dlsym(handle, "barcuda_soft_code"));
     if (!cuInit || !cuStreamWriteValue64_v2 || !cuMemHostRegister_v2 || !cuFuncGetParamInfo)
         return library + " is too old: Barcuda needs a CUDA 12.4 driver or newer";

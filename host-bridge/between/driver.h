@@ -8,10 +8,23 @@
 
 namespace barcuda {
 
+// A process's own: it leaves its GPUs, and returns. Without rows, since no client calls them.
+struct Checkpoint {
+    decltype(&::cuCheckpointProcessLock) cuCheckpointProcessLock = nullptr;
+    decltype(&::cuCheckpointProcessCheckpoint) cuCheckpointProcessCheckpoint = nullptr;
+    decltype(&::cuCheckpointProcessRestore) cuCheckpointProcessRestore = nullptr;
+    decltype(&::cuCheckpointProcessUnlock) cuCheckpointProcessUnlock = nullptr;
+    explicit operator bool() const {  // a driver has all of them, or is older than 570
+        return cuCheckpointProcessLock && cuCheckpointProcessCheckpoint && cuCheckpointProcessRestore &&
+               cuCheckpointProcessUnlock;
+    }
+};
+
 struct Driver {
 #define X(name, ...) decltype(&::name) name = nullptr;
     BARCUDA_DRIVER_ROWS(X)
 #undef X
+    Checkpoint checkpoint;
     std::string library;  // where it was found; empty: it has not been opened
     // The software GPU's handles alone (soft-gpu/driver/calls/ipc_calls.cc); null: a driver finds what a handle means by itself.
     int (*handle_file)(void* handle, int given) = nullptr;

@@ -11,6 +11,7 @@
 
 #include "host-bridge/between/cage_order.h"
 #include "host-bridge/between/limits.h"
+#include "host-bridge/between/pause_states.h"
 #include "host-bridge/between/shared.h"
 #include "shm-device/layout.h"
 
@@ -125,6 +126,22 @@ inline Counts read_counts(Counts& from) {
     return counts;
 }
 
+// What the bridge orders its worker to do with its client, at any time, and how far the worker is. The bridge rings the client's bell
+// (Bell::relay) where the worker may sleep. Fields are only added, at the end, and then `link` grows.
+struct Orders {
+    static constexpr std::uint32_t link_of_this_build = 1;
+    // ---- the bridge's
+    std::uint32_t link = link_of_this_build;
+    std::uint32_t wanted = 0;  // Paused: running, held or away
+    std::uint32_t within = 0;  // milliseconds that the GPU's work may take to end
+    std::uint32_t order = 0;   // grows with each order; stored last, with release
+    // ---- the worker's
+    std::uint32_t is = 0;        // Paused
+    std::uint32_t obstacle = 0;  // Obstacle, to the last order that was done
+    std::int32_t result = 0;     // CUresult, with it
+    std::uint32_t done = 0;      // the last order that was carried out, or refused; stored last, with release
+};
+
 // In a file in memory that both map, of a length that nobody can change: how a worker died, however it died; what its client has
 // and may have. The bridge believes none of a worker's numbers but to show them, and against its own guest.
 struct Sheet {
@@ -141,6 +158,7 @@ struct Sheet {
     // ---- the bridge's
     std::uint64_t turns_off_until = 0;       // before that time of CLOCK_MONOTONIC's it waits for none (turns::Trust)
     std::uint64_t limits[limit_count] = {};  // 0: none
+    Orders orders = {};
     static constexpr std::uint32_t nothing = ~0u;
 };
 

@@ -10,6 +10,7 @@
 #include "host-bridge/between/link.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
+#include "host-bridge/worker/hold.h"
 #include "host-bridge/worker/supply.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
@@ -34,7 +35,11 @@ Pace pace(bool gpu_works) {
 struct Kicked : Os {
     ChannelReader* reader;
     Session* session;
-    void sleep(std::uint64_t nanoseconds) const { session->rest(), reader->sleep(nanoseconds); }
+    const Hold* hold;
+    void sleep(std::uint64_t nanoseconds) const {
+        if (!hold->driver_waits()) session->rest();
+        reader->sleep(nanoseconds);
+    }
 };
 
 struct Entry {  // while a command is done
@@ -43,71 +48,113 @@ struct Entry {  // while a command is done
     Sheet& sheet;
 };
 
-}  // namespace
+// The stages of a worker's loop. One that ends the session returns the worker's exit status.
+class Loop {
+  public:
+    Loop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet)
+        : reader_(reader), session_(session), supply_(supply), status_(status), sheet_(sheet), hold_(session, sheet) {}
 
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet) {
-    bool gpu_worked = false;
-    std::uint64_t taken = 0;  // commands
-    for (std::optional<Waiter<Kicked>> waiter;;) {
+    // Takes a command, if there is one that is to be taken now.
+    std::optional<ChannelReader::Command> take() {
+        const bool stopped = hold_.stops();
         // As where a driver's own queue is full, other threads of the client are served when the GPU has done enough.
-        const bool full = session.must_wait();
-        const auto command = full ? std::nullopt : reader.next();
-        if (command) add(sheet.counts.commands, 1);
-        if (command && ++taken % 64 == 0)  // one thread may sleep for a fence while others post
-            session.fences().collect(), session.note_given();
+        full_ = !stopped && session_.must_wait();
+        const auto command = stopped || full_ ? std::nullopt : reader_.next();
+        if (!command) return {};
+        add(sheet_.counts.commands, 1);
+        if (++taken_ % 64 == 0)  // one thread may sleep for a fence while others post
+            session_.fences().collect(), session_.note_given();
+        return command;
+    }
 
-        if (!command) {
-            session.launches().flush();
-            reader.flush();
-            if (!reader.lie().empty()) {
-                log::error("the client broke the protocol: {}", reader.lie());
-                end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                            ("the bridge refused a malformed command: " + reader.lie()).c_str());
-                return 1;
-            }
-            if (dismissed) return session.deferred().reap(), 0;
-            if (supply.asked()) {  // behind all that was released before
-                session.deferred().reap();
-                supply.serve();
-                waiter.reset();
-                continue;
-            }
-            const bool fenced = session.fences().collect();
-            session.note_given();
-            const bool gpu_works = fenced || session.deferred().pending() || full;
-            if (!waiter || gpu_works != gpu_worked) waiter.emplace(pace(gpu_works), Kicked{{}, &reader, &session});
-            gpu_worked = gpu_works;
-            const bool asks = (gpu_works || session.turns()) && waiter->should_ask();
-            if (gpu_works && asks) session.fences().watch(), session.deferred().reap();
-            if (session.turns()) session.turns()->rest(asks);
-            waiter->turn();
-            continue;
-        }
-        waiter.reset();
+    // Does it.
+    std::optional<int> perform(const ChannelReader::Command& command) {
+        waiter_.reset();
         // A client may have opened its channel before this bridge took the region over from another one.
-        if (taken == 1 && reader.rows_hash() != rows_hash(identities)) {
+        if (taken_ == 1 && reader_.rows_hash() != rows_hash(identities)) {
             log::error("the client numbers its commands as another bridge does");
-            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
+            end_session(status_, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge was replaced by one of another version while this program started; start it again");
             return 1;
         }
-        const std::uint32_t op = command->head.op;
+        const std::uint32_t op = command.head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
-        const Entry entry(sheet, op);
-        Writer reply(reader.reply_room(*command));
-        if (supply.adopt()) [[unlikely]]  // this command may name the new extent
-            if (CUresult r = session.contexts().register_extents(); r != CUDA_SUCCESS)
-                session.fences().post_failure(op, r);
-        const Verdict verdict = perform(session, command->head, command->body, command->wants_reply(), reply);
+        const Entry entry(sheet_, op);
+        Writer reply(reader_.reply_room(command));
+        if (supply_.adopt()) [[unlikely]]  // this command may name the new extent
+            if (CUresult r = session_.contexts().register_extents(); r != CUDA_SUCCESS)
+                session_.fences().post_failure(op, r);
+        const Verdict verdict = barcuda::perform(session_, command.head, command.body, command.wants_reply(), reply);
         if (verdict.lie) {
-            const std::string what = command->head.op < op_names.size() ? std::string(op_names[command->head.op])
-                                                                        : "command " + std::to_string(command->head.op);
-            log::error("the client broke the protocol in {}", what);
-            end_session(status, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
-                        ("the bridge refused a malformed " + what).c_str());
-            return 1;
+            const std::string name = op < op_names.size() ? std::string(op_names[op]) : "command " + std::to_string(op);
+            return refuse(" in " + name, "the bridge refused a malformed " + name);
         }
-        reader.answer(*command, verdict.result, verdict.ok() ? reply.used() : 0);
+        reader_.answer(command, verdict.result, verdict.ok() ? reply.used() : 0);
+        return {};
+    }
+
+    // There is no command, or none is to be taken.
+    std::optional<int> idle() {
+        const bool driver_waits = hold_.driver_waits();
+        if (!driver_waits) session_.launches().flush();
+        reader_.flush();
+        if (const std::string& lie = reader_.lie(); !lie.empty())
+            return refuse(": " + lie, "the bridge refused a malformed command: " + lie);
+        if (dismissed) {
+            if (!driver_waits) session_.deferred().reap();
+            return 0;
+        }
+        if (supply_.asked()) {
+            if (!driver_waits) session_.deferred().reap();  // behind all that was released before
+            supply_.serve();
+            waiter_.reset();
+            return {};
+        }
+        if (driver_waits) expect(false);
+        else rest();
+        waiter_->turn();
+        return {};
+    }
+
+  private:
+    void rest() {
+        const bool fenced = session_.fences().collect();
+        session_.note_given();
+        const bool gpu_works = fenced || session_.deferred().pending() || full_ || hold_.waits_for_work();
+        expect(gpu_works);
+        const bool asks = (gpu_works || session_.turns()) && waiter_->should_ask();
+        if (gpu_works && asks) session_.fences().watch(), session_.deferred().reap();
+        if (session_.turns()) session_.turns()->rest(asks);
+    }
+    // How soon there will be something to do.
+    void expect(bool gpu_works) {
+        if (!waiter_ || gpu_works != gpu_worked_)
+            waiter_.emplace(pace(gpu_works), Kicked{{}, &reader_, &session_, &hold_});
+        gpu_worked_ = gpu_works;
+    }
+    int refuse(const std::string& what, const std::string& told) {
+        log::error("the client broke the protocol{}", what);
+        end_session(status_, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE, told.c_str());
+        return 1;
+    }
+
+    ChannelReader& reader_;
+    Session& session_;
+    Supply& supply_;
+    barcuda_status& status_;
+    Sheet& sheet_;
+    Hold hold_;
+    bool full_ = false, gpu_worked_ = false;
+    std::uint64_t taken_ = 0;  // commands
+    std::optional<Waiter<Kicked>> waiter_;
+};
+
+}  // namespace
+
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet) {
+    for (Loop loop(reader, session, supply, status, sheet);;) {
+        const auto command = loop.take();
+        if (const std::optional<int> ended = command ? loop.perform(*command) : loop.idle()) return *ended;
     }
 }
 

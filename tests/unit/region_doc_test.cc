@@ -93,7 +93,7 @@ const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
       {FIELD(barcuda_status, state), FIELD(barcuda_status, channel), FIELD(barcuda_status, opening),
        FIELD(barcuda_status, worker_pid), FIELD(barcuda_status, posted_error), FIELD(barcuda_status, posted_op),
        FIELD(barcuda_status, posted_count), FIELD(barcuda_status, fatal_error), FIELD(barcuda_status, context_error),
-       FIELD(barcuda_status, message), FIELD(barcuda_status, prints), FIELD(barcuda_status, unused)}}},
+       FIELD(barcuda_status, message), FIELD(barcuda_status, prints), FIELD(barcuda_status, paused)}}},
     {"barcuda_client",
      {sizeof(barcuda_client),
       {FIELD(barcuda_client, pid), FIELD(barcuda_client, bell), FIELD(barcuda_client, program),

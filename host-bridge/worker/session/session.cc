@@ -65,6 +65,13 @@ bool Session::must_wait() {
     return !may_go_on() && !deferred_.check_idle();
 }
 
+bool Session::quiet() {
+    launches_.flush();
+    if (!deferred_.check_idle()) return false;
+    deferred_.reap();
+    return deferred_.check_idle();  // what is released may be work, too
+}
+
 void Session::rest() {
     allowance_.note(Limit::objects, handles_.size() + objects_.size());
     deferred_.check_idle();

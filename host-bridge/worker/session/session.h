@@ -112,6 +112,9 @@ class Session {
     // The GPU has been given as much as the client may give it at a time (Limit::work), and has not done it. Asks the driver only
     // where fences do not tell.
     bool must_wait();
+    // Gives the driver all that is held, releases what can be released, and says whether the GPU has done all that it was given, and
+    // the client's threads have been told so.
+    bool quiet();
     // While there is nothing else to do.
     void rest();
     void note_given() { allowance_.note(Limit::work, in_flight_.count()); }

@@ -75,6 +75,19 @@ class HostSide final : public Granter {
     void join() { worker_.join(); }
 
     HostRegion region;
+    Sheet sheet;  // that bridge and worker share
+
+    // Orders that, and returns when the worker has carried it out, or refused to.
+    Obstacle order(Paused wanted, std::uint32_t within_ms = 60'000) {
+        Orders& orders = sheet.orders;
+        publish(orders.wanted, static_cast<std::uint32_t>(wanted));
+        publish(orders.within, within_ms);
+        publish(orders.order, orders.order + 1);
+        for (const Bell bell(channel_, -1); observe(orders.done) != orders.order; std::this_thread::yield())
+            bell.relay();
+        return static_cast<Obstacle>(observe(orders.obstacle));
+    }
+    Paused is() { return static_cast<Paused>(observe(sheet.orders.is)); }
 
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
         const std::lock_guard lock(mutex_);
@@ -103,14 +116,13 @@ class HostSide final : public Granter {
         EXPECT_EQ("", extents.map_channel(channel_.offset, BARCUDA_CHANNEL_SIZE));
         barcuda_status& status = channel_.status();
         auto& bell = *new Bell(channel_, -1);
-        auto& session = *new Session(driver, extents, *this, status, &channel_.calls(), bell);
+        auto& session = *new Session(driver, extents, *this, status, &channel_.calls(), bell, &sheet);
         session.contexts().set_home(home, 0);
         new SessionScope(session);
         auto& supply = *new Supply(channel_.supply(), bell, *this, extents, Preparation{});
         supply.begin();
         ChannelReader reader(channel_, bell);
         publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-        Sheet sheet;
         EXPECT_EQ(1, serve(reader, session, supply, status, sheet));
         bell.wake();  // the bridge does it
     }
@@ -132,7 +144,7 @@ inline void break_protocol() {
 
 // Runs `body` in a child process that is a client of a worker with this driver, and then ends the session. `soft`: the driver is
 // the software GPU's.
-template <class Open, class Body> void as_client(bool soft, Open open, Body body) {
+template <class Open, class Body> void as_client_of(bool soft, Open open, Body body) {
     const Scratch scratch;
     const int status = in_child([&] {
         const std::string path = scratch / "region";
@@ -156,12 +168,16 @@ template <class Open, class Body> void as_client(bool soft, Open open, Body body
         // The guest has reserved the addresses that are the GPU's, which is in this process too.
         munmap(reinterpret_cast<void*>(HostSide::device_memory), HostSide::device_bytes);
         host.admit(client->channel());
-        body();
+        body(host);
         break_protocol();
         host.join();
         return testing::Test::HasFailure() ? 1 : 0;
     });
     EXPECT_EQ(0, status) << "the client's process";
+}
+
+template <class Open, class Body> void as_client(bool soft, Open open, Body body) {
+    as_client_of(soft, open, [&](HostSide&) { body(); });
 }
 
 }  // namespace barcuda::test

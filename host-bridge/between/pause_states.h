@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// pause_states.h: the states of a client that can be paused, and which may follow which. The worker goes from one to the next
+// (worker/hold.h) as the bridge orders it (bridge/pausing.h).
+//
+//   running --> holding --> held --> away --> returning --> running
+//      ^           |          |                   |
+//      +-----------+----------+                   +--> stuck
+//
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace barcuda {
+
+enum class Paused : std::uint32_t {
+    running,
+    holding,  // the worker takes no command, and waits until the GPU has done what it has
+    held,  // the worker takes no command, and the GPU has none of the client's work; the client's memory is where it was
+    away,       // the GPU holds nothing of the client: its memory and its contexts are in the worker's own memory
+    returning,  // they are on their way back
+    stuck,      // the driver has failed on the way: the client is lost
+};
+constexpr std::array<std::string_view, 6> paused_names{"running", "holding", "held", "away", "returning", "stuck"};
+
+constexpr std::string_view name_of(Paused state) {
+    const auto i = static_cast<std::size_t>(state);
+    return i < paused_names.size() ? paused_names[i] : "unknown";
+}
+
+constexpr bool may_follow(Paused from, Paused to) {
+    using enum Paused;
+    switch (from) {
+        case running: return to == holding;
+        case holding: return to == held || to == running;
+        case held: return to == running || to == away || to == stuck;
+        case away: return to == returning;
+        case returning: return to == running || to == stuck;
+        case stuck: return false;
+    }
+    return false;
+}
+
+// What stood in a worker's way. A result of the driver's may come with it.
+enum class Obstacle : std::uint32_t {
+    none,
+    order,          // no such order in this state
+    work,           // the GPU's work did not end within the time
+    no_checkpoint,  // the driver has none
+    lock,           // the driver refused: to lock the process,
+    checkpoint,     // to move its memory away,
+    restore,        // to bring the memory back,
+    unlock,         // to unlock the process
+};
+constexpr std::string_view text_of(Obstacle obstacle) {
+    switch (obstacle) {
+        case Obstacle::none: return "";
+        case Obstacle::order: return "the worker cannot do this in its state";
+        case Obstacle::work:
+            return "its GPU work did not end within the time (it may wait for the program): give more with --within";
+        case Obstacle::no_checkpoint:
+            return "the driver has no checkpoint (NVIDIA's has one from 570 on): --keep-memory holds the client, and "
+                   "leaves "
+                   "its memory on the GPU";
+        case Obstacle::lock: return "the driver did not lock the process";
+        case Obstacle::checkpoint: return "the driver did not move the client's memory from the GPU";
+        case Obstacle::restore: return "the driver did not bring the client's memory back to the GPU";
+        case Obstacle::unlock: return "the driver did not unlock the process";
+    }
+    return "unknown";
+}
+
+}  // namespace barcuda
