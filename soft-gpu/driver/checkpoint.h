@@ -35,7 +35,7 @@ class Gate {
         shut_ = false;
         shut_.notify_all();
     }
-    static bool empty() { return inside_ == 0; }  // while it is shut: nobody comes in any more
+    static bool empty() { return inside_ == 0; }  // while it is shut: no call comes in any more
 
   private:
     inline static std::atomic<bool> shut_{false};

@@ -86,6 +86,7 @@ Settings Settings::from_environment() {
                  std::string("BARCUDA_SOFT_MEMORY=") + text + ": at least 1M, as in 512M or 4G");
     }
     settings.devices = static_cast<int>(number_in("BARCUDA_SOFT_DEVICES", 1, 1, most_devices));
+    settings.shared = number_in("BARCUDA_SOFT_SHARED", 0, 0, 1) != 0;
     settings.queues = static_cast<unsigned>(number_in("BARCUDA_SOFT_QUEUES", 0, 0, 1024));
     std::vector<CUuuid> uuids;
     std::vector<DeviceId> ids;  // their order is that of their places on the bus, whatever CUDA_DEVICE_ORDER says

@@ -34,11 +34,14 @@ struct Entry {
     std::uint64_t used, busy;
 };
 
+// Of a card: processes that set another size (BARCUDA_SOFT_MEMORY) do not share it.
 std::vector<Entry> entries(int device) {
     std::vector<Entry> all;
+    std::size_t total = 0;
+    if (cuDeviceTotalMem(&total, device) != CUDA_SUCCESS) return all;
     soft::each_ledger([&](const Ledger& ledger) {
         const Ledger::Device& of = ledger.devices[device];
-        if (of.contexts == 0 && of.used == 0) return;
+        if (of.total != total || (of.contexts == 0 && of.used == 0)) return;
         const std::uint64_t now = Ledger::now(), since = of.since;
         all.push_back(
             {static_cast<unsigned>(ledger.pid), of.used, of.busy + (of.running != 0 && now > since ? now - since : 0)});

@@ -24,6 +24,7 @@ struct SoftCheckpoint : SoftGpu {
         GTEST_FLAG_SET(death_test_style, "threadsafe");
         // A card that no other test's process has.
         setenv("BARCUDA_SOFT_MEMORY", (std::to_string(256 + 2 * (getpid() % 512)) + "M").c_str(), 1);
+        setenv("BARCUDA_SOFT_SHARED", "1", 1);
         OK(cuInit(0));
         OK(cuDeviceGet(&device, 0));
     }

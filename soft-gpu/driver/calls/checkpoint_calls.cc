@@ -160,6 +160,7 @@ class Image {
     }
     static std::uint64_t used_by_others(int device) {
         std::uint64_t sum = 0;
+        if (!Driver::get().settings.shared) return 0;
         const auto number = static_cast<std::size_t>(&Ledger::of(device) - Ledger::own().devices);
         each_ledger([&](const Ledger& ledger) {
             const Ledger::Device& its = ledger.devices[number];
