@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -22,6 +23,11 @@ const Option& Option::is_member(std::initializer_list<const char*> values) const
 const Option& Option::range(int least, int most) const { return option_->check(CLI::Range(least, most)), *this; }
 const Option& Option::existing_directory() const { return option_->check(CLI::ExistingDirectory), *this; }
 const Option& Option::as_size() const { return option_->transform(CLI::AsSizeValue(false)), *this; }
+const Option& Option::as_seconds() const {
+    const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1}, {"m", 60}};
+    option_->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL));
+    return *this;
+}
 
 Option Command::add_flag(const std::string& name, bool& given, const std::string& help) const {
     return Option(app_->add_flag(name, given, help));

@@ -31,7 +31,8 @@ class Option {
     const Option& is_member(std::initializer_list<const char*> values) const;
     const Option& range(int least, int most) const;
     const Option& existing_directory() const;
-    const Option& as_size() const;  // a number of bytes, typed as 4G or 4096
+    const Option& as_size() const;     // a number of bytes, typed as 4G or 4096
+    const Option& as_seconds() const;  // a time, typed as 10s, 500ms or 2m
 
   private:
     CLI::Option* option_;

@@ -29,7 +29,8 @@ enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
     X(log_text, both, bytes_a_second, 8 << 10,                                                                        \
       "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself, and as much "   \
       "again of all its workers")                                                                                     \
-    X(worker_memory, client, bytes, 0, "host memory of a worker's own, beyond what it has when its client comes")
+    X(worker_memory, client, bytes, 0, "host memory of a worker's own, beyond what it has when its client comes")     \
+    X(paused_memory, guest, bytes, 0, "host memory that holds what paused clients have on the GPUs otherwise")
 
 enum class Limit : unsigned {
 #define X(name, ...) name,

@@ -34,6 +34,8 @@ struct ListedClient {
         most_device_memory;  // by the region's numbers; most: of all together
     Counts counts;
     std::uint8_t busy[BARCUDA_MAX_DEVICES];
+    Paused paused;
+    std::uint64_t paused_for;  // microseconds that it has been held or away; 0: it runs
 };
 
 enum class End : unsigned { left, refused, died, ends };  // of a client: by itself; for what it sent; with its worker

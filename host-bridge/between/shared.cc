@@ -23,7 +23,7 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) 
     std::memcpy(token.data(), &secret, sizeof secret);
     if (file) client.files.insert(token);
     if (!descriptor) client.tokens[{kind, handle}] = token;
-    things_.emplace(token, Thing{kind, handle, std::move(file)});
+    things_.emplace(token, Thing{channel, kind, handle, std::move(file)});
     handle = token;
     return true;
 }
@@ -31,6 +31,20 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) 
 const Shared::Thing* Shared::find(Kind kind, const Handle& token) const {
     const auto found = things_.find(token);
     return found == things_.end() || found->second.kind != kind ? nullptr : &found->second;
+}
+
+const Shared::Thing* Shared::open(std::uint32_t channel, Kind kind, const Handle& token) {
+    const Thing* const thing = find(kind, token);
+    if (thing && thing->channel != channel) opened_.insert({channel, thing->channel});
+    return thing;
+}
+
+std::int64_t Shared::shares_with(std::uint32_t channel) const {
+    for (const auto& [by, whose] : opened_)
+        if (by == channel || whose == channel) return by == channel ? whose : by;
+    const auto client = clients_.find(channel);
+    const bool shows = client != clients_.end() && (!client->second.tokens.empty() || !client->second.files.empty());
+    return shows ? std::int64_t{channel} : -1;
 }
 
 void Shared::withdraw(std::uint32_t channel, const Handle& token) {
@@ -49,6 +63,7 @@ void Shared::forget(std::uint32_t channel) {
     for (const auto& [thing, token] : client.tokens) things_.erase(token);
     for (const Handle& token : client.files) things_.erase(token);
     clients_.erase(channel);
+    std::erase_if(opened_, [&](const auto& pair) { return pair.first == channel || pair.second == channel; });
 }
 
 }  // namespace barcuda

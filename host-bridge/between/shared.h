@@ -19,6 +19,7 @@ class Shared {
     using Handle = std::array<char, 64>;  // CU_IPC_HANDLE_SIZE, and that of CUmemPoolPtrExportData
     enum class Kind : std::uint64_t { memory, event, pointer, allocation, pool };
     struct Thing {
+        std::uint32_t channel;  // whose it is
         Kind kind;
         Handle handle;  // the driver's
         File file;      // or its descriptor
@@ -31,6 +32,10 @@ class Shared {
     bool offer(std::uint32_t channel, Kind kind, Handle& handle, File file = {});
     // What is behind a token. Null: nothing of that kind.
     const Thing* find(Kind kind, const Handle& token) const;
+    // The same, for a client that opens it: the two share something from now on, until one of them is gone.
+    const Thing* open(std::uint32_t channel, Kind kind, const Handle& token);
+    // Another client with which this one shares something, or may at any moment: then its own channel. None: -1.
+    std::int64_t shares_with(std::uint32_t channel) const;
     void withdraw(std::uint32_t channel, const Handle& token);  // one of its client's
     void forget(std::uint32_t channel);                         // all of its client's
     std::size_t size() const { return things_.size(); }
@@ -43,8 +48,9 @@ class Shared {
         std::set<Handle> files;                            // by token
     };
     const std::size_t most_files_;
-    std::map<Handle, Thing> things_;           // by token
-    std::map<std::uint32_t, Client> clients_;  // by channel
+    std::map<Handle, Thing> things_;                            // by token
+    std::map<std::uint32_t, Client> clients_;                   // by channel
+    std::set<std::pair<std::uint32_t, std::uint32_t>> opened_;  // by whom, whose
 };
 
 }  // namespace barcuda

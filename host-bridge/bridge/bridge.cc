@@ -112,9 +112,10 @@ void Bridge::listen() {
             });
         });
     ground_.control.serve(
-        loop_,
-        {[this](const auto& request, auto& reply, const ucred& by) { desks_->limits.serve(request, reply, by); },
-         [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); }, is_worker});
+        loop_, {[this](const auto& request, auto& reply, const ucred& by) { desks_->limits.serve(request, reply, by); },
+                [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); },
+                [this](const auto& request, auto& reply, const ucred& by) { desks_->pauses.serve(request, reply, by); },
+                is_worker});
 }
 
 // How long to wait for something to be heard.
@@ -122,7 +123,7 @@ std::chrono::milliseconds Bridge::patience() const {
     if (desks_->heap.short_of_time()) return {};
     const auto quiet = Clock::now() - std::max(heard_, desks_->clients.last_came());
     if (quiet < looks_for_new) return new_look_every;
-    if (desks_->acceptor.some_wait() || desks_->pool.is_leaving() || quiet < looks_often ||
+    if (desks_->pauses.is_busy() || desks_->acceptor.some_wait() || desks_->pool.is_leaving() || quiet < looks_often ||
         desks_->clients.one_leaves())
         return look_every;
     return (ground_.doorbell.connected() || ground_.options.no_vm) && opens_ ? idle_look_every : deaf_look_every;
@@ -141,6 +142,7 @@ void Bridge::serve() {
         const auto waiting = desks.clients.look([this](Client& client) { look_at(client); });
         desks.acceptor.admit(waiting, [this](Client& client) { take(client); });
         desks.clients.reap_workers();
+        desks.pauses.look();
         place_.look();
         monitoring_.look();
         ground_.exporting.look();

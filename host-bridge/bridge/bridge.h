@@ -7,7 +7,7 @@
 //   startup.h        what is open before the first client       clients.h        clients by slot (client.h, books.h)
 //   launcher.h       how a worker starts (spawn.h)              acceptor.h       a client gets a worker
 //   worker_process.h a worker's life                            requests.h       what workers ask
-//   pool.h           workers without a client                   heap_desk.h, limits_desk.h, list_desk.h
+//   pool.h           workers without a client                   heap_desk.h, limits_desk.h, list_desk.h, pause_desk.h
 #pragma once
 #include <chrono>
 #include <optional>

@@ -58,6 +58,7 @@ class Client {
     std::optional<Asked> asked;    // for memory of the region that cannot be granted yet
     std::uint64_t vain_turns = 0;  // its worker's, of which the bridge has heard
     bool bound = false;            // its worker's memory has the limit that it is to have
+    std::uint64_t away = 0;        // beyond that limit: what the worker keeps of the client's that is off the GPU
     bool told_too_much = false;    // the log has said that it shows too much
     bool told_no_mapping = false;  // and that its worker asked for a mapping that it may not have
 

@@ -34,7 +34,9 @@ bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
         log::debug("who has asked takes no answer: {}", strerror(errno));
     return true;
 }
-static_assert(sizeof(LimitRequest) != sizeof(ListRequest), "they are told apart by their length");
+static_assert(sizeof(LimitRequest) != sizeof(ListRequest) && sizeof(LimitRequest) != sizeof(PauseRequest) &&
+                  sizeof(ListRequest) != sizeof(PauseRequest),
+              "they are told apart by their length");
 
 const sockaddr* as_address(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
@@ -92,8 +94,8 @@ void Control::answer(Seat& visitor) {
     static_assert(sizeof message > sizeof(LimitRequest) && sizeof message > sizeof(ListRequest));
     const int from = visitor.socket.fd();
     const ssize_t n = recv(from, message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
-    if (!answered(from, visitor.who, message, n, answers_.limits))
-        answered(from, visitor.who, message, n, answers_.list);
+    const auto is = [&](const auto& serve) { return answered(from, visitor.who, message, n, serve); };
+    if (!is(answers_.limits) && !is(answers_.list)) is(answers_.pause);
     visitors_.remove_if([&](const Seat& seat) { return &seat == &visitor; });
 }
 

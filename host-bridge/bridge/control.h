@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// control.h: the door for `barcuda limit` (limits_link.h), and for who lists clients (list_link.h). It waits for nobody: whoever has come
-// has said what he wants, or is left until he does; who takes no answer gets none. Only so many are let in at a time; and only root and the
-// bridge's own user can come.
+// control.h: the door for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h) and `barcuda ps` (list_link.h). The bridge waits
+// for no visitor: a request is read when it has come, and an answer that is not taken is dropped. A few visitors are let in at a time,
+// processes of root and of the bridge's own user.
 #pragma once
 #include <sys/socket.h>
 
@@ -12,6 +12,7 @@
 #include "base/message.h"
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/between/list_link.h"
+#include "host-bridge/between/pause_link.h"
 #include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/visitor.h"
 
@@ -27,6 +28,7 @@ class Control {
     struct Answers {  // each fills in a reply
         std::function<void(const LimitRequest&, LimitReply&, const ucred& by)> limits;
         std::function<void(const ListRequest&, ListReply&, const ucred& by)> list;
+        std::function<void(const PauseRequest&, PauseReply&, const ucred& by)> pause;
         std::function<bool(const Visitor&)> is_worker;  // who is one is not let in
     };
     // Lets visitors in, and answers them, from now on.

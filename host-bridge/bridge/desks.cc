@@ -9,7 +9,10 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
       shared(Startup::files_of_each(ground.region.shape().channel_count, WarmPool(Startup::warm(ground.options)).most(),
                                     ground.files)),
       clients(ground.region, {grants, shared, quotas, totals}, ground.doorbell.guest(), ground.options.wrapper,
-              [&](std::uint32_t slot, pid_t worker) { monitoring.client(slot, worker); }),
+              [this, &monitoring](std::uint32_t slot, pid_t worker) {
+                  monitoring.client(slot, worker);
+                  if (worker == 0) pauses.forget(slot);  // before the worker's sheet goes
+              }),
       limits({ground.options.limits, ground.options.share}, clients, quotas, grants, ground.region, ground.host,
              ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),
       launcher(ground.options, ground.region, ground.doorbell, ground.turns, ground.cage, ground.host, ground.files,
@@ -18,10 +21,13 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
           Startup::warm(ground.options), loop, [this](const auto& devices) { return launcher.start(devices); },
           [this](Grants::Run run) { grants.release(run); }),
       heap(ground.region, grants, clients, limits, pool),
+      pauses({[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
+              [&] { return monitoring.asks(); }},
+             clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty()),
       list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},
            {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},
-           clients, quotas, grants, totals, ground.host, limits),
+           clients, quotas, grants, totals, ground.host, limits, pauses),
       acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
       requests({clients, grants, shared, quotas, limits, heap}, loop, ground.region.shape().base) {}
 

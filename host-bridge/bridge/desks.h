@@ -15,6 +15,7 @@
 #include "host-bridge/bridge/list_desk.h"
 #include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/monitoring.h"
+#include "host-bridge/bridge/pause_desk.h"
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/requests.h"
@@ -40,6 +41,7 @@ struct Desks {
     Launcher launcher;
     Pool pool;
     HeapDesk heap;
+    PauseDesk pauses;
     ListDesk list;
     Acceptor acceptor;
     Requests requests;

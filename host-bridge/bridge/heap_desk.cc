@@ -28,7 +28,8 @@ bool is_file(int fd) {
 
 }  // namespace
 
-HeapDesk::HeapDesk(const HostRegion& region, Grants& grants, const Clients& clients, const LimitsDesk& limits, Pool& pool)
+HeapDesk::HeapDesk(const HostRegion& region, Grants& grants, const Clients& clients, const LimitsDesk& limits,
+                   Pool& pool)
     : region_(region),
       grants_(grants),
       clients_(clients),

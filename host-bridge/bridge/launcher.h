@@ -23,8 +23,9 @@ class Launcher {
     // `reserve`: memory of the region for a client to come, of these bytes; none: there is too little.
     using Reserve = std::function<Grants::Run(std::uint64_t bytes)>;
 
-    Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell, const turns::Member& turns,
-             const cage::Plan& cage, const Host& host, const rlimit& files, Reserve reserve);
+    Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell,
+             const turns::Member& turns, const cage::Plan& cage, const Host& host, const rlimit& files,
+             Reserve reserve);
 
     // A worker whose driver shows these devices alone, in this order. Null, with errno: it cannot be started.
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices);

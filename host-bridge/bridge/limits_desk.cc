@@ -106,7 +106,8 @@ void LimitsDesk::bound(Client& client) const {
             log::warn("channel {}: the worker's memory cannot be limited: {}", client.slot(), strerror(errno));
     };
     check(client.worker->limit_group(host_memory(client)));
-    check(client.worker->limit_data(of(client, Limit::worker_memory)));
+    const std::uint64_t own = of(client, Limit::worker_memory);
+    check(client.worker->limit_data(own == 0 || own > ~std::uint64_t{0} - client.away ? 0 : own + client.away));
 }
 
 // Pages of the region are counted where they are first touched; device memory may lie on the host: managed, or the

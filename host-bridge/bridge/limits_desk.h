@@ -28,8 +28,8 @@ class LimitsDesk {
         turns::Share& share;
     };
     // `shown` is told the size of each GPU as guests see it; 0: its own.
-    LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region, const Host& host,
-               turns::Member& turns, std::function<void(std::uint64_t)> shown);
+    LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region,
+               const Host& host, turns::Member& turns, std::function<void(std::uint64_t)> shown);
 
     // ---- what is allowed
     std::uint64_t of(const Client& client, Limit limit) const;

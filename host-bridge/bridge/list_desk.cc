@@ -23,7 +23,7 @@ std::uint64_t queued(const Client& client) {
 }  // namespace
 
 ListDesk::ListDesk(About about, Asks asks, const Clients& clients, const Quotas& quotas, const Grants& grants,
-                   const Totals& totals, const Host& host, const LimitsDesk& limits)
+                   const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses)
     : about_(std::move(about)),
       asks_(std::move(asks)),
       clients_(clients),
@@ -31,7 +31,8 @@ ListDesk::ListDesk(About about, Asks asks, const Clients& clients, const Quotas&
       grants_(grants),
       totals_(totals),
       host_(host),
-      limits_(limits) {}
+      limits_(limits),
+      pauses_(pauses) {}
 
 void ListDesk::serve(const ListRequest& request, ListReply& reply) const {
     if (request.busy) asks_.want_busy();
@@ -95,6 +96,10 @@ void ListDesk::describe(const Client& client, ListedClient& row, const Busy* bus
         row.device_memory[d] = quotas_.held(slot, static_cast<int>(d));
     row.most_device_memory = record.most_device_memory;
     row.counts = record.counts;
+    row.paused = pauses_.state(slot);
+    if (const auto since = pauses_.since(slot))
+        row.paused_for = static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::microseconds>(PauseDesk::Clock::now() - *since).count());
     for (std::size_t d = 0; d < BARCUDA_MAX_DEVICES; ++d)
         row.busy[d] = busy && slot < std::size(busy->clients) ? busy->clients[slot][d] : Busy::unknown;
 }

@@ -13,6 +13,7 @@
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/limits_desk.h"
+#include "host-bridge/bridge/pause_desk.h"
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/monitor/monitor.h"
 #include "shm-device/doors/shape.h"
@@ -35,7 +36,7 @@ class ListDesk {
         std::function<void()> want_busy;                     // that is to be known for some seconds from now on
     };
     ListDesk(About about, Asks asks, const Clients& clients, const Quotas& quotas, const Grants& grants,
-             const Totals& totals, const Host& host, const LimitsDesk& limits);
+             const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses);
 
     void serve(const ListRequest& request, ListReply& reply) const;
 
@@ -51,6 +52,7 @@ class ListDesk {
     const Totals& totals_;
     const Host& host_;
     const LimitsDesk& limits_;
+    const PauseDesk& pauses_;
 };
 
 }  // namespace barcuda

@@ -25,6 +25,7 @@ class Monitoring {
     void show_memory(std::uint64_t limit);            // the size of each GPU, as guests see it; 0: its own
     void want(Clock::time_point now = Clock::now());  // a client does
     void look(Clock::time_point now = Clock::now());
+    bool asks() const { return roster_ != nullptr; }                    // there is an NVML, as far as is known
     const Busy* busy(std::chrono::system_clock::time_point now) const;  // null: nobody has asked NVML just now
 
   private:

@@ -115,7 +115,7 @@ void Requests::serve(Client& client, const request::Share& asked, File file) {
 }
 
 void Requests::serve(Client& client, const request::Find& asked, File) {
-    const Shared::Thing* const thing = desks_.shared.find(asked.kind, asked.token);
+    const Shared::Thing* const thing = desks_.shared.open(client.slot(), asked.kind, asked.token);
     if (!thing) return client.answer(Answer<request::Find>{.error = CUDA_ERROR_INVALID_HANDLE});
     client.answer(Answer<request::Find>{.reply = {thing->handle}}, thing->file.fd());
 }

@@ -3,14 +3,8 @@
 // time; and a change of that (host-bridge/between/limits.h has the table of limits, limits_link.h what is said).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,9 +12,9 @@
 #include <string_view>
 
 #include "base/cli/options.h"
-#include "base/message.h"
 #include "base/size.h"
 #include "host-bridge/between/limits_link.h"
+#include "host-bridge/cli/ask.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
 
@@ -101,52 +95,6 @@ std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
     return found ? error : error + names;
 }
 
-// Connects to the region's bridge; an error, or nothing. Anybody may put a socket there: what counts is whose it is.
-std::string find_bridge(const std::string& region, const File& to) {
-    struct stat st {};
-    if (const int error = stat(region.c_str(), &st) == 0 ? 0 : errno; error == ENOENT)
-        return with_hint(fmt::format(
-            "{}: there is no such region; --region or BARCUDA_REGION names that of the bridge that is meant, and "
-            "`barcuda ps --json` shows them.",
-            region));
-    else if (error != 0) return fmt::format("{}: {}", region, strerror(error));
-    std::string error = region + ": no bridge serves this region (on this machine)";
-    std::error_code ec;
-    for (const auto& entry : std::filesystem::directory_iterator(limits_folder, ec)) {
-        struct stat door {};
-        if (!entry.path().filename().string().starts_with(limits_name_of(st)) ||
-            lstat(entry.path().c_str(), &door) != 0 || !S_ISSOCK(door.st_mode) ||
-            (door.st_uid != 0 && door.st_uid != st.st_uid && door.st_uid != geteuid()))
-            continue;
-        const sockaddr_un address = unix_address(entry.path());
-        if (connect(to.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return {};
-        if (errno == EACCES)
-            error = fmt::format("{}: its bridge is user {}'s: only that user and root may see and change limits",
-                                region, door.st_uid);
-        else if (errno != ECONNREFUSED)  // of a bridge that was killed
-            error = fmt::format("{}: {}", region, strerror(errno));
-    }
-    return error;
-}
-
-// The bridge's answer; an error, or nothing.
-std::string ask(const std::string& region, const LimitRequest& request, LimitReply& reply) {
-    const File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    constexpr timeval patience{10, 0};  // of a bridge that looks at everything several times a second
-    for (const int what : {SO_SNDTIMEO, SO_RCVTIMEO})
-        if (!to || setsockopt(to.fd(), SOL_SOCKET, what, &patience, sizeof patience) != 0) return strerror(errno);
-    if (std::string e = find_bridge(region, to); !e.empty()) return e;
-    if (send(to.fd(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request && errno != EPIPE)
-        return strerror(errno);
-    const ssize_t n = recv(to.fd(), &reply, sizeof reply, 0);
-    if (n < 0) return errno == EAGAIN ? region + ": its bridge does not answer" : strerror(errno);
-    if (n < static_cast<ssize_t>(offsetof(LimitReply, rows)) || reply.version != LimitRequest::form ||
-        reply.count > std::size(reply.rows) || n != static_cast<ssize_t>(reply.bytes()))
-        return region + ": its bridge is of another version";
-    reply.error[sizeof reply.error - 1] = 0;
-    return reply.error;
-}
-
 Json json_of(std::uint64_t limit) { return limit ? Json(limit) : Json(); }
 
 // Empty: it takes no turns.
@@ -222,7 +170,7 @@ int limit(const LimitCommand& command) {
     for (const std::string& word : command.changes)
         if (const std::string e = parse(word, of_one, request); !e.empty()) return complain(e);
     const auto reply = std::make_unique<LimitReply>();
-    if (const std::string e = ask(command.region, request, *reply); !e.empty()) return complain(e);
+    if (const std::string e = ask_region(command.region, request, *reply); !e.empty()) return complain(e);
     if (of_one && request.whose == LimitRequest::nobodys) {
         const auto others = std::remove_if(reply->rows, reply->rows + reply->count, [&](const LimitRow& row) {
             return command.channel

@@ -22,6 +22,8 @@ constexpr AddCommand* commands[] = {
     add_top,
     add_metrics,
     add_limit,
+    add_pause,
+    add_resume,
     // guests and VMs
     add_guest,
     add_vm,

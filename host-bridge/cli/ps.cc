@@ -36,7 +36,7 @@ int ps(bool json) {
     std::vector<std::vector<std::string>> bridges = {
         {"VM", ">BRIDGE", ">AGE", ">CLIENTS", ">CHANNELS", ">REGION", ">OF", ">GPU", ">GPU MEMORY", ">OF", "NAME"}};
     std::vector<std::vector<std::string>> clients = {
-        {"VM", ">CHANNEL", ">PID", "USER", "PROGRAM", ">AGE", ">GPU MEMORY", ">REGION", ">WORKER"}};
+        {"VM", ">CHANNEL", ">PID", "USER", "PROGRAM", ">AGE", ">GPU MEMORY", ">REGION", ">WORKER", "STATE"}};
     for (const Bridge& b : view.bridges) {
         std::vector<std::string> row = {b.name,
                                         std::to_string(b.pid),
@@ -54,7 +54,7 @@ int ps(bool json) {
         for (const Client& c : b.rows)
             clients.push_back({b.name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
                                c.program, age(c.age), size(c.all_device_memory()), size(c.region_memory),
-                               c.worker ? std::to_string(c.worker) : "-"});
+                               c.worker ? std::to_string(c.worker) : "-", c.worker ? c.state : "-"});
     }
     for (const SilentBridge& b : view.silent) {
         std::vector<std::string> row(bridges[0].size());

@@ -13,12 +13,14 @@
 
 namespace barcuda {
 
-// How busy the GPUs are, in percent, for who asks the bridge; the monitor writes it behind each sweep.
+// How busy the GPUs are, in percent, and what is free of them, for the bridge and its visitors; the monitor writes it behind each sweep.
 struct Busy {
     static constexpr unsigned char unknown = 255;
     std::uint64_t taken;                                               // in microseconds since 1970
     unsigned char gpus[BARCUDA_MAX_DEVICES];                           // all that uses them, of this VM or not
     unsigned char clients[BARCUDA_MAX_CHANNELS][BARCUDA_MAX_DEVICES];  // what each client has of them
+    static constexpr std::uint64_t not_known = ~std::uint64_t{0};
+    std::uint64_t free[BARCUDA_MAX_DEVICES];  // bytes of each GPU's memory that no process has
 };
 
 // In a file in memory that bridge and monitor share. Constant but for the first four.

@@ -196,6 +196,9 @@ void Sweeper::tell(Busy& busy) const {
     for (unsigned d = 0; d < devices_.size(); ++d) {
         const auto last = utilization.last.find(devices_[d]);
         busy.gpus[d] = last == utilization.last.end() ? Busy::unknown : percent(last->second.gpu);
+        Memory memory{};
+        const bool known = of_guest.memory && of_guest.memory(devices_[d], &memory) == success;
+        busy.free[d] = known ? memory.free : Busy::not_known;
     }
     publish(busy.taken, taken_);
 }

@@ -42,6 +42,7 @@ Client client_of(const ListedClient& row, std::uint64_t now, unsigned gpus) {
     c.channel = row.channel, c.worker = row.worker, c.pid = row.pid;
     c.program = text(row.program), c.user = text(row.user);
     c.age = seconds_between(row.since, now);
+    c.state = name_of(row.paused), c.paused_for = double(row.paused_for) / 1e6;
     c.region_memory = row.region_memory, c.most_region_memory = row.most_region_memory;
     c.most_device_memory = row.most_device_memory, c.queued = row.queued;
     c.counts = row.counts;

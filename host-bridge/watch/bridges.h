@@ -30,6 +30,8 @@ struct Client {
     int worker = 0;                 // its pid; 0: none
     std::string program, user;      // in the guest
     double age = 0;                 // seconds
+    std::string state;              // running, held, away ... (pause_states.h)
+    double paused_for = 0;          // seconds that it has been held or away; 0: it runs
     std::uint64_t region_memory = 0, most_region_memory = 0, most_device_memory = 0, queued = 0;
     std::vector<std::uint64_t> device_memory;  // by GPU
     std::vector<Percent> busy;                 // likewise

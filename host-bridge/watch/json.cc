@@ -33,6 +33,7 @@ Json json_of(const Client& c) {
     Json json = {{"channel", c.channel}, {"pid", c.pid}, {"user", c.user}, {"program", c.program}};
     json["worker"] = c.worker ? Json(c.worker) : Json();
     json["age_seconds"] = c.age;
+    json["state"] = c.state, json["paused_seconds"] = c.paused_for;
     json["device_memory"] = c.device_memory, json["most_device_memory"] = c.most_device_memory;
     json["region_memory"] = c.region_memory, json["most_region_memory"] = c.most_region_memory;
     json["queued"] = c.queued;

@@ -145,6 +145,10 @@ class Text {
              [](Family& f, const Labels& l, const Bridge&, const Client& c) {
                  f.series(l, fmt::format("{:.3f}", c.age));
              });
+        each("gauge", "barcuda_paused_seconds", "Since the client was paused; 0: it runs.",
+             [](Family& f, const Labels& l, const Bridge&, const Client& c) {
+                 f.series(l, fmt::format("{:.3f}", c.paused_for));
+             });
         each("gauge", "barcuda_client_device_memory_bytes", "Device memory that the client has.",
              [&](Family& f, const Labels& l, const Bridge&, const Client& c) {
                  for (std::size_t d = 0; d < c.device_memory.size(); ++d)

@@ -95,6 +95,28 @@ TEST_F(SharedTest, OneClientHasOnlySoMany) {
     token(0, 1);  // known already
 }
 
+// ---- clients that share -----------------------------------------------------------------------------------------------
+TEST_F(SharedTest, ClientsShareFromTheFirstOpeningUntilOneIsGone) {
+    EXPECT_EQ(shared.shares_with(0), -1);
+    const Shared::Handle its = token(0, 1);
+    EXPECT_EQ(shared.shares_with(0), 0) << "another client may open it at any moment";
+    EXPECT_EQ(shared.shares_with(1), -1);
+    ASSERT_TRUE(shared.open(1, memory, its));
+    EXPECT_EQ(shared.shares_with(0), 1);
+    EXPECT_EQ(shared.shares_with(1), 0);
+    shared.withdraw(0, its);
+    EXPECT_EQ(shared.shares_with(1), 0) << "what is open stays open";
+    shared.forget(0);
+    EXPECT_EQ(shared.shares_with(1), -1);
+}
+TEST_F(SharedTest, WhatIsWithdrawnUnopenedIsNotShared) {
+    const Shared::Handle its = token(0, 1);
+    EXPECT_FALSE(shared.open(1, pool, its));
+    shared.withdraw(0, its);
+    EXPECT_EQ(shared.shares_with(0), -1);
+    EXPECT_EQ(shared.shares_with(1), -1);
+}
+
 // ---- descriptors ----------------------------------------------------------------------------------------------------
 TEST_F(SharedTest, ADescriptorIsOpenUntilItsClientWithdrawsIt) {
     int fd = -1;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/os/barrier.h"
 #include "base/os/futex.h"
 #include "shm-device/queue/virtqueue.h"
 #include "tests/unit/support/ring.h"
@@ -108,7 +109,7 @@ void sleep_and_be_kicked(bool fenced) {
 }
 TEST(TwoThreads, NoKickIsLost) { sleep_and_be_kicked(false); }
 TEST(TwoThreads, NoKickIsLostWhereTheDeviceFencesForBoth) {
-    if (!Smp::take_part() || !Smp::fence_all()) GTEST_SKIP() << "the kernel has no expedited membarrier";
+    if (!os::join_barrier() || !Smp::fence_all()) GTEST_SKIP() << "the kernel has no expedited membarrier";
     sleep_and_be_kicked(true);
 }
 

@@ -19,6 +19,7 @@
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/heap_desk.h"
 #include "host-bridge/bridge/limits_desk.h"
+#include "host-bridge/bridge/pause_desk.h"
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/bridge/requests.h"
 #include "shm-device/queue/sync.h"
@@ -53,6 +54,7 @@ class DesksTest : public RegionTest {
     std::optional<Pool> pool;
     std::optional<HeapDesk> heap;
     std::optional<Acceptor> acceptor;
+    std::optional<PauseDesk> pauses;
     std::optional<Requests> requests;
     std::string script = idle;  // what a worker runs
     bool can_start = true;
@@ -67,7 +69,10 @@ class DesksTest : public RegionTest {
         gpus.every = {0, 1};
         grants.emplace(host.shape(), host.host_grants(), [](std::uint64_t, std::uint64_t) {});
         clients.emplace(host, Clients::Books{*grants, shared, quotas, totals}, -1, "",
-                        [this](std::uint32_t slot, pid_t worker) { roster.emplace_back(slot, worker); });
+                        [this](std::uint32_t slot, pid_t worker) {
+                            roster.emplace_back(slot, worker);
+                            if (worker == 0) pauses->forget(slot);
+                        });
         limits.emplace(LimitsDesk::Rules{rules, share}, *clients, quotas, *grants, host, gpus, turns,
                        [this](std::uint64_t bytes) { shown = bytes; });
         pool.emplace(
@@ -75,6 +80,8 @@ class DesksTest : public RegionTest {
             [this](Grants::Run run) { grants->release(run); });
         heap.emplace(host, *grants, *clients, *limits, *pool);
         acceptor.emplace(*clients, *pool, *limits, *heap, gpus, totals, [] { return false; });
+        pauses.emplace(PauseDesk::Monitor{[](auto) { return nullptr; }, [] {}, [] { return false; }}, *clients, shared,
+                       quotas, *limits, gpus, false);
         requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, loop, host.shape().base);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/pause_desk.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "shm-device/queue/sync.h"
+
+namespace barcuda {
+namespace {
+
+// What a context takes of a GPU that no worker counts: 525 MiB were seen on an H100.
+constexpr std::uint64_t of_a_context = 640 << 20;
+// A monitor that has not answered by then has no NVML that works.
+constexpr std::chrono::seconds monitor_answers_within{5};
+
+std::uint32_t page_word(Paused state) {
+    switch (state) {
+        case Paused::held: return BARCUDA_PAUSED_HELD;
+        case Paused::away:
+        case Paused::returning:
+        case Paused::stuck: return BARCUDA_PAUSED_AWAY;
+        default: return BARCUDA_PAUSED_NO;
+    }
+}
+
+template <std::size_t N> void put(char (&there)[N], const std::string& text) { text.copy(there, N - 1); }
+
+}  // namespace
+
+std::string PauseDesk::pause(Client& client, const PauseRequest& request) {
+    const std::uint32_t slot = client.slot();
+    if (!client.is_served()) return "it has no worker (yet), so there is nothing to pause";
+    if (request.what == PauseRequest::resume) return pausing_.resume(slot);
+    WorkerProcess& worker = *client.worker;
+    Pausing::Facts facts{.wrapped = wrapped_, .shares_with = shared_.shares_with(slot)};
+    for (std::size_t i = 0; i < worker.devices().size(); ++i) {
+        const int device = worker.devices()[i];
+        // A worker says any number: it is allowed no more of its own memory than the GPU has.
+        const std::uint64_t its =
+            std::min(std::max(observe(worker.sheet().device_memory[i]), quotas_.held(slot, device)), memory_of(device));
+        if (its != 0 || i == 0) facts.memory.emplace_back(device, its + (host_.software ? 0 : of_a_context));
+    }
+    const std::string why = pausing_.pause(slot, worker.sheet().orders, slot, facts,
+                                           {.keep_memory = request.keep_memory,
+                                            .within = std::chrono::milliseconds(request.within),
+                                            .limit = limits_.of_guest(Limit::paused_memory)});
+    allow_away(client);
+    return why;
+}
+
+// The worker is to hold more of its own memory than its client may have it take.
+void PauseDesk::allow_away(Client& client) {
+    const std::uint64_t bytes = pausing_.away_bytes(client.slot());
+    if (bytes == client.away) return;
+    client.away = bytes;
+    client.bound = false;
+    limits_.bound(client);
+}
+
+std::uint64_t PauseDesk::memory_of(int device) const {
+    return host_.devices.all[static_cast<std::size_t>(device)].total_memory;
+}
+
+std::optional<std::uint64_t> PauseDesk::free_memory(int device, Clock::time_point after) const {
+    const auto waited = Clock::now() - after;
+    const Busy* const seen = monitor_.busy(std::chrono::system_clock::now());
+    const auto taken =
+        std::chrono::system_clock::time_point{} + std::chrono::microseconds(seen ? observe(seen->taken) : 0);
+    if (seen && taken > std::chrono::system_clock::now() - waited && seen->free[device] != Busy::not_known)
+        return seen->free[device];
+    if (monitor_.asks() && waited < monitor_answers_within) return {};
+    // Without NVML: as far as this guest's clients are concerned.
+    std::uint64_t held = 0;
+    clients_.each([&](const Client& client) {
+        if (pausing_.away_bytes(client.slot()) == 0) held += quotas_.held(client.slot(), device);
+    });
+    const std::uint64_t all = memory_of(device);
+    return all - std::min(all, held);
+}
+
+void PauseDesk::look() {
+    if (!pausing_.busy()) return;
+    constexpr std::chrono::milliseconds sweeps_every{200};
+    const auto now = Clock::now();
+    if (pausing_.waits_for_room() && now - asked_for_room_ > sweeps_every) {
+        monitor_.want();
+        asked_for_room_ = now;
+    }
+    for (const Pausing::News& news : pausing_.look([this](int d, auto after) { return free_memory(d, after); }, now)) {
+        Client& client = *clients_[news.slot];
+        switch (news.what) {
+            case Pausing::News::paused:
+                log::info("pause: channel {} is {}", news.slot, name_of(pausing_.state(news.slot)));
+                break;
+            case Pausing::News::resumed: log::info("pause: channel {} goes on", news.slot); break;
+            case Pausing::News::refused: log::warn("pause: channel {}: {}", news.slot, news.text); break;
+            case Pausing::News::lost: client.end_worker("the client was lost while it was paused: " + news.text);
+        }
+        allow_away(client);
+        publish(client.channel.status().paused, page_word(pausing_.state(news.slot)));
+    }
+    clients_.each([this](const Client& client) {
+        if (pausing_.is_busy(client.slot())) client.bell.relay();  // its worker may sleep
+    });
+}
+
+std::vector<Client*> PauseDesk::meant(const PauseRequest& request) const {
+    std::vector<Client*> found;
+    clients_.each([&](Client& client) {
+        const auto worker = client.worker ? static_cast<std::uint32_t>(client.worker->pid()) : 0;
+        const bool named = request.by == PauseRequest::channel ? client.slot() == request.client
+                           : request.by == PauseRequest::pid
+                               ? client.record.pid == request.client || (worker && worker == request.client)
+                               : client.is_served();
+        if (named) found.push_back(&client);
+    });
+    return found;
+}
+
+void PauseDesk::serve(const PauseRequest& request, PauseReply& reply, const ucred& by) {
+    const std::vector<Client*> clients = meant(request);
+    if (request.by != PauseRequest::all && clients.size() != 1)
+        return put(reply.error, clients.empty()
+                                    ? "there is no such client"
+                                    : "several clients say that they have this pid: name one by its channel");
+    for (Client* const client : clients) {
+        PauseRow& row = reply.rows[reply.count++];
+        const std::uint32_t slot = client->slot();
+        row.channel = slot;
+        row.pid = client->record.pid;
+        row.worker = client->worker ? client->worker->pid() : 0;
+        std::string refusal;
+        if (request.what != PauseRequest::look) {
+            refusal = pause(*client, request);
+            log::info("pause: channel {}: {}{}{} (user {}, pid {})", slot,
+                      request.what == PauseRequest::pause ? "pause" : "resume",
+                      request.what == PauseRequest::pause && request.keep_memory ? " with its memory kept" : "",
+                      refusal.empty() ? "" : ", refused: " + refusal, by.uid, by.pid);
+        }
+        row.state = pausing_.state(slot);
+        row.busy = pausing_.is_busy(slot);
+        put(row.text, refusal.empty() ? pausing_.refusal(slot) : refusal);
+    }
+    look();
+}
+
+}  // namespace barcuda

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// pause_desk.h: how the bridge pauses its clients and lets them go on. It answers `barcuda pause` and `barcuda resume`
+// (pause_link.h), tells Pausing (pausing.h) the facts, and carries out what that decides: the worker is woken, the
+// client and the log are told.
+#pragma once
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host-bridge/between/pause_link.h"
+#include "host-bridge/between/probe.h"
+#include "host-bridge/between/shared.h"
+#include "host-bridge/bridge/clients.h"
+#include "host-bridge/bridge/limits_desk.h"
+#include "host-bridge/bridge/pausing.h"
+#include "host-bridge/bridge/quotas.h"
+#include "host-bridge/monitor/monitor.h"
+
+namespace barcuda {
+
+class PauseDesk {
+  public:
+    using Clock = Pausing::Clock;
+    struct Monitor {
+        std::function<const Busy*(std::chrono::system_clock::time_point)> busy;  // null: not known just now
+        std::function<void()> want;                                              // that is to be known
+        std::function<bool()> asks;                                              // there is an NVML to ask
+    };
+    // `wrapped`: another program is between bridge and workers.
+    PauseDesk(Monitor monitor, const Clients& clients, const Shared& shared, const Quotas& quotas,
+              const LimitsDesk& limits, const Host& host, bool wrapped)
+        : monitor_(std::move(monitor)),
+          clients_(clients),
+          shared_(shared),
+          quotas_(quotas),
+          limits_(limits),
+          host_(host),
+          wrapped_(wrapped) {}
+
+    void serve(const PauseRequest& request, PauseReply& reply, const ucred& by);
+    // In each turn of the loop: what has become of the orders.
+    void look();
+    bool is_busy() const { return pausing_.busy(); }  // look() is to be called often
+    // That client has no worker any more.
+    void forget(std::uint32_t slot) { pausing_.forget(slot); }
+
+    Paused state(std::uint32_t slot) const { return pausing_.state(slot); }
+    std::optional<Clock::time_point> since(std::uint32_t slot) const { return pausing_.since(slot); }
+
+  private:
+    std::string pause(Client& client, const PauseRequest& request);
+    std::vector<Client*> meant(const PauseRequest& request) const;
+    void allow_away(Client& client);
+    std::uint64_t memory_of(int device) const;
+    std::optional<std::uint64_t> free_memory(int device, Clock::time_point after) const;
+
+    const Monitor monitor_;
+    const Clients& clients_;
+    const Shared& shared_;
+    const Quotas& quotas_;
+    const LimitsDesk& limits_;
+    const Host& host_;
+    const bool wrapped_;
+    Pausing pausing_;
+    Clock::time_point asked_for_room_{};  // of the monitor
+};
+
+}  // namespace barcuda

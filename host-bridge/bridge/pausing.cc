@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/pausing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "host-bridge/between/limits.h"
+#include "shm-device/queue/sync.h"
+
+namespace barcuda {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A worker that has not answered by then never will: a driver was seen to take 5.3 s for 8 GiB, and 0.5 s for nothing.
+constexpr auto grace = 20s, for_each_gibibyte = 3s;
+std::chrono::seconds driver_takes(std::uint64_t bytes) {
+    return grace + for_each_gibibyte * (std::min<std::uint64_t>(bytes >> 30, 1024) + 1);
+}
+// Beyond the time that its GPU's work may take: a worker that has not begun by then is inside a call of its driver.
+constexpr auto begins_within = 1s;
+
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
+    return b > ~a ? ~std::uint64_t{0} : a + b;
+}  // a worker says any number
+
+std::string text(std::uint64_t bytes) { return about(Limit::device_memory).text(bytes); }
+
+}  // namespace
+
+std::uint64_t Pausing::One::bytes() const {
+    return std::accumulate(memory.begin(), memory.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& its) { return plus(sum, its.second); });
+}
+
+const Pausing::One* Pausing::find(std::uint32_t slot) const {
+    const auto found = all_.find(slot);
+    return found == all_.end() ? nullptr : &found->second;
+}
+
+void Pausing::give(One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now) {
+    one.wanted = wanted, one.pending = true, one.refusal.clear();
+    one.deadline = now + within + driver_takes(one.bytes());
+    publish(one.orders->wanted, static_cast<std::uint32_t>(wanted));
+    publish(one.orders->within, static_cast<std::uint32_t>(within.count()));
+    publish(one.orders->order, ++one.order);
+}
+
+std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts,
+                           const Terms& terms, Clock::time_point now) {
+    One& one = all_[slot];
+    one.orders = &orders;
+    const auto refuse = [&](std::string why) { return one.refusal = std::move(why); };
+    if (one.pending || one.wants_back) return "it is on its way to another state already: try again when it is there";
+    const Paused wanted = terms.keep_memory ? Paused::held : Paused::away;
+    if (one.state == wanted || one.state == Paused::away) return one.refusal.clear(), "";
+    if (!terms.keep_memory) {
+        constexpr const char* instead = "; --keep-memory holds the client, and leaves its memory on the GPU";
+        if (facts.wrapped) return refuse(fmt::format("its worker runs in a wrapper (--worker-wrapper){}", instead));
+        if (facts.shares_with == channel)
+            return refuse(fmt::format("other processes may open memory, a pool or an event of it{}", instead));
+        if (facts.shares_with >= 0)
+            return refuse(fmt::format("it shares memory, a pool or an event with the client of channel {}{}",
+                                      facts.shares_with, instead));
+        one.memory = facts.memory;
+        if (const std::uint64_t before = away_bytes(), needs = one.bytes();
+            terms.limit != 0 && plus(before, needs) > terms.limit) {
+            one.memory.clear();
+            return refuse(
+                fmt::format("it has {} on the GPU, {} of paused clients are on the host, and the limit "
+                            "guest-paused-memory is {}{}",
+                            text(needs), text(before), text(terms.limit), instead));
+        }
+    }
+    return give(one, wanted, terms.within, now), "";
+}
+
+std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
+    const auto found = all_.find(slot);
+    if (found == all_.end()) return "";
+    One& one = found->second;
+    if (one.pending) return "it is on its way to another state already: try again when it is there";
+    if (one.state == Paused::running || one.wants_back) return "";
+    one.wants_back = true, one.asked = now;
+    one.refusal.clear();
+    return "";
+}
+
+std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clock::time_point now) {
+    if (observe(one.orders->done) != one.order) {
+        const bool begun = observe(one.orders->is) != static_cast<std::uint32_t>(Paused::running);
+        if (!begun && one.wanted != Paused::running && now > one.deadline - driver_takes(one.bytes()) + begins_within) {
+            give(one, Paused::running, {}, now);  // whenever the worker comes to it
+            one.pending = false, one.memory.clear();
+            one.refusal =
+                "its worker is inside a call of the driver that did not end within the time (code is compiled, for "
+                "instance): give more with --within";
+            return News{News::refused, slot, one.refusal};
+        }
+        if (now <= one.deadline) return {};
+        one.pending = false;
+        return News{News::lost, slot, "its worker did not carry out an order: the driver may hang"};
+    }
+    one.pending = false;
+    const auto obstacle = static_cast<Obstacle>(observe(one.orders->obstacle));
+    if (obstacle == Obstacle::none) {
+        one.state = one.wanted;
+        if (one.state == Paused::running) return one.memory.clear(), News{News::resumed, slot, ""};
+        if (one.since == Clock::time_point{}) one.since = now;
+        return News{News::paused, slot, ""};
+    }
+    const std::int32_t result = observe(one.orders->result);
+    one.refusal = result ? fmt::format("{} (CUresult {})", text_of(obstacle), result) : std::string(text_of(obstacle));
+    if (observe(one.orders->is) == static_cast<std::uint32_t>(Paused::stuck))
+        return News{News::lost, slot, one.refusal};
+    if (one.state != Paused::away) one.memory.clear();
+    return News{News::refused, slot, one.refusal};
+}
+
+std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, const Room& room,
+                                                 Clock::time_point now) {
+    if (one.state == Paused::away) {
+        const auto uses_one_of = [&](const One& other) {
+            return std::ranges::any_of(other.memory, [&](const auto& its) {
+                return std::ranges::any_of(one.memory, [&](const auto& own) { return own.first == its.first; });
+            });
+        };
+        const bool next_to_another = std::ranges::any_of(
+            all_, [&](const auto& other) { return other.second.returns() && uses_one_of(other.second); });
+        if (next_to_another) return one.asked = now, std::nullopt;  // and then the room is another
+        for (const auto& [device, bytes] : one.memory) {
+            const std::optional<std::uint64_t> free = room(device, one.asked);
+            if (!free) return {};
+            if (*free >= bytes) continue;
+            one.wants_back = false;
+            one.refusal = fmt::format("GPU {} has {} free, and the client needs {}: it stays paused", device,
+                                      text(*free), text(bytes));
+            return News{News::refused, slot, one.refusal};
+        }
+    }
+    one.wants_back = false;
+    give(one, Paused::running, {}, now);
+    return {};
+}
+
+std::vector<Pausing::News> Pausing::look(const Room& room, Clock::time_point now) {
+    std::vector<News> news;
+    for (auto& [slot, one] : all_) {
+        std::optional<News> said;
+        if (one.pending) said = answered(slot, one, now);
+        else if (one.wants_back) said = bring_back(slot, one, room, now);
+        if (!said) continue;
+        if (said->what == News::resumed) one.since = {};
+        news.push_back(std::move(*said));
+    }
+    return news;
+}
+
+bool Pausing::busy() const {
+    return std::ranges::any_of(all_, [](const auto& one) { return one.second.pending || one.second.wants_back; });
+}
+bool Pausing::waits_for_room() const {
+    return std::ranges::any_of(
+        all_, [](const auto& one) { return one.second.wants_back && one.second.state == Paused::away; });
+}
+bool Pausing::is_busy(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    return one && (one->pending || one->wants_back);
+}
+Paused Pausing::state(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    if (!one) return Paused::running;
+    return one->pending ? static_cast<Paused>(observe(one->orders->is)) : one->state;
+}
+std::string Pausing::refusal(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    return one ? one->refusal : "";
+}
+std::optional<Pausing::Clock::time_point> Pausing::since(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    return one && one->since != Clock::time_point{} ? std::optional(one->since) : std::nullopt;
+}
+std::uint64_t Pausing::away_bytes(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    return one ? one->bytes() : 0;
+}
+std::uint64_t Pausing::away_bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [slot, one] : all_)
+        if (one.state == Paused::away || (one.pending && one.wanted == Paused::away)) sum = plus(sum, one.bytes());
+    return sum;
+}
+
+}  // namespace barcuda

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// pausing.h: which clients are paused, by slot: what is ordered of their workers, how long that may take, what an order is refused for
+// before it is given, and which client returns next. On each GPU one client returns at a time, and only while there is room for it: a driver
+// that finds none in the middle loses the client (checkpoint_calls.cc has that driver). (The worker's half: worker/hold.h.)
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host-bridge/between/link.h"
+
+namespace barcuda {
+
+class Pausing {
+  public:
+    using Clock = std::chrono::steady_clock;
+    struct Facts {                      // of a client that is to be paused
+        bool wrapped = false;           // another program is between bridge and worker
+        std::int64_t shares_with = -1;  // a client's channel (its own: others may open what it has shown); -1: none
+        std::vector<std::pair<int, std::uint64_t>> memory{};  // that it has, by GPU
+    };
+    struct Terms {
+        bool keep_memory = false;
+        std::chrono::milliseconds within{};
+        std::uint64_t limit = 0;  // of the host's memory for all clients that are away; 0: none
+    };
+    // Orders it. Returns why not; empty: it is under way, or already so.
+    std::string pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts, const Terms& terms,
+                      Clock::time_point now = Clock::now());
+    // The same, of its return; whether there is room for it look() says.
+    std::string resume(std::uint32_t slot, Clock::time_point now = Clock::now());
+    void forget(std::uint32_t slot) { all_.erase(slot); }
+
+    struct News {
+        enum What { paused, resumed, refused, lost } what;  // lost: the client is to be ended
+        std::uint32_t slot;
+        std::string text;  // why, of the last two
+    };
+    // Free bytes of a GPU, measured after that time. None: they have not been measured yet.
+    using Room = std::function<std::optional<std::uint64_t>(int device, Clock::time_point after)>;
+    // What has become of the orders; gives those that are due.
+    std::vector<News> look(const Room& room, Clock::time_point now = Clock::now());
+
+    bool busy() const;            // look() is to be called often
+    bool waits_for_room() const;  // until it is measured
+    bool is_busy(std::uint32_t slot) const;
+    Paused state(std::uint32_t slot) const;
+    std::string refusal(std::uint32_t slot) const;                     // of the last order
+    std::optional<Clock::time_point> since(std::uint32_t slot) const;  // it is held or away; none: it is not
+    std::uint64_t away_bytes(
+        std::uint32_t slot) const;     // that the host may have to hold for it; 0: its memory stays on the GPU
+    std::uint64_t away_bytes() const;  // the same, of all
+
+  private:
+    struct One {
+        Orders* orders = nullptr;
+        std::uint32_t order = 0;  // the last that was given
+        Paused wanted = Paused::running, state = Paused::running;
+        bool pending = false;     // it has not been answered
+        bool wants_back = false;  // and waits for others, or for room
+        Clock::time_point deadline{}, since{}, asked{};
+        std::vector<std::pair<int, std::uint64_t>> memory{};
+        std::string refusal{};
+        std::uint64_t bytes() const;
+        bool returns() const { return pending && wanted == Paused::running && state == Paused::away; }
+    };
+    static void give(One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now);
+    std::optional<News> answered(std::uint32_t slot, One& one, Clock::time_point now);
+    std::optional<News> bring_back(std::uint32_t slot, One& one, const Room& room, Clock::time_point now);
+    const One* find(std::uint32_t slot) const;
+
+    std::map<std::uint32_t, One> all_;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// pause.cc: `barcuda pause` and `barcuda resume`: the clients of a VM, or one of them, stop between two commands, and go on
+// (host-bridge/between/pause_link.h). A pause of several clients succeeds for all of them, or the command lets those go on that it has paused.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "base/cli/options.h"
+#include "host-bridge/between/pause_link.h"
+#include "host-bridge/cli/ask.h"
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/notices.h"
+#include "host-bridge/watch/bridges.h"
+#include "host-bridge/watch/text.h"
+
+namespace barcuda {
+namespace {
+
+struct PauseCommand {
+    const char* name;  // of the command
+    PauseRequest::What what;
+    std::string region = "/dev/shm/barcuda", vm{};
+    std::optional<std::uint32_t> client{}, channel{};  // one of the two, or neither: all clients
+    bool all = false, keep_memory = false;
+    double within = 10;  // seconds
+};
+
+// A bridge that is asked.
+struct Target {
+    std::string name, region, door;               // door: where the name was found; empty: by the region
+    std::map<std::uint32_t, PauseRow> ordered{};  // by channel: what this command has ordered
+    std::set<std::uint32_t> paused{};             // channels whose clients were paused before that
+};
+
+class Operation {
+  public:
+    explicit Operation(const PauseCommand& command) : command_(command) {}
+
+    int run() {
+        if (const std::string e = find(); !e.empty()) return complain(e);
+        for (Target& target : targets_)
+            if (const std::string e = order(target, command_.what); !e.empty()) fail(target, e);
+        wait();
+        for (const Target& target : targets_)
+            for (const auto& [channel, row] : target.ordered)
+                if (row.text[0]) fail(target, fmt::format("client {} (channel {}): {}", row.pid, channel, row.text));
+        if (!failed_) return 0;
+        if (command_.what == PauseRequest::pause) go_on();
+        return 1;
+    }
+
+  private:
+    int complain(const std::string& what) const { return barcuda::complain(command_.name, what); }
+    void fail(const Target& target, const std::string& why) {
+        failed_ = true;
+        complain(targets_.size() > 1 ? target.name + ": " + why : why);
+    }
+
+    std::string find() {
+        if (!command_.all && command_.vm.empty()) return targets_.push_back({command_.region, command_.region, ""}), "";
+        const watch::View view = watch::look(false);
+        for (const watch::Bridge& b : view.bridges)
+            if (command_.all || b.name == command_.vm) targets_.push_back({b.name, b.region, b.door});
+        if (command_.all) return "";  // of none all are paused
+        if (targets_.empty())
+            return fmt::format("there is no VM of the name {}; `barcuda ps` shows those that there are", command_.vm);
+        if (targets_.size() > 1)
+            return fmt::format("several VMs have the name {}: name one by its --region", command_.vm);
+        return "";
+    }
+
+    std::string tell(const Target& target, const PauseRequest& request, PauseReply& reply) const {
+        if (target.door.empty()) return ask_region(target.region, request, reply);
+        File to;
+        if (std::string e = connect_to_door(target.door, to); !e.empty()) return e;
+        return ask(to, request, reply);
+    }
+
+    std::string order(Target& target, PauseRequest::What what) const {
+        PauseRequest request;
+        request.what = what;
+        if (command_.client) request.by = PauseRequest::pid, request.client = *command_.client;
+        if (command_.channel) request.by = PauseRequest::channel, request.client = *command_.channel;
+        request.within = static_cast<std::uint32_t>(std::clamp(command_.within, 0.0, 3600.0) * 1000);
+        request.keep_memory = command_.keep_memory;
+        const auto reply = std::make_unique<PauseReply>();
+        if (std::string e = tell(target, {}, *reply); !e.empty()) return e;
+        for (const PauseRow& row : std::span(reply->rows, reply->count))
+            if (row.state != Paused::running) target.paused.insert(row.channel);
+        if (std::string e = tell(target, request, *reply); !e.empty()) return e;
+        note(target, *reply, true);
+        return "";
+    }
+    static void note(Target& target, PauseReply& reply, bool all) {
+        for (PauseRow& row : std::span(reply.rows, reply.count)) {
+            row.text[sizeof row.text - 1] = 0;
+            if (all || target.ordered.contains(row.channel)) target.ordered[row.channel] = row;
+        }
+    }
+
+    // Until each client is where it was ordered to be, or the order was refused. The bridge itself limits that time.
+    void wait() {
+        constexpr unsigned between_looks = 20'000;  // us
+        for (bool busy = true; busy;) {
+            busy = false;
+            for (Target& target : targets_) {
+                const auto is_busy = [](const auto& row) { return row.second.busy != 0; };
+                if (std::ranges::none_of(target.ordered, is_busy)) continue;
+                const auto reply = std::make_unique<PauseReply>();
+                if (const std::string e = tell(target, {}, *reply); !e.empty()) {
+                    fail(target, e);
+                    target.ordered.clear();
+                    continue;
+                }
+                // A client that is not in the list any more has ended meanwhile.
+                std::erase_if(target.ordered, [&](const auto& row) {
+                    return std::ranges::none_of(std::span(reply->rows, reply->count),
+                                                [&](const PauseRow& its) { return its.channel == row.first; });
+                });
+                note(target, *reply, false);
+                busy = busy || std::ranges::any_of(target.ordered, is_busy);
+            }
+            if (busy) usleep(between_looks);
+        }
+    }
+
+    // Those that this command has paused.
+    void go_on() {
+        for (Target& target : targets_) {
+            std::erase_if(target.ordered, [&](const auto& row) {
+                return row.second.text[0] != 0 || target.paused.contains(row.first);
+            });
+            for (const auto& [channel, row] : std::map(target.ordered)) {
+                PauseRequest request;
+                request.what = PauseRequest::resume, request.by = PauseRequest::channel, request.client = channel;
+                const auto reply = std::make_unique<PauseReply>();
+                if (const std::string e = tell(target, request, *reply); !e.empty()) fail(target, e);
+                else note(target, *reply, true);
+            }
+        }
+        wait();
+        for (const Target& target : targets_)
+            for (const auto& [channel, row] : target.ordered)
+                if (row.text[0])
+                    fail(target, fmt::format("client {} (channel {}) is paused still: {}", row.pid, channel, row.text));
+    }
+
+    const PauseCommand& command_;
+    std::vector<Target> targets_;
+    bool failed_ = false;
+};
+
+void add(App& app, const std::shared_ptr<PauseCommand>& options, const char* what) {
+    const Command command = app.add(options->name, what, [options] { return Operation(*options).run(); });
+    const Option region =
+        command.add_option("--region", options->region, "the bridge's").envname("BARCUDA_REGION").capture_default_str();
+    const Option pid = command.add_option(
+        "--client", options->client,
+        "one client alone: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
+    const Option channel = command.add_option("--channel", options->channel, "the same, by its channel");
+    channel.excludes(pid);
+    command.add_flag("--all", options->all, "the clients of all VMs of this machine")
+        .excludes(pid)
+        .excludes(channel)
+        .excludes(region);
+    command.add_option("VM", options->vm, "its name, as `barcuda ps` shows it; without it --region says which");
+    if (options->what != PauseRequest::pause) return;
+    command.add_flag("--keep-memory", options->keep_memory, "the clients' memory stays on the GPU");
+    command.add_option("--within", options->within, "how long the GPU's work may take to end")
+        .as_seconds()
+        .default_str("10s");
+}
+
+}  // namespace
+
+void add_pause(App& app) {
+    add(app, std::make_shared<PauseCommand>(PauseCommand{.name = "pause", .what = PauseRequest::pause}),
+        "on a host: the clients of a VM stop, and the GPU holds nothing of them; root's and the bridge's user's");
+}
+void add_resume(App& app) {
+    add(app, std::make_shared<PauseCommand>(PauseCommand{.name = "resume", .what = PauseRequest::resume}),
+        "on a host: paused clients go on; root's and the bridge's user's");
+}
+
+}  // namespace barcuda

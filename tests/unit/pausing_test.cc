@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and which client returns next.
+// The workers are played here.
+#include <gtest/gtest.h>
+
+#include "host-bridge/bridge/pausing.h"
+
+namespace barcuda {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::uint64_t gibibyte = 1 << 30;
+
+struct PausingTest : testing::Test {
+    Pausing pausing;
+    Orders orders[3];
+    Pausing::Clock::time_point now{1h};
+    std::optional<std::uint64_t> free = 100 * gibibyte;
+    Pausing::Clock::time_point measured = now;
+    std::vector<Pausing::News> news;
+
+    static Pausing::Facts facts(std::uint64_t bytes = gibibyte, int device = 0) {
+        Pausing::Facts facts;
+        facts.memory = {{device, bytes}};
+        return facts;
+    }
+    std::string pause(std::uint32_t slot, const Pausing::Facts& of, const Pausing::Terms& terms = {}) {
+        return pausing.pause(slot, orders[slot], slot, of, terms, now);
+    }
+    void look() {
+        news = pausing.look(
+            [this](int, Pausing::Clock::time_point after) { return measured >= after ? free : std::nullopt; }, now);
+    }
+    Paused wanted(std::uint32_t slot) const { return static_cast<Paused>(orders[slot].wanted); }
+    bool ordered(std::uint32_t slot) const { return orders[slot].order != orders[slot].done; }
+    void worker(std::uint32_t slot, Paused is, Obstacle obstacle = Obstacle::none) {
+        Orders& o = orders[slot];
+        o.is = static_cast<std::uint32_t>(is), o.obstacle = static_cast<std::uint32_t>(obstacle), o.done = o.order;
+    }
+    void obeys(std::uint32_t slot) {
+        ASSERT_TRUE(ordered(slot));
+        worker(slot, wanted(slot));
+        look();
+    }
+    void goes_away(std::uint32_t slot, std::uint64_t bytes = gibibyte, int device = 0) {
+        ASSERT_EQ("", pause(slot, facts(bytes, device)));
+        obeys(slot);
+        ASSERT_EQ(Paused::away, pausing.state(slot));
+    }
+    void resume(std::uint32_t slot) {
+        ASSERT_EQ("", pausing.resume(slot, now));
+        measured = now;
+        look();
+    }
+};
+
+TEST_F(PausingTest, AClientOfWhichNothingWasOrderedRuns) {
+    EXPECT_EQ(Paused::running, pausing.state(0));
+    EXPECT_FALSE(pausing.busy());
+    EXPECT_FALSE(pausing.since(0));
+    EXPECT_EQ("", pausing.resume(0, now));
+    EXPECT_FALSE(ordered(0));
+}
+TEST_F(PausingTest, AWorkerIsToldWhatIsWantedAndHowLongItMayTake) {
+    EXPECT_EQ("", pause(0, facts(), {.within = 7s}));
+    EXPECT_TRUE(ordered(0));
+    EXPECT_EQ(Paused::away, wanted(0));
+    EXPECT_EQ(7000u, orders[0].within);
+    EXPECT_TRUE(pausing.is_busy(0));
+    obeys(0);
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::paused, news[0].what);
+    EXPECT_EQ(Paused::away, pausing.state(0));
+    EXPECT_EQ(now, *pausing.since(0));
+    EXPECT_FALSE(pausing.busy());
+}
+TEST_F(PausingTest, WithItsMemoryKeptAClientIsHeldAndTakesNoneOfTheHosts) {
+    EXPECT_EQ("", pause(0, facts(), {.keep_memory = true}));
+    EXPECT_EQ(Paused::held, wanted(0));
+    obeys(0);
+    EXPECT_EQ(Paused::held, pausing.state(0));
+    EXPECT_EQ(0u, pausing.away_bytes());
+}
+TEST_F(PausingTest, ToPauseAPausedClientIsNothingNew) {
+    goes_away(0);
+    EXPECT_EQ("", pause(0, facts()));
+    EXPECT_EQ("", pause(0, facts(), {.keep_memory = true}));
+    EXPECT_FALSE(ordered(0));
+}
+TEST_F(PausingTest, WhileAnOrderIsUnderWayNoOtherIsGiven) {
+    EXPECT_EQ("", pause(0, facts()));
+    EXPECT_NE("", pause(0, facts()));
+    EXPECT_NE("", pausing.resume(0, now));
+    EXPECT_EQ(1u, orders[0].order);
+}
+TEST_F(PausingTest, WhatStandsInTheWorkersWayIsNamedAndTheClientRuns) {
+    EXPECT_EQ("", pause(0, facts()));
+    worker(0, Paused::running, Obstacle::work);
+    look();
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::refused, news[0].what);
+    EXPECT_EQ(text_of(Obstacle::work), news[0].text);
+    EXPECT_EQ(text_of(Obstacle::work), pausing.refusal(0));
+    EXPECT_EQ(Paused::running, pausing.state(0));
+    EXPECT_EQ(0u, pausing.away_bytes(0));
+    EXPECT_FALSE(pausing.since(0));
+}
+TEST_F(PausingTest, AWrapperKeepsTheMemoryOnTheGpu) {
+    Pausing::Facts of = facts();
+    of.wrapped = true;
+    EXPECT_NE(std::string::npos, pause(0, of).find("wrapper"));
+    EXPECT_FALSE(ordered(0));
+    EXPECT_EQ("", pause(0, of, {.keep_memory = true}));
+}
+TEST_F(PausingTest, SoDoesMemoryThatIsSharedAndTheOtherClientIsNamed) {
+    Pausing::Facts of = facts();
+    of.shares_with = 2;
+    EXPECT_NE(std::string::npos, pause(0, of).find("channel 2"));
+    of.shares_with = 0;
+    EXPECT_NE(std::string::npos, pause(0, of).find("other processes"));
+    EXPECT_FALSE(ordered(0));
+    EXPECT_EQ("", pause(0, of, {.keep_memory = true}));
+}
+TEST_F(PausingTest, AllThatAreAwayTogetherHaveTheirLimit) {
+    const Pausing::Terms terms{.limit = 3 * gibibyte};
+    EXPECT_EQ("", pause(0, facts(2 * gibibyte), terms));
+    const std::string why = pause(1, facts(2 * gibibyte), terms);
+    EXPECT_NE(std::string::npos, why.find("guest-paused-memory")) << why;
+    EXPECT_FALSE(ordered(1));
+    EXPECT_EQ("", pause(2, facts(gibibyte), terms));
+    EXPECT_EQ(3 * gibibyte, pausing.away_bytes());
+}
+TEST_F(PausingTest, AClientReturnsWhereThereIsRoom) {
+    goes_away(0);
+    resume(0);
+    EXPECT_EQ(Paused::running, wanted(0));
+    obeys(0);
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::resumed, news[0].what);
+    EXPECT_EQ(Paused::running, pausing.state(0));
+    EXPECT_FALSE(pausing.since(0));
+    EXPECT_EQ(0u, pausing.away_bytes());
+}
+TEST_F(PausingTest, WithoutRoomItsReturnIsRefusedAndNeverTried) {
+    goes_away(0, 2 * gibibyte);
+    free = 2 * gibibyte - 1;
+    resume(0);
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::refused, news[0].what);
+    EXPECT_FALSE(ordered(0));
+    EXPECT_EQ(Paused::away, pausing.state(0));
+    EXPECT_FALSE(pausing.busy());
+    free = 2 * gibibyte;
+    resume(0);
+    EXPECT_TRUE(ordered(0));
+}
+TEST_F(PausingTest, TheRoomIsMeasuredAfterTheReturnWasAskedFor) {
+    goes_away(0);
+    now += 1s;
+    EXPECT_EQ("", pausing.resume(0, now));
+    look();
+    EXPECT_FALSE(ordered(0));
+    EXPECT_TRUE(pausing.waits_for_room());
+    measured = now;
+    look();
+    EXPECT_TRUE(ordered(0));
+}
+TEST_F(PausingTest, AHeldClientNeedsNoRoom) {
+    EXPECT_EQ("", pause(0, facts(), {.keep_memory = true}));
+    obeys(0);
+    free = 0;
+    resume(0);
+    EXPECT_TRUE(ordered(0));
+}
+TEST_F(PausingTest, OneReturnsAtATimeToEachGpu) {
+    goes_away(0), goes_away(1), goes_away(2, gibibyte, 1);
+    resume(0), resume(1), resume(2);
+    EXPECT_TRUE(ordered(0));
+    EXPECT_FALSE(ordered(1));
+    EXPECT_TRUE(ordered(2)) << "it returns to another GPU";
+    now += 1s;
+    look();
+    obeys(0);
+    EXPECT_FALSE(ordered(1)) << "the room behind the first is not measured yet";
+    measured = now;
+    look();
+    EXPECT_TRUE(ordered(1));
+}
+TEST_F(PausingTest, ARestoreThatFailsIsTheClientsEnd) {
+    goes_away(0);
+    resume(0);
+    worker(0, Paused::stuck, Obstacle::restore);
+    look();
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::lost, news[0].what);
+    EXPECT_EQ(text_of(Obstacle::restore), news[0].text);
+}
+TEST_F(PausingTest, AWorkerThatHasBegunAndNeverAnswersIsGivenUp) {
+    EXPECT_EQ("", pause(0, facts(8 * gibibyte), {.within = 10s}));
+    orders[0].is = static_cast<std::uint32_t>(Paused::held);
+    now += 30s;
+    look();
+    EXPECT_TRUE(news.empty()) << "8 GiB take time";
+    now += 60s;
+    look();
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::lost, news[0].what);
+}
+TEST_F(PausingTest, TheOrderOfAWorkerThatDoesNotBeginIsTakenBackAndTheClientLives) {
+    EXPECT_EQ("", pause(0, facts(), {.within = 10s}));
+    now += 10s;
+    look();
+    EXPECT_TRUE(news.empty());
+    now += 2s;
+    look();
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::refused, news[0].what);
+    EXPECT_EQ(Paused::running, wanted(0));
+    EXPECT_EQ(2u, orders[0].order);
+    EXPECT_FALSE(pausing.busy());
+    goes_away(0);
+}
+TEST_F(PausingTest, OfAClientThatIsGoneNothingIsLeft) {
+    goes_away(0);
+    pausing.forget(0);
+    EXPECT_EQ(Paused::running, pausing.state(0));
+    EXPECT_EQ(0u, pausing.away_bytes());
+}
+TEST_F(PausingTest, AWorkerThatSaysNonsenseHurtsNobodyElse) {
+    EXPECT_EQ("", pause(0, facts(~std::uint64_t{0})));
+    EXPECT_EQ("", pause(1, facts(~std::uint64_t{0})));
+    EXPECT_EQ(~std::uint64_t{0}, pausing.away_bytes());
+    orders[0].is = 77, orders[0].obstacle = 99, orders[0].done = orders[0].order;
+    look();
+    EXPECT_EQ(Paused::running, pausing.state(0));
+}
+
+}  // namespace
+}  // namespace barcuda
