@@ -448,6 +448,39 @@ TEST(CageMeasure, FilesOfNvidiasDriverAreTheNamesOfItsThreadsToo) {
     EXPECT_EQ(c.status, 0);
 }
 
+// What NVIDIA's driver was seen to do (580.159.04) in cuCheckpointProcess* of its own process, beside its devices.
+bool reaches_what_a_checkpoint_needs() {
+    const std::string self = "/proc/" + std::to_string(getpid());
+    int pipes[2];
+    if (pipe2(pipes, O_CLOEXEC) != 0) return false;
+    const auto opens = [&](const std::string& path, int how) { return open((self + path).c_str(), how | O_CLOEXEC); };
+    const int again = opens("/fd/" + std::to_string(pipes[0]), O_RDONLY | O_NONBLOCK);
+    const int name = opens("/task/" + std::to_string(gettid()) + "/comm", O_RDWR), maps = opens("/maps", O_RDONLY);
+    char byte;
+    return again >= 0 && name >= 0 && maps >= 0 && read(maps, &byte, 1) == 1 &&
+           open("/proc/devices", O_RDONLY | O_CLOEXEC) >= 0 && dup2(pipes[1], name) == name &&
+           dup3(pipes[0], maps, O_CLOEXEC) == maps;
+}
+
+TEST(CageMeasure, FilesOfNvidiasDriverAreThoseOfACheckpointToo) {
+    const Child c = child([](std::uint32_t*) {
+        Order order = only(Measure::files);
+        order.software = false;
+        if (!row(Measure::files).take(order, "/nowhere/libcuda.so.1")) return 77;
+        return reaches_what_a_checkpoint_needs() ? 0 : 1;
+    });
+    if (WEXITSTATUS(c.status) == 77) GTEST_SKIP() << "no Landlock in this kernel";
+    EXPECT_EQ(c.status, 0);
+}
+
+TEST(CageFilter, OfNvidiasDriverLetsItCheckpointItsProcess) {
+    SKIP_WITH_SANITIZERS();
+    const Child c = with_nvidias_list([] { return reaches_what_a_checkpoint_needs() ? 0 : 1; });
+    EXPECT_EQ(c.status, 0);
+    EXPECT_EQ(c.denied, Sheet::nothing) << denied(c.denied);
+    EXPECT_EQ(c.log, "");
+}
+
 TEST(CageMeasure, MountsShowTheWorkersASharedFolderOfTheirOwn) {
     const Order order = only(Measure::mounts);
     const Namespaces mounts(order);
