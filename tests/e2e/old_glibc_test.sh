@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 need help2man
 case $build in *address* | *thread*) echo "skipped: what runs under a sanitizer is for this machine"; exit 77 ;; esac
-oldest=$(sed -n 's/^glibc := //p' Makefile)
+oldest=$(sed -n 's/^glibc := //p' mk/settings.mk)
 [ -n "$oldest" ] || fail "the Makefile names no glibc"
 carried "$scratch/guest"
 files=$(find "$scratch/guest" -type f -exec sh -c 'head -c 4 "$1" | grep -q ELF && echo "$1"' - {} \;)

@@ -20,8 +20,8 @@ rpm_packages() { # each package's files in $scratch/rpm/PACKAGE
         rpm2cpio "$file" | (cd "$scratch/rpm/$name" && cpio -idm --quiet) || fail "$file cannot be unpacked"
         ! rpm -qp --provides "$file" | grep '[.]so' || fail "$name says that it provides a library"
         ! rpm -qp --requires "$file" | grep -E 'libcu(da|blas|rand)' || fail "$name wants a library that is in it"
-        [ "$name" != barcuda-common ] || [ "$( (rpm -qp --requires "$file" | sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p'; sed -n 's/^glibc := //p' Makefile) |
-            sort -V | tail -n 1)" = "$(sed -n 's/^glibc := //p' Makefile)" ] || fail "$name wants a newer glibc than guests have: $(rpm -qp --requires "$file")"
+        [ "$name" != barcuda-common ] || [ "$( (rpm -qp --requires "$file" | sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p'; sed -n 's/^glibc := //p' mk/settings.mk) |
+            sort -V | tail -n 1)" = "$(sed -n 's/^glibc := //p' mk/settings.mk)" ] || fail "$name wants a newer glibc than guests have: $(rpm -qp --requires "$file")"
         [ "$(rpm -qp --qf '%{VERSION}' "$file")" = "$(cat VERSION)" ] || fail "$name is not of the version that VERSION names"
     done
 }

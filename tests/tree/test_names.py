@@ -17,7 +17,7 @@ folders = {str(p) for f in files for p in Path(f).parents} - {"."}
 code = "\n".join(Path(f).read_text(errors="replace") for f in files if f not in pages and not f.endswith((".svg", "LICENSE")))
 words = set(re.findall(r"\w+", code))
 tests = {f"{m[1]}.{m[2]}" for m in re.finditer(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)", code)}
-make = Path("Makefile").read_text()
+make = "\n".join(Path(f).read_text() for f in files if f == "Makefile" or f.startswith("mk/"))
 targets = set(re.findall(r"^([\w-]+):", make, re.M)) | set(" ".join(re.findall(r"^\.PHONY:(.*)", make, re.M)).split())
 options = set(re.findall(r"--[a-z][\w-]+", code))
 KNOWN = r"(?:cc|h|c|cu|sh|py|md|map|svg|json|conf|rules|S|txt)"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+# archives.mk: a static archive of each folder, and what is generated for them.
+
+sources_base            := $(wildcard base/*.cc base/os/*.cc)
+sources_base-cli        := $(wildcard base/cli/*.cc)
+sources_shm-device      := $(wildcard shm-device/*/*.cc)
+sources_guest-heap      := $(wildcard guest-allocator/heap/*.cc guest-allocator/heap/registered/*.cc)
+sources_guest-client    := $(wildcard guest-allocator/client/*.cc)
+sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocator/driver/managed/*.cc guest-allocator/driver/managed/*/*.cc)
+sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
+sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
+sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
+sources_guest-glibc     := $(wildcard guest-allocator/glibc/*.cc)
+sources_guest-pmem      := $(wildcard guest-allocator/pmem/*.cc)
+sources_guest-commands  := $(wildcard guest-allocator/commands/*.cc)
+sources_host-between    := $(wildcard host-bridge/between/*.cc)
+sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
+sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
+sources_host-worker     := $(wildcard host-bridge/worker/*.cc host-bridge/worker/*/*.cc)
+sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
+sources_host-watch      := $(wildcard host-bridge/watch/*.cc)
+sources_host-shares     := host-bridge/kubernetes/shares.cc
+sources_soft-engine     := $(wildcard soft-gpu/*.cc soft-gpu/ptx/*.cc) shm-device/cuda/fat_binary_reader.cc
+sources_soft-compiler   := $(wildcard soft-gpu/compiler/*.cc) soft-gpu/ptx/types.cc
+sources_soft-driver     := $(wildcard soft-gpu/driver/*.cc soft-gpu/driver/calls/*.cc)
+sources_soft-blas       := $(wildcard soft-gpu/blas/*.cc)
+sources_soft-random     := $(wildcard soft-gpu/random/*.cc)
+sources_soft-nvml       := $(wildcard soft-gpu/nvml/*.cc)
+# Without LLVM's headers the software GPU interprets all kernels.
+LLVM_CONFIG ?= $(firstword $(wildcard $(patsubst %,/usr/bin/llvm-config-%,19 18 17 16 15 14) /usr/bin/llvm-config))
+archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
+# Without a CUDA toolkit: what needs none, for `make check-unit`.
+without_toolkit := $(if $(toolkit),,$(shell tests/without_toolkit $(foreach a,$(archives),$(sources_$(a))) tests/unit/*_test.cc))
+buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
+
+# An archive is made again when a source has come or gone.
+$(B)/%.sources: FORCE
+	@mkdir -p $(@D) && echo $(sources_$*) | cmp -s - $@ || echo $(sources_$*) > $@
+.PHONY: FORCE
+define archive
+$(B)/$(1).a: $(patsubst %.cc,$(B)/%.o,$(call buildable,$(sources_$(1)))) $(B)/$(1).sources
+	@rm -f $$@ && $$(AR) rcs $$@ $$(filter %.o,$$^)
+endef
+$(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),$(eval $(call archive,$(a))))
+archive_files = $(patsubst %,$(B)/%.a,$(1))
+# Each of the guest's needs those behind it.
+guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
+host := host-bridge host-worker host-monitor host-cage host-between
+
+# Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
+# for all that is in this archive.
+$(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-driver)) $(B)/guest-driver.sources guest-allocator/exports/admission.sh guest-allocator/driver/admission.h
+	@rm -f $@ $(B)/inside.a && $(AR) rcs $(B)/inside.a $(filter %.o,$^)
+	@nm -g --defined-only $(B)/inside.a | awk '$$3 ~ /^cu[A-Z]/ { print $$3 }' | LC_ALL=C sort -u > $(B)/entries
+	@echo "  GEN  $(B)/entries.o"
+	@sh guest-allocator/exports/admission.sh $(B)/entries > $(B)/entries.cc
+	@$(CXX) $(compile) $(if $(clang),-fconstexpr-steps=20000000) -c -o $(B)/entries.o $(B)/entries.cc
+	@sed 's/.*/& inside_&/' $(B)/entries > $(B)/inside_names
+	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null
+
+# The library's variables of threads are few and small, and lie where the loader has put them when a thread began: a call that finds them
+# (__tls_get_addr) may take the loader's lock (guest-allocator/heap/next.h).
+$(foreach folder,client driver heap libraries runtime,$(B)/guest-allocator/$(folder)/%.o): cxxflags += -ftls-model=initial-exec
+# The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
+# which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
+# What runs while the loader relocates the library must not need its jump table.
+$(B)/guest-allocator/runtime/static_runtime.o $(B)/guest-allocator/heap/mappings.o $(B)/guest-allocator/glibc/%.o: cxxflags += -fno-plt
+$(B)/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
+$(B)/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
+$(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
+$(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+# So do tests always. But those of the queue and of the heap run long.
+$(B)/tests/unit/%.o: optimize := -O0
+$(B)/tests/unit/virtqueue_%.o $(B)/tests/unit/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
+$(foreach folder,base shm-device guest-allocator/heap tests/unit/heap_,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
+
+$(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' shm-device guest-allocator host-bridge soft-gpu)): VERSION
+$(B)/%.o: %.cc
+	$(call making,CXX,$<)
+	@$(CXX) $(compile) $(if $(PRECOMPILED),$$(tests/precompile $(B) $(CXX) $(compile))) -MMD -MP -c -o $@ $<
+
+# Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
+# symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.
+# So do those of cuBLAS and cuRAND, with statuses of their own.
+library_headers := shm-device/cuda/api.h $(patsubst %,$(CUDA_HOME)/include/%,cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
+$(B)/unsupported.o: $(library_headers) guest-allocator/exports/unsupported.sh
+	$(call making,GEN)
+	@sh guest-allocator/exports/unsupported.sh $(library_headers) > $(B)/unsupported.c
+	@$(CC) -O2 -fPIC -c -o $@ $(B)/unsupported.c
+
+# The runtime's functions under the versions of CUDA 12 and 11.
+$(B)/older_names.o: $(B)/guest-runtime.a $(B)/unsupported.o guest-allocator/exports/older_names.sh
+	@echo "  GEN  $@"
+	@sh guest-allocator/exports/older_names.sh $(filter %.a %.o,$^) > $(B)/older_names.s
+	@$(CC) -c -o $@ $(B)/older_names.s
+
+# The runtimes that are linked into programs look like these. More of them, of other toolkits: STATIC_RUNTIMES="A.a B.a"
+STATIC_RUNTIMES ?= $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a)
+$(B)/runtime_shapes.o: $(STATIC_RUNTIMES) guest-allocator/exports/runtime_shapes.py guest-allocator/runtime/find_runtime.h
+	$(call making,GEN)
+	@python3 guest-allocator/exports/runtime_shapes.py $(STATIC_RUNTIMES) > $(B)/runtime_shapes.cc
+	@$(CXX) $(compile) -c -o $@ $(B)/runtime_shapes.cc
+
+# Which functions of CUDA's driver the software GPU has: those that its files define.
+soft_functions := $(patsubst %.cc,$(B)/%.o,$(filter-out %/entry_points.cc,$(sources_soft-driver)))
+$(B)/soft_functions.h: $(soft_functions)
+	@nm -g --defined-only $^ | awk '$$2 == "T" && $$3 ~ /^cu[A-Z]/ { print "#define SOFT_" $$3 " ~," }' > $@.new
+	@cmp -s $@.new $@ || { echo "  GEN  $@"; cp $@.new $@; }
+$(B)/soft-gpu/driver/entry_points.o: $(B)/soft_functions.h
+$(B)/soft-gpu/driver/entry_points.o: cppflags += -I$(B)
+
+# This machine's glibc as the linker sees it, without what is newer than $(glibc).
+$(B)/glibc-$(glibc)/libc.so: guest-allocator/glibc/stubs.py $(B)/guest-glibc.a
+	@echo "  GEN  $(@D)"
+	@CC='$(CC)' python3 $< $(glibc) $(@D) $(B)/guest-glibc.a
+
+# What the fuzzers are made of counts which of its edges were taken. The rest need not: it compiles a quarter faster.
+fuzzed := $(wildcard tests/fuzz/*.cc) $(foreach a,host-between host-worker soft-engine shm-device base,$(sources_$(a)))
+$(if $(and $(clang),$(findstring address,$(SANITIZE))),$(patsubst %.cc,$(B)/%.o,$(fuzzed)): sanitize += -fsanitize=fuzzer-no-link)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# bench.mk: programs that measure.
+
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench devices_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
+$(B)/bench/cuda_bench: tests/bench/processes.h
+$(B)/bench/cuda_bench $(B)/bench/many_bench $(B)/bench/devices_bench: tests/bench/calls.h tests/bench/measure.h
+$(B)/bench/many_bench: tests/bench/modules.h
+$(B)/bench/exits_bench: tests/programs/check.h
+$(patsubst %,$(B)/bench/%_bench,cuda many devices sharing exits): $(B)/bench/%: tests/bench/%.cu
+	$(call making,NVCC,$<)
+	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
+	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ tests/bench/$*.cu
+$(B)/bench/libjump.so: tests/bench/jump.cc
+	$(call making,LINK)
+	@$(CXX) -O2 -shared -fPIC -fno-plt -o $@ $<
+$(B)/bench/heap_bench $(B)/bench/pinned_bench: $(B)/bench/%: $(B)/tests/heap/%.o $(call archive_files,guest-heap shm-device base)
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(LDFLAGS) -ldl
+$(B)/bench/malloc_bench: tests/heap/malloc_bench.cc
+$(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-device/queue/virtqueue.h
+$(B)/bench/malloc_bench $(B)/bench/queue_bench:
+	$(call making,CXX,$<)
+	@$(CXX) $(compile) -o $@ $<

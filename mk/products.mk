@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# products.mk: the libraries and programs that are installed.
+
+bin := $(B)/bin
+lib := $(B)/lib
+links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 libnvidia-opticalflow.so.1 libnvoptix.so.1)
+names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
+             libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
+
+products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names) \
+            $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
+all: headers $(products)
+$(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)
+
+# What the library itself calls by the names of functions that it serves for programs goes to the functions behind them. And nothing is
+# looked up at a first call, which may be one under a lock: guest-allocator/heap/next.h.
+served := guest-allocator/driver/managed/mechanism/system_calls.cc
+own_calls := $(if $(SANITIZE),,$(addprefix -Wl$(comma)--wrap=,close $(shell sed -n 's/^SERVED.[a-z_]*, \([a-z0-9_]*\),.*/\1/p' $(served))))
+$(lib)/libbarcuda.so: $(call archive_files,$(guest) shm-device base) $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o guest-allocator/exports/libbarcuda.map
+	$(call making,LINK)
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,--version-script=guest-allocator/exports/libbarcuda.map $(defs) -Wl,-Bsymbolic \
+	    -Wl,-z,now $(own_calls) -Wl,--whole-archive $(call archive_files,$(guest)) -Wl,--no-whole-archive \
+	    $(B)/shm-device.a $(B)/base.a $(B)/unsupported.o $(B)/older_names.o $(B)/runtime_shapes.o $(old_glibc) $(link) $(hidden_gcc) -ldl
+
+# The names under which programs look for CUDA's libraries: a directory of links for LD_LIBRARY_PATH, no toolkit needed.
+$(lib)/barcuda/%: $(lib)/libbarcuda.so
+	@mkdir -p $(@D)
+	@ln -sf ../libbarcuda.so $@
+
+# Those of the driver's libraries that a guest has not, where the host's may be seen: these work beside NVIDIA's libcuda alone, and wait
+# for ever beside ours (nvJPEG opens the first if it finds it). What is no library ends the loader's search.
+$(absent):
+	@mkdir -p $(@D)
+	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@
+
+# NVML. A library of its own: who asks how the GPUs are doing is no client, and shall not get our malloc.
+$(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device base)
+	$(call making,LINK)
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a $(B)/base.a \
+	    $(old_glibc) $(link) $(hidden_gcc)
+
+# The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
+$(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
+	$(call making,LINK)
+	@sh guest-allocator/exports/library_names.sh $(B)/unsupported.o $(firstword $(subst .so, ,$(patsubst lib%,%,$(@F)))) $(@F) > $(B)/$(@F).s
+	@echo "$(@F) { };" > $(B)/$(@F).map
+	@$(CC) -shared -nostdlib -o $@ $(B)/$(@F).s -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,-z,defs $<
+
+$(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) soft-gpu/driver/exports.map
+	$(call making,LINK)
+	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 $(defs) -Wl,-Bsymbolic -Wl,--version-script=soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
+	    $(link) $(gcc_inside) -lzstd -llz4
+
+# What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it.
+$(lib)/barcuda-soft/libbarcuda-ptx.so: $(B)/soft-compiler.a
+	$(call making,LINK)
+	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive $(link) $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared)
+
+# The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
+$(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
+	    -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(link) $(hidden_gcc)
+
+# The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
+# driver that they need is there before they are opened.
+$(lib)/barcuda-soft/libcublas.so.13: with := -Wl,-soname,libcublas.so.13 -lblas
+$(lib)/barcuda-soft/libcublas.so.13: $(B)/soft-blas.a
+$(lib)/barcuda-soft/libcurand.so.10: with := -ldl
+$(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
+$(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
+	@echo "  LINK $@"
+	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
+	    $(with) $(link) $(hidden_gcc)
+
+$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device base)
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) $(host_libraries)
+
+$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-commands guest-pmem host-watch host-cage host-between base-cli shm-device base)
+	$(call making,LINK)
+	@$(CXX) -o $@ $(filter %.o %.a,$^) $(link) $(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl
+
+$(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-between shm-device base)
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) $(host_libraries) -lmicrohttpd
+
+# The device plugin for Kubernetes, and a kubelet's side of its protocol for its test: only where they are asked for, since gRPC is large.
+kubernetes: packages += libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
+kubernetes: deps
+	@$(MAKE) --no-print-directory $(side_by_side) all $(kubernetes_programs)
+kubernetes_programs := $(bin)/barcuda-device-plugin $(B)/e2e/kubelet
+generated := $(B)/kubernetes/device_plugin
+$(generated).grpc.pb.cc: host-bridge/kubernetes/device_plugin.proto
+	@mkdir -p $(@D)
+	@echo "  GEN  $(@D)"
+	@protoc -Ihost-bridge/kubernetes --cpp_out=$(@D) --grpc_out=$(@D) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $(<F)
+$(generated).pb.cc $(generated).pb.h $(generated).grpc.pb.h: $(generated).grpc.pb.cc
+$(B)/host-bridge/kubernetes/%.o $(B)/tests/e2e/kubelet.o: cppflags += -isystem $(B)/kubernetes
+$(B)/host-bridge/kubernetes/plugin.o $(B)/tests/e2e/kubelet.o: $(generated).grpc.pb.cc
+$(generated)%.o: $(generated)%.cc
+	@echo "  CXX  $<"
+	@$(CXX) $(compile) -w -I$(B)/kubernetes -c -o $@ $<
+grpc_libraries = $(shell pkg-config --libs grpc++ protobuf)
+protocol := $(generated).pb.o $(generated).grpc.pb.o
+$(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc base/cli/installation.cc) \
+        $(protocol) $(call archive_files,host-watch host-between shm-device base)
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) $(host_libraries) $(grpc_libraries)
+$(B)/e2e/kubelet: $(B)/tests/e2e/kubelet.o $(protocol)
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) $(grpc_libraries)
+.PHONY: kubernetes

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests.mk: every tests/unit/NAME_test.cc is a program of its own, and what the other tests run.
+
+# The folder that a test's name begins with says which archives it is linked with, and with what is made of the
+# toolkit's files.
+archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device base,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
+    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
+    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(if $(filter shares%,$(1)),host-shares host-watch) $(host) soft-engine shm-device base)))
+generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
+UNIT ?= %
+fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
+unit_names := $(filter $(UNIT),$(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc))))
+unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
+.SECONDEXPANSION:
+$(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
+	$(call making,LINK)
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) $(fast_link) -lgmock -lgtest -lgtest_main $(host_libraries)
+
+# They run kernels compiled, too.
+$(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
+
+# The guest's layers over a worker that opens the software GPU.
+$(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+
+# Programs that run in the guests of tests/vm.
+vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
+$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/bridge/%.o,doorbell visitor)
+$(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a $(B)/base.a
+	$(call making,LINK)
+	@$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(link) -lgtest -lgtest_main
+
+# The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
+$(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
+	$(call making,LINK)
+	@$(CXX) -shared -o $@ $< -Wl,--whole-archive $(B)/guest-heap.a -Wl,--no-whole-archive $(B)/shm-device.a $(B)/base.a $(link) -ldl
+$(B)/heap/stress: $(B)/tests/heap/stress.o
+$(B)/heap/model: $(B)/tests/heap/model.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
+$(B)/heap/stress $(B)/heap/model:
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) -ldl
+
+# Writes random kernels: tests/soft/compare.
+$(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) $(gcc_inside)
+
+tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
+.PHONY: tests
