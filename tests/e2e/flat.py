@@ -171,7 +171,8 @@ class Program:
     def kill(self, number=signal.SIGKILL):
         """Ends it by a signal, if it still runs: its status."""
         if self.runs():
-            self.process.send_signal(signal.SIGCONT)
+            if number != signal.SIGKILL:  # which a stopped process does not survive, and goes no further
+                self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(number)
         status = self.wait()
         if self.process.stdin:
