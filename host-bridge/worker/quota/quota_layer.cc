@@ -208,7 +208,9 @@ template <Op op> void layer(Driver& driver) {
 Quota* quota() { return of_this_process; }
 
 void enforce_quota(Driver& driver, Granter& granter, Allowance& allowance, OwnMemory own) {
-    of_this_process = new Quota(driver, granter, allowance, std::move(own));  // as long as the process
+    delete of_this_process;  // a test's earlier one
+    // There as long as the process: a thread may call the driver while others exit.
+    of_this_process = new Quota(driver, granter, allowance, std::move(own));
 #define X(name, ...) layer<Op::name>(driver);
     BARCUDA_DRIVER_ROWS(X)
 #undef X
