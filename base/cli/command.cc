@@ -46,14 +46,15 @@ OF(std::uint16_t);
 OF(double);
 OF(std::optional<unsigned>);
 #undef OF
-Option Command::add_option_function(const std::string& name, std::function<void(const std::string&)> given,
+Option Command::add_option_function(const std::string& name, const std::function<void(const std::string&)>& given,
                                     const std::string& help) const {
-    return Option(app_->add_option_function<std::string>(name, std::move(given), help));
+    return Option(app_->add_option_function<std::string>(name, given, help));
 }
 Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
 
 void Command::add_choice(const std::string& name, const std::string& help, const std::string& each,
-                         std::initializer_list<const char*> names, std::function<void(const char*)> given) const {
+                         std::initializer_list<const char*> names,
+                         const std::function<void(const char*)>& given) const {
     CLI::App* const group = app_->add_option_group(name, help);
     for (const char* one : names)
         group->add_flag_callback(

@@ -45,12 +45,12 @@ class Command {
     Option add_flag(const std::string& name, bool& given, const std::string& help) const;
     // T is one of those that command.cc names.
     template <class T> Option add_option(const std::string& name, T& value, const std::string& help) const;
-    Option add_option_function(const std::string& name, std::function<void(const std::string&)> given,
+    Option add_option_function(const std::string& name, const std::function<void(const std::string&)>& given,
                                const std::string& help) const;
     Option option(const std::string& name) const;
     // Exactly one of these flags must be given: `given` is called with its name.
     void add_choice(const std::string& name, const std::string& help, const std::string& each,
-                    std::initializer_list<const char*> names, std::function<void(const char*)> given) const;
+                    std::initializer_list<const char*> names, const std::function<void(const char*)>& given) const;
     void may_have_subcommand() const;
     void positionals_at_end() const;  // all words from the first positional one on are positional
 

@@ -25,7 +25,8 @@ constexpr std::array<std::string_view, 6> paused_names{"running", "holding", "he
 
 constexpr std::string_view name_of(Paused state) {
     const auto i = static_cast<std::size_t>(state);
-    return i < paused_names.size() ? paused_names[i] : "unknown";
+    if (i < paused_names.size()) return paused_names[i];
+    return "unknown";
 }
 
 constexpr bool may_follow(Paused from, Paused to) {
