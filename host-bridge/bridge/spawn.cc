@@ -19,6 +19,7 @@ namespace {
 bool place(const std::vector<Spawn::Given>& files) {
     constexpr int out_of_the_way = 16;
     std::vector<int> moved;
+    moved.reserve(files.size());
     for (const auto& [file, place] : files) moved.push_back(file < 0 ? -1 : fcntl(file, F_DUPFD, out_of_the_way));
     int last = STDERR_FILENO;
     for (std::size_t i = 0; i < files.size(); ++i) {

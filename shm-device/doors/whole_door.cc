@@ -130,7 +130,8 @@ Error WholeDoor::claim_slot(const Tables& tables, std::uint32_t& index) {
     const std::uint32_t count = tables.shape.channel_count;
     const std::uint64_t bytes = count * sizeof(barcuda_slot);
     char* memory = nullptr;
-    if (Error e = map_window(tables.shape, BARCUDA_SLOTS_OFFSET, bytes, os::Access::write, &memory)) return e;
+    if (Error e = map_window(tables.shape, BARCUDA_SLOTS_OFFSET, bytes, os::Access::write, &memory); e || !memory)
+        return e;
     auto* const slots = reinterpret_cast<barcuda_slot*>(memory);
     index = 0;
     while (index < count && !claim_slot(slots[index], index)) ++index;
@@ -159,7 +160,7 @@ void WholeDoor::close_channel(const Tables& tables, Channel& channel, Leave leav
     unmap_channel(channel);
     char* memory = nullptr;
     if (leave == Leave::to_the_parent || check_file() ||
-        map_window(tables.shape, slot_offset(i), sizeof(barcuda_slot), os::Access::write, &memory))
+        map_window(tables.shape, slot_offset(i), sizeof(barcuda_slot), os::Access::write, &memory) || !memory)
         return;
     auto& s = *reinterpret_cast<barcuda_slot*>(memory);
     const std::uint32_t opened = observe(s.opened);

@@ -111,13 +111,13 @@ Error HostRegion::open_file(const char* path) {
     }
     creator_ = os::this_process();
     whole_ = properties().whole;
-    if (!e && !whole_)
+    if (!e && whole_) e = lock_to_serve(path);
+    else if (!e)
         e = error(Error::not_a_region, 0, "%s: a guest's view of a region; the host formats the file behind it", path);
-    if (!e) e = lock_to_serve(path);
     // A file that we made is ours to remove, or to take for zeros, only with the lock: before that another bridge may
     // have found it, and serve it.
     const bool locked = !e || (made && whole_ && whole_->lock_as_bridge() == 0);
-    if (os::FileFacts facts; locked && fd() >= 0 && os::facts_of(fd(), facts) == 0 && is_regular(facts)) {
+    if (os::FileFacts facts; whole_ && locked && fd() >= 0 && os::facts_of(fd(), facts) == 0 && is_regular(facts)) {
         whole_->set_size(facts.size);
         made_ = made && facts.size == 0;
     }
@@ -133,10 +133,11 @@ Error HostRegion::create(const char* path, const Format& format) {
     bool keep = false;
     char* memory = nullptr;
     Error e = open_file(path);
-    if (!e) e = prepare(path, format, h, keep);
+    if (e || !whole_) return close(), e;
+    e = prepare(path, format, h, keep);
     if (!e) e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
     if (!e) e = whole_->map_header_to_write(&memory);
-    if (e) return close(), e;
+    if (e || !memory) return close(), e;
     mine_ = reinterpret_cast<barcuda_header*>(memory);
 
     publish(mine_->magic, 0);  // WORD: closed for guests until announce()
