@@ -62,7 +62,7 @@ $(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-d
 # (__tls_get_addr) may take the loader's lock (guest-allocator/heap/next.h).
 $(foreach folder,client driver heap libraries runtime,$(B)/guest-allocator/$(folder)/%.o): cxxflags += -ftls-model=initial-exec
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
-# which errno and traps, of which nobody asks, forbid in loops with comparisons and roots.
+# which errno and traps, which no program reads, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
 $(B)/guest-allocator/runtime/static_runtime.o $(B)/guest-allocator/heap/mappings.o $(B)/guest-allocator/glibc/%.o: cxxflags += -fno-plt
 $(B)/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)

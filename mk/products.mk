@@ -34,7 +34,7 @@ $(absent):
 	@mkdir -p $(@D)
 	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@
 
-# NVML. A library of its own: who asks how the GPUs are doing is no client, and shall not get our malloc.
+# NVML. A library of its own: a program that asks about the GPUs is no client, and must not get our malloc.
 $(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device base)
 	$(call making,LINK)
 	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a $(B)/base.a \

@@ -6,7 +6,7 @@
 
 namespace barcuda::os {
 
-// What lies at a path, or is open.
+// Facts about a file, by its path or open.
 struct FileFacts {
     enum class Type : std::uint8_t { other, regular, characters, socket };
     enum class System : std::uint8_t { other, proc, sysfs, huge_pages };
@@ -28,7 +28,7 @@ bool names_a_descriptor(const char* path);
 // Does this name lead to the file that is open, and to no link?
 bool is_named(int file, const char* path);
 
-// Reads the first byte, which tells whoever watches the file.
+// Reads the first byte: a process that watches the file learns of it.
 void touch(int file);
 
 // A small text file of the kernel, without its newline. False if it cannot be read.

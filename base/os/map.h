@@ -28,9 +28,9 @@ bool touch_to_write(void* address, std::size_t bytes);
 bool reserve(std::uintptr_t begin, std::uintptr_t end);
 void unmap(void* address, std::size_t bytes);
 
-// What is mapped at `from` comes to lie at `to`, and replaces what is there; nothing is left at `from`.
+// Moves the mapping at `from` to `to`, in place of the mapping there.
 int move_mapping(void* from, std::size_t bytes, void* to);
-// What is mapped at `from`, one mapping of a file, is mapped at `to` as well, and replaces what is there.
+// Maps the file that is mapped at `from` at `to` too, in place of the mapping there.
 int copy_mapping(void* from, std::size_t bytes, void* to);
 // Forked children do not get this mapping.
 void keep_from_children(void* address, std::size_t bytes);

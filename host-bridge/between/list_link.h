@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // list_link.h: what `barcuda ps` and its like ask a running bridge, and what it says: over the door of limits_link.h, one message
-// there, one back, of which each has at most so many clients. (The bridge's end: bridge/list_desk.h; the others': watch/bridges.cc.)
+// there, one back, each with a limited number of clients. (The bridge's end: bridge/list_desk.h; the others': watch/bridges.cc.)
 #pragma once
 #include <cstddef>
 #include <cstdint>

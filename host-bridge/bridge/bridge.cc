@@ -92,7 +92,7 @@ void Bridge::announce() {
     const int ready = ground_.options.ready_fd;
     if (ready < 0) return;
     const std::string line = fmt::format("ready {} {}\n", host.software ? "soft" : "cuda", names);
-    if (write(ready, line.data(), line.size()) < 0) log::warn("nobody listens at --ready-fd {}", ready);
+    if (write(ready, line.data(), line.size()) < 0) log::warn("--ready-fd {} has no reader", ready);
     close(ready);
 }
 

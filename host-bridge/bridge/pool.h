@@ -28,7 +28,7 @@ class Pool {
     ~Pool() { end(); }
 
     // ---- for a client
-    // A worker that waits with these devices, or a new one. `may_have`: whether the client may be granted so many bytes
+    // A worker that waits with these devices, or a new one. `may_have`: whether the client may be granted this number of bytes
     // of the region, which the worker has reserved. Null, with errno: none can be started.
     Worker take(const std::vector<int>& devices, const std::function<bool(std::uint64_t)>& may_have,
                 Clock::time_point now = Clock::now());

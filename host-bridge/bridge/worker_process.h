@@ -106,7 +106,7 @@ class WorkerProcess {
     std::uint64_t memory() const;
     // Bytes beyond those when its client came.
     std::uint64_t own_data() const;
-    // Limits its data to so many bytes beyond those at its start (0: no limit). Nothing before its driver is open, and
+    // Limits its data to `bytes` beyond those at its start (0: no limit). Nothing before its driver is open, and
     // in a wrapper, whose process is another. False, with errno: it cannot be limited.
     bool limit_data(std::uint64_t bytes);
     // Limits its control group to that, beyond what was in use at its start (0: no limit). False: it cannot be limited.

@@ -144,7 +144,7 @@ enum class Opening : std::uint8_t {
     to_make,   // a host's: a new file
     to_serve,  // a host's: one that is there, and no link to it
 };
-// Opens the door for what lies at the path. After an error the place may have a door nevertheless, whose file was
+// Opens the door for this path. After an error the place may have a door nevertheless, whose file was
 // opened.
 Error open_door(DoorPlace& place, const char* path, Opening opening = Opening::to_use);
 

@@ -22,7 +22,7 @@ Error FileDoor::check_owner(const os::FileFacts& facts, bool to_serve) const {
             "%s: belongs to user %u, who could read and change all that is in it; a region must belong to root "
             "or to you (user %u): remove the file, give it to one of them (chown), or name another path",
             path(), facts.owner, me);
-    if (facts.names == 0) return {};  // a memfd: what has no name nobody else can open
+    if (facts.names == 0) return {};  // a memfd: it has no name that another process could open
     if (facts.all_may_write)
         return error(Error::foreign, 0,
                      "%s: every user of this machine may write to it (mode %04o); take that right away (chmod o-w)",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// open.cc: which door leads to what lies at a path.
+// open.cc: which door a path leads to.
 #include <fcntl.h>
 
 #include <cerrno>

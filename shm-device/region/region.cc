@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // region.cc: opening a region and mapping its parts: the same steps for each door. (What a header must say:
-// validate.cc. How the host makes a region: host_region.cc. Who holds which slot: doors/whole_door.cc.)
+// validate.cc. How the host makes a region: host_region.cc. Which process holds which slot: doors/whole_door.cc.)
 #include "shm-device/region/region.h"
 
 #include <cerrno>

@@ -64,7 +64,7 @@ class Region {
     // Extents: `offset` and `bytes` are multiples of the granule. The address is always at(offset).
     Error map_extent(std::uint64_t offset, std::uint64_t bytes, void** address = nullptr);
     void unmap_extent(std::uint64_t offset, std::uint64_t bytes);
-    // Whole pages of an extent that this process has mapped and nobody uses yet, at a second address, which the kernel
+    // Whole pages of an extent that this process has mapped and does not use yet, at a second address, which the kernel
     // chooses.
     Error map_again(std::uint64_t offset, std::uint64_t bytes, void** address);
     // Whole pages of such an extent, at their own address, in the place of whatever is mapped there.

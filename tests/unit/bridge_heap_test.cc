@@ -19,7 +19,7 @@ struct HeapDeskTest : test::DesksTest {
         test::DesksTest::SetUp();
         granule = host.shape().granule;
     }
-    // A worker that waits, and has reserved so many granules.
+    // A worker that waits, and has reserved this number of granules.
     WorkerProcess& waiting_with(int granules) {
         auto worker = test::start_worker();
         WorkerProcess& its = *worker;

@@ -160,7 +160,7 @@ class Output(threading.Thread):
             while data:
                 data = data[os.write(self.fd, data):]
         except BrokenPipeError:
-            pass  # nobody reads any more: let the program go on
+            pass  # no reader is left: let the program go on
 
     def wait_for(self, count):
         with self.grown:

@@ -2,7 +2,7 @@
 // output.h: what the driver writes to the worker's standard output and standard error, both of which are pipes. Device printf goes
 // to the output: a thread of the worker's takes it from there, whatever the driver is about, and keeps it until the client collects it;
 // of what the client does not collect only so much is kept (Limit::printf_text), as CUDA keeps no more than its buffer holds. The error
-// (its pipe is the bridge's: worker_process.cc), full (64 KiB), takes no more, since nobody may wait for that. The text of a failed assert of
+// (its pipe is the bridge's: worker_process.cc), full (64 KiB), takes no more, since no thread may wait for that. The text of a failed assert of
 // a kernel is for the client's standard error, where CUDA shows it: the client takes it when it learns of that error. All else is the
 // host's business, and goes on to the log when the worker has nothing else to do. What is left when the worker ends, because its
 // client is gone or because it was killed, the bridge puts into its log. (The guest's half:

@@ -134,7 +134,7 @@ class World {
         append(location, value, view, order);
         if (trace_) note("stores " + std::to_string(location) + " = " + hex(value));
     }
-    // Adds to the newest value, and returns what that was. Who acquires the sum acquires what made its parts, too.
+    // Adds to the newest value, and returns what that was. A reader that acquires the sum acquires its parts, too.
     std::uint64_t add(unsigned location, std::uint64_t by, std::memory_order order) {
         if (running_ < 0) return std::exchange(history_[location].back().value, history_[location].back().value + by);
         point();
