@@ -30,7 +30,7 @@ void unmap(void* address, std::size_t bytes);
 
 // Moves the mapping at `from` to `to`, in place of the mapping there.
 int move_mapping(void* from, std::size_t bytes, void* to);
-// Maps the file that is mapped at `from` at `to` too, in place of the mapping there.
+// Maps the same part of the file at `to` as well, in place of the mapping there.
 int copy_mapping(void* from, std::size_t bytes, void* to);
 // Forked children do not get this mapping.
 void keep_from_children(void* address, std::size_t bytes);
