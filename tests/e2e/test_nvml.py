@@ -8,10 +8,11 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, LIBRARIES, TOP, Program, children, need, needs_soft, run, succeed, until
+from e2e.flat import BARCUDA, BUILD, LIBRARIES, TOP, Program, children, environment, need, needs_soft, run, succeed, until
 
 pytestmark = needs_soft("tests/programs/nvml.cu has what a GPU shows")
 VERSION = (TOP / "VERSION").read_text().strip()
@@ -104,6 +105,53 @@ def test_a_program_in_c_sees_the_devices_and_is_no_client(nvml, ask_in_c):
     nvml.serve()
     assert nvml.run(ask_in_c).out == f"{VERSION} 2\n"
     assert "client admitted" not in nvml.region.log
+
+
+ENDS_BESIDE_A_THREAD = r"""
+#include <pthread.h>
+#include <stdio.h>
+int nvmlInit_v2(void), nvmlDeviceGetHandleByIndex_v2(unsigned, void**), nvmlDeviceGetMemoryInfo(void*, unsigned long long*);
+static void* ask(void* barrier) {
+    void* device;
+    unsigned long long memory[3];
+    if (nvmlInit_v2() || nvmlDeviceGetHandleByIndex_v2(0, &device) || nvmlDeviceGetMemoryInfo(device, memory)) return 0;
+    pthread_barrier_wait(barrier);
+    for (;;) nvmlDeviceGetMemoryInfo(device, memory);
+}
+int main(void) {
+    static char room[1 << 18], text[1 << 17];  // more than a pipe holds: exit() waits in its last flush, after all destructors
+    pthread_barrier_t barrier;
+    pthread_t thread;
+    pthread_barrier_init(&barrier, 0, 2);
+    pthread_create(&thread, 0, ask, &barrier);
+    pthread_barrier_wait(&barrier);
+    setvbuf(stdout, room, _IOFBF, sizeof room);
+    fwrite(text, sizeof text, 1, stdout);
+    return 0;
+}
+"""
+
+
+def test_a_program_ends_while_its_thread_asks(nvml, scratch):
+    need("gcc")
+    nvml.serve()
+    (scratch / "ends.c").write_text(ENDS_BESIDE_A_THREAD)
+    succeed("gcc", "-Wall", "-o", scratch / "ends", scratch / "ends.c", f"-L{LIBRARIES}/barcuda", "-l:libnvidia-ml.so.1", "-pthread")
+    program = subprocess.Popen([scratch / "ends"], env=environment(nvml.none), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert program.stdout.read(1), program.stderr.read()
+
+    def ticks():
+        """What its threads have used of processors; None when it is dead."""
+        tasks = Path(f"/proc/{program.pid}/task")
+        try:
+            stats = [(tasks / task / "stat").read_text().rsplit(")", 1)[1].split() for task in os.listdir(tasks)]
+        except OSError:
+            return None
+        return None if any(stat[0] in "ZX" for stat in stats) else sum(int(stat[11]) + int(stat[12]) for stat in stats)
+    before = ticks()
+    until(lambda: (now := ticks()) is None or before is None or now > before, "the thread asks on")
+    program.stdout.read()
+    assert program.wait() == 0, program.stderr.read()
 
 
 def test_barcuda_smi_prints_a_table(nvml):
