@@ -2,7 +2,7 @@
 # Barcuda: the front door. `make help` lists what it does.
 #
 # One non-recursive Makefile. Every folder is a static archive of its own sources; libraries and programs are made of
-# archives; every tests/unit/NAME_test.cc is a test. A new source file needs no line here.
+# archives; every tests/unit/ROOM/NAME_test.cc is a test. A new source file needs no line here.
 #
 #   SANITIZE=address,undefined | thread    user space under a sanitizer (in a build folder of its own, hardly optimized)
 #   CXX=g++ | clang++                      either builds without warnings; clang's build under ASan is the fuzzers' too

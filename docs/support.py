@@ -124,7 +124,7 @@ class Tests:
 
     def __init__(self):
         patterns = ("programs/*.cu", "programs/*.h", "e2e/*.cu", "e2e/*.h", "e2e/*.cc", "e2e/*.sh", "e2e/*.py", "vm/*_test.*",
-                    "soft/kernels/*.cu", "unit/*_test.cc")
+                    "soft/kernels/*.cu", "unit/*/*_test.cc")
         self.files, self.named = [], collections.defaultdict(list)
         for file in [f for pattern in patterns for f in sorted((TOP / "tests").glob(pattern))]:
             # The first two test the software GPU, not Barcuda; the others hold lists of names.
@@ -139,9 +139,9 @@ class Tests:
             self.files.append(str(file if file.suffix == ".h" else file.with_suffix("")))
 
     def of(self, names, runtime=True):
-        """unit/runtime_* run the runtime over the software GPU's driver: what they call of the guest's driver layer is nothing."""
+        """unit/runtime run the runtime over the software GPU's driver: what they call of the guest's driver layer is nothing."""
         for test in sorted(test for name in names for test in self.named.get(name, ())):
-            if runtime or not self.files[test].startswith("unit/runtime_"):
+            if runtime or not self.files[test].startswith("unit/runtime/"):
                 return f"`{self.files[test]}`"
         return None
 

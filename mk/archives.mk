@@ -30,7 +30,7 @@ sources_soft-nvml       := $(wildcard soft-gpu/nvml/*.cc)
 LLVM_CONFIG ?= $(firstword $(wildcard $(patsubst %,/usr/bin/llvm-config-%,19 18 17 16 15 14) /usr/bin/llvm-config))
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 # Without a CUDA toolkit: what needs none, for `make check-unit`.
-without_toolkit := $(if $(toolkit),,$(shell tests/without_toolkit $(foreach a,$(archives),$(sources_$(a))) tests/unit/*_test.cc))
+without_toolkit := $(if $(toolkit),,$(shell tests/without_toolkit $(foreach a,$(archives),$(sources_$(a))) tests/unit/*/*_test.cc))
 buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
 
 # An archive is made again when a source has come or gone.
@@ -71,8 +71,8 @@ $(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includ
 $(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # So do tests always. But those of the queue and of the heap run long.
 $(B)/tests/unit/%.o: optimize := -O0
-$(B)/tests/unit/virtqueue_%.o $(B)/tests/unit/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
-$(foreach folder,base shm-device guest-allocator/heap tests/unit/heap_,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
+$(B)/tests/unit/queue/virtqueue_%.o $(B)/tests/unit/queue/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
+$(foreach folder,base shm-device guest-allocator/heap tests/unit/heap/,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
 
 $(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' shm-device guest-allocator host-bridge soft-gpu)): VERSION
 $(B)/%.o: %.cc

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests.mk: every tests/unit/NAME_test.cc is a program of its own, and what the other tests run.
+# tests.mk: every tests/unit/ROOM/NAME_test.cc is a program of its own, and what the other tests run.
 
-# The folder that a test's name begins with says which archives it is linked with, and with what is made of the
-# toolkit's files.
-archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device base,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
-    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
-    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(if $(filter shares%,$(1)),host-shares host-watch) $(host) soft-engine shm-device base)))
-generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
+# A test's room says which archives it is linked with, and with what is made of the toolkit's files.
+unit_files := $(wildcard tests/unit/*/*_test.cc)
+room_of = $(notdir $(patsubst %/,%,$(dir $(filter %/$(1).cc,$(unit_files)))))
+in_room = $(filter $(1),$(call room_of,$(2)))
+archives_of = $(if $(call in_room,heap,$(1)),guest-heap shm-device base,$(if $(call in_room,soft-gpu,$(1)),soft-driver soft-engine,$(if \
+    $(call in_room,runtime,$(1)),guest-runtime soft-driver soft-engine,$(if \
+    $(call in_room,guest,$(1)),guest-driver guest-client guest-heap) $(if $(call in_room,kubernetes,$(1)),host-shares host-watch) $(host) soft-engine shm-device base)))
+generated_of = $(strip $(if $(call in_room,guest runtime,$(1)),$(B)/unsupported.o) $(if $(call in_room,runtime,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
 fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
-unit_names := $(filter $(UNIT),$(patsubst tests/unit/%.cc,%,$(call buildable,$(wildcard tests/unit/*_test.cc))))
+every_unit_test := $(notdir $(basename $(call buildable,$(unit_files))))
+unit_names := $(filter $(UNIT),$(every_unit_test))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
-$(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
+$(patsubst %,$(B)/tests/%,$(every_unit_test)): $(B)/tests/%: $(B)/tests/unit/$$(call room_of,$$*)/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
 	$(call making,LINK)
 	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) $(fast_link) -lgmock -lgtest -lgtest_main $(host_libraries)
 
@@ -20,7 +23,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $$(call archive_files,$$(call archives_of,$$*)
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
 
 # The guest's layers over a worker that opens the software GPU.
-$(patsubst %,$(B)/tests/%,$(filter guest%,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t)))): | $(lib)/barcuda-soft/libcuda.so.1
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))

@@ -80,7 +80,7 @@ inline cudaError_t record(CUresult result, const char* function = __builtin_FUNC
 
 // ---- argument translation ------------------------------------------------------------------------------------------
 // Runtime types and driver types that differ only in their names. The size is checked here; that the members
-// agree is checked by tests/unit/runtime_layout_test.cc.
+// agree is checked by tests/unit/runtime/runtime_layout_test.cc.
 template <class Runtime, class Driver> inline constexpr bool same_thing = false;
 #define SAME_THING(Runtime, Driver)                   \
     static_assert(sizeof(Runtime) == sizeof(Driver)); \

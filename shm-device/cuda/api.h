@@ -2,7 +2,7 @@
 // api.h: the functions of CUDA's driver API as CUDA names them, once. The guest library and the software GPU derive
 // from this table what programs find under which name: cuGetProcAddress, the twins for per-thread default streams, the
 // names without a version. The table is about CUDA and not about Barcuda: what either library has stands elsewhere.
-// tests/unit/api_table_test.cc compares it with the toolkit's headers and with the names that NVIDIA's library exports.
+// tests/unit/rows/api_table_test.cc compares it with the toolkit's headers and with the names that NVIDIA's library exports.
 //
 //   FIRST(name, since, twin)                 a function of CUDA's, exported under its own name since that version
 //   LATER(symbol, name, since, twin, form)   what `name` has meant since a later version, exported as `symbol`

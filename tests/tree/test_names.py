@@ -47,15 +47,15 @@ for header in Path("shm-device/rows").glob("*.h"):
 
 
 def file_is_there(path, page):
-    """A path of the tree, from its top, from the page's folder, or the end of one; * and NAME stand for anything."""
+    """A path of the tree, from its top, from the page's folder, or the end of one; *, NAME and ROOM stand for anything."""
     path = path.rstrip("/").removeprefix("./")
     path = str(Path(path))
     if path in files or path in folders or (Path(page).parent / path).exists():
         return True
-    if re.search(r"[*]|NAME|\.\.\.", path):
-        pattern = re.compile(r"(^|/)" + re.sub(r"\\\*|NAME|\\\.\\\.\\\.", "[^/]*", re.escape(path)) + r"$")
+    if re.search(r"[*]|NAME|ROOM|\.\.\.", path):
+        pattern = re.compile(r"(^|/)" + re.sub(r"\\\*|NAME|ROOM|\\\.\\\.\\\.", "[^/]*", re.escape(path)) + r"$")
         return any(pattern.search(f) for f in files) or any(pattern.search(f) for f in folders)
-    # A test is named without its ending: tests/unit/wait_test, programs/blas.
+    # A test is named without its ending: tests/unit/queue/wait_test, programs/blas.
     ends = lambda f: f.endswith("/" + path) or ("/" + str(Path(f).with_suffix(""))).endswith("/" + path)
     return any(ends(f) for f in files) or any(f.endswith("/" + path) for f in folders)
 

@@ -51,7 +51,7 @@
 //                is held until it returns, and others may be held with it.
 //
 // When a function returns, what it has touched is invalidated first. This waits for system calls on files that use the
-// memory (Calls). tests/unit/managed_gates_model_test.cc runs posts, gates and calls in all interleavings.
+// memory (Calls). tests/unit/guest/managed_gates_model_test.cc runs posts, gates and calls in all interleavings.
 #pragma once
 #include <cuda.h>
 

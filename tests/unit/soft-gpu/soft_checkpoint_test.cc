@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "soft-gpu/driver/ledger.h"
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

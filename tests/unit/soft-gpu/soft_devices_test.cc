@@ -2,7 +2,7 @@
 // A software GPU of two devices: what each has for itself, what they share, and what comes after what between them.
 #include <atomic>
 
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

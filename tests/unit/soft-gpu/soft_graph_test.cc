@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "soft_graph.h"
+#include "tests/unit/support/soft_graph.h"
 
 namespace {
 

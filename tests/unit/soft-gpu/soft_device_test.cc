@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // soft_graph.h: what the tests of the software GPU's graphs share: two streams, memory, and host nodes that note that they ran.
 #pragma once
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 struct SoftGraph : SoftGpu {
     void SetUp() override {

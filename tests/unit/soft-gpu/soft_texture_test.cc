@@ -10,7 +10,7 @@
 #include <random>
 
 #include "soft-gpu/ptx/texture_lanes.h"
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 

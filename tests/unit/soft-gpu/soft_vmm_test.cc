@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 
