@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS and cuRAND, what Barcuda does with it, and its test.
 
-`make docs` runs it; tests/e2e/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of
+`make docs` runs it; tests/e2e/programs/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of
 functions: names come from shm-device/cuda/api.h and the toolkit's headers, what is done with them from what was built (the rows that
 `barcuda support` prints, the section in which the guest library's refusals lie), tests from a search through tests/, why a
 function is refused from shm-device/cuda/refused.h.
@@ -123,7 +123,7 @@ class Tests:
     """Which test names a function: whole programs first, then unit tests."""
 
     def __init__(self):
-        patterns = ("programs/*.cu", "programs/*.h", "e2e/*.cu", "e2e/*.h", "e2e/*.cc", "e2e/*.sh", "e2e/*.py", "vm/*_test.*",
+        patterns = ("programs/*.cu", "programs/*.h", "e2e/*/*.cu", "e2e/*/*.h", "e2e/*/*.cc", "e2e/*/*.sh", "e2e/*/*.py", "vm/*_test.*",
                     "soft/kernels/*.cu", "unit/*/*_test.cc")
         self.files, self.named = [], collections.defaultdict(list)
         for file in [f for pattern in patterns for f in sorted((TOP / "tests").glob(pattern))]:

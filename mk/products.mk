@@ -97,8 +97,8 @@ $(generated).grpc.pb.cc: host-bridge/kubernetes/device_plugin.proto
 	@echo "  GEN  $(@D)"
 	@protoc -Ihost-bridge/kubernetes --cpp_out=$(@D) --grpc_out=$(@D) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin) $(<F)
 $(generated).pb.cc $(generated).pb.h $(generated).grpc.pb.h: $(generated).grpc.pb.cc
-$(B)/host-bridge/kubernetes/%.o $(B)/tests/e2e/kubelet.o: cppflags += -isystem $(B)/kubernetes
-$(B)/host-bridge/kubernetes/plugin.o $(B)/tests/e2e/kubelet.o: $(generated).grpc.pb.cc
+$(B)/host-bridge/kubernetes/%.o $(B)/tests/e2e/install/kubelet.o: cppflags += -isystem $(B)/kubernetes
+$(B)/host-bridge/kubernetes/plugin.o $(B)/tests/e2e/install/kubelet.o: $(generated).grpc.pb.cc
 $(generated)%.o: $(generated)%.cc
 	@echo "  CXX  $<"
 	@$(CXX) $(compile) -w -I$(B)/kubernetes -c -o $@ $<
@@ -108,7 +108,7 @@ $(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/ku
         $(protocol) $(call archive_files,host-watch host-between shm-device base)
 	$(call making,LINK)
 	@$(CXX) -o $@ $^ $(link) $(host_libraries) $(grpc_libraries)
-$(B)/e2e/kubelet: $(B)/tests/e2e/kubelet.o $(protocol)
+$(B)/e2e/kubelet: $(B)/tests/e2e/install/kubelet.o $(protocol)
 	$(call making,LINK)
 	@$(CXX) -o $@ $^ $(link) $(grpc_libraries)
 .PHONY: kubernetes

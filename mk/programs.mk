@@ -18,7 +18,7 @@ $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets $(packing) $(streams) -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(libraries)
 
-# Programs that were built on an old system, for tests/e2e/any_guest_test.sh.
+# Programs that were built on an old system, for tests/e2e/install/any_guest_test.sh.
 any_glibc := $(patsubst %,$(B)/any-glibc/%,vector_add static_runtime)
 $(any_glibc): cudart := shared
 $(B)/any-glibc/static_runtime: cudart := static
@@ -27,8 +27,10 @@ $(any_glibc): $(B)/any-glibc/%: tests/programs/%.cu $(wildcard tests/programs/*.
 	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $< \
 	    -L$(B)/glibc-$(glibc) -Xcompiler -static-libstdc++,-static-libgcc
 
-e2e_programs := $(patsubst tests/e2e/%.cu,$(B)/e2e/%,$(wildcard tests/e2e/*.cu))
-$(B)/e2e/%: tests/e2e/%.cu $(wildcard tests/e2e/*.h)
+e2e_sources := $(wildcard tests/e2e/*/*.cu)
+e2e_programs := $(patsubst %.cu,$(B)/e2e/%,$(notdir $(e2e_sources)))
+.SECONDEXPANSION:
+$(e2e_programs): $(B)/e2e/%: $$(filter %/$$*.cu,$(e2e_sources)) $(wildcard tests/e2e/*/*.h)
 	$(call making,NVCC,$<)
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
 
@@ -43,8 +45,8 @@ $(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $
 	$(call making,LINK)
 	@$(CXX) -o $@ $^ $(link)
 
-# Makes a region look like one of another version: tests/e2e/test_versions.py.
-$(B)/e2e/rows: $(B)/tests/e2e/rows.o $(B)/shm-device.a
+# Makes a region look like one of another version: tests/e2e/install/test_versions.py.
+$(B)/e2e/rows: $(B)/tests/e2e/install/rows.o $(B)/shm-device.a
 	$(call making,LINK)
 	@$(CXX) -o $@ $^ $(LDFLAGS)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lib.sh: what the flat tests share. Each makes a region of its own, serves it, and leaves nothing behind.
 set -u
-cd "$(dirname "$0")/../.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 build=${BUILD:-build}
 device=${DEVICE:-soft}
 run="$build/bin/barcuda run --host-libraries --device $device"
