@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bucket.h: how much of something there may be at a time: so much a second, and what was not used lately at once, up to
-// a bound.
+// bucket.h: a token bucket: a rate per second, and at once what was not used lately, up to a bound.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -11,14 +10,14 @@ class Bucket {
   public:
     using Time = std::chrono::steady_clock::time_point;
     struct Rate {
-        double a_second, at_once;  // at_once: what the bucket holds when it is full, as it is at first
+        double a_second, at_once;  // at_once: what a full bucket holds; it is full at first
     };
-    // A rate may change at any time.
+    // The rate may change at any time.
     double held(const Rate& rate, Time now) const {
         const std::chrono::duration<double> passed = now - since_;
         return used_ ? std::min(rate.at_once, held_ + passed.count() * rate.a_second) : rate.at_once;
     }
-    // True: there was so much, and it is taken.
+    // True: there was enough, and it is taken.
     bool take(double amount, const Rate& rate, Time now) {
         held_ = held(rate, now), since_ = now, used_ = true;
         if (held_ < amount) return false;

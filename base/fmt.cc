@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fmt.cc: the part of {fmt} that its headers leave to a library, compiled here from them: a guest's distribution has that library in
-// another version, or not at all. (As it is in 9, 10 and 11.) So it is with spdlog, whose headers hold all of it (log.cc).
+// fmt.cc: the part of {fmt} that its headers leave to a library, compiled here from them. A guest's distribution has
+// that library in another version (9, 10, 11), or not at all. The same holds for spdlog, whose headers hold all of it
+// (log.cc).
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

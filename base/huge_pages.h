@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// huge_pages.h: a string for what may be large and is soon gone, as a copy of an image of code is. 100 MB of fresh memory are
-// 25,600 page faults, which take four times as long as the copy itself; in huge pages they are 50. What is not large, and what the
-// kernel has no huge pages for, lies in pages as usual.
+// huge_pages.h: a string for contents that may be large and are released soon, such as a copy of a code image. 100 MB
+// of fresh memory are 25,600 page faults, which take four times as long as the copy itself; in huge pages there are 50.
+// Small contents, and kernels without huge pages, use pages as usual.
 #pragma once
 #include <sys/mman.h>
 
@@ -25,7 +25,7 @@ template <class T> struct HugePages {
         const std::size_t whole = (bytes + page - 1) / page * page;
         void* const at = std::aligned_alloc(page, whole);
         if (!at) throw std::bad_alloc();
-        madvise(at, whole, MADV_HUGEPAGE);  // a wish
+        madvise(at, whole, MADV_HUGEPAGE);  // a hint
         return static_cast<T*>(at);
     }
     void deallocate(T* at, std::size_t count) noexcept { large(count) ? std::free(at) : ::operator delete(at); }

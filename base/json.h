@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// json.h: the pieces of JSON that are written inside a program's process: whatever its locale is, whatever bytes a name has, and with
-// no memory allocated.
+// json.h: pieces of JSON that are written inside a program's process. They do not depend on the program's locale,
+// accept any bytes in names, and allocate no memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace barcuda::json {
 
-// How many bytes of UTF-8 begin here; 0: what is there is none.
+// The length in bytes of the UTF-8 character that begins here; 0: it is not valid UTF-8.
 inline std::size_t sequence(std::string_view s, std::size_t at) noexcept {
     const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
     const unsigned first = byte(at), second = byte(at + 1);
@@ -26,7 +26,7 @@ inline std::size_t sequence(std::string_view s, std::size_t at) noexcept {
     return none ? 0 : length;
 }
 
-// A text in quotes, as far as `most` bytes reach: only whole characters, '?' for what is none.
+// A quoted text of at most `most` bytes: whole characters only, and '?' for each invalid byte.
 template <std::size_t most> class Quoted {
   public:
     explicit Quoted(std::string_view s) noexcept {

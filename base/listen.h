@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// listen.h: a socket at an address that a person has written: HOST:PORT (numbers: 127.0.0.1:9788, [::1]:9788), or a path.
+// listen.h: a socket at an address that a person has written: HOST:PORT (numbers: 127.0.0.1:9788, [::1]:9788), or a
+// path.
 #pragma once
 #include <string>
 
@@ -7,8 +8,8 @@
 
 namespace barcuda {
 
-// Nothing, with `error`: that address cannot be had, and why. A socket that somebody has left at that path goes; a new one is its
-// user's and group's, less the umask.
+// Returns nothing, with the reason in `error`, if the address cannot be used. Removes a socket that an earlier process
+// left at that path; the new socket belongs to its user and group, less the umask.
 File listen_at(const std::string& address, std::string& error);
 
 }  // namespace barcuda

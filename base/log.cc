@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// log.cc: spdlog, of which this alone includes anything: all of it is in its headers (fmt.cc).
+// log.cc: the only file that includes spdlog: all of it is in its headers (fmt.cc).
 #include "base/log.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ static_assert(static_cast<int>(Level::critical) == SPDLOG_LEVEL_CRITICAL);
 
 namespace {
 
-// How urgent, as sd-daemon(3) has it: journald takes it from the beginning of a line.
+// The priority as in sd-daemon(3): journald reads it from the beginning of a line.
 class Priority : public spdlog::custom_flag_formatter {
   public:
     void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& line) override {
@@ -36,7 +36,7 @@ class Priority : public spdlog::custom_flag_formatter {
     std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Priority>(); }
 };
 
-// systemd says which file its journal's stream is: that a variable is set does not mean that this one is it.
+// systemd names the file of its journal's stream. The variable alone does not show that this descriptor is that file.
 bool is_journal(std::FILE* to) {
     const char* const stream = std::getenv("JOURNAL_STREAM");
     struct stat st {};
@@ -84,7 +84,7 @@ struct {
     std::mutex mutex;
     const std::uint64_t* rate = nullptr;
     Bucket bytes;
-    std::uint64_t left_out = 0;  // times
+    std::uint64_t left_out = 0;  // number of lines
 } allowed;
 
 bool has_room(std::size_t bytes) {

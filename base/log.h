@@ -13,22 +13,23 @@ namespace barcuda::log {
 
 enum class Level { debug = 1, info, warn, error, critical };  // spdlog's numbers
 
-// Text of a guest's or a driver's, for a terminal and a file that is read line by line: what would move a cursor, or begin a
-// line that looks like ours, stands there as \x1b. `lines`: it may have several of its own.
+// Escapes text of a guest or a driver for a terminal and for a file that is read line by line: characters that move a
+// cursor, or begin a line that looks like ours, become \x1b. `lines`: the text may have several lines.
 std::string escaped(std::string_view text, bool lines = false);
 
-// From now on lines go there: "2026-11-22 12:00:01.123 info NAME VM: ...". In journald's stream, which has the time and shows the level
-// itself, "<6>NAME VM: ...". `least` is the name of a level of spdlog's: what is below is not said.
+// Writes lines to this file from now on: "2026-11-22 12:00:01.123 info NAME VM: ...". In journald's stream, which has
+// the time and shows the level itself: "<6>NAME VM: ...". `least` is the name of a level of spdlog: lower levels are
+// not written.
 void start(std::FILE* to, const std::string& name, const std::string& least, const std::string& vm = {});
 
-// The same for a worker, whose bridge reads what it writes, and has the time and the names: "<6>..."
-// (bridge/worker_log.h).
+// The same for a worker, whose bridge reads the lines and adds the time and the names: "<6>..." (bridge/worker_log.h).
 void start_worker(std::FILE* to, const std::string& least);
 
-// From now on no more of our own lines than so many bytes a second (0: any number), which is looked up at each line:
-// that word may change. Ten seconds' worth may come at once. What was left out is said as soon as there is room again.
+// Limits this process's own lines to this number of bytes a second (0: no limit). The word is read at each line, so it
+// may change. Ten seconds' worth may come at once. The number of dropped lines is written as soon as there is room
+// again.
 void limit(const std::uint64_t& bytes_a_second);
-// A line of somebody else's, whose length and number are bounded already.
+// Writes a line of another process, whose length and number are bounded already.
 void pass_on(Level level, std::string_view text);
 
 void write(Level level, fmt::string_view format, fmt::format_args arguments);

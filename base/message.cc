@@ -36,7 +36,7 @@ ssize_t receive_message(int socket, void* message, std::size_t bytes, File& file
     header.msg_iov = &data;
     header.msg_iovlen = 1;
     header.msg_control = control;
-    header.msg_controllen = CMSG_LEN(sizeof(int));  // room for one: what else a sender has added the kernel drops
+    header.msg_controllen = CMSG_LEN(sizeof(int));  // room for one: the kernel drops further descriptors
     const ssize_t got = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
     file = File();
     if (got < 0) return got;

@@ -11,7 +11,7 @@
 
 namespace barcuda {
 
-// A descriptor that is closed with it; -1: none.
+// A descriptor that closes itself; -1: none.
 class File {
   public:
     File() = default;
@@ -27,7 +27,7 @@ class File {
     int fd_ = -1;
 };
 
-// Of a socket at `path`; what is too long for an address is cut off.
+// The address of a socket at `path`; a path that is too long is cut.
 inline sockaddr_un unix_address(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -35,9 +35,9 @@ inline sockaddr_un unix_address(const std::string& path) {
     return address;
 }
 
-// True: the whole message is on its way. `fd`: -1 for none; it stays the caller's.
+// True: the whole message is on its way. `fd`: -1 for none; the caller keeps it.
 bool send_message(int socket, const void* message, std::size_t bytes, int fd = -1);
-// As recv(); `file`: what came with it.
+// As recv(); `file`: the descriptor that came with the message.
 ssize_t receive_message(int socket, void* message, std::size_t bytes, File& file, int flags = 0);
 
 }  // namespace barcuda

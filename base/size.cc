@@ -11,7 +11,7 @@ std::string read_size(std::string_view text, std::uint64_t& size) {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     constexpr const char* wrong = "a number is expected, with K, M, G or T behind it if you like: 4096, 2G, 1.5G";
     if (text.starts_with('-')) return "it cannot be negative";
-    // Ten times as large as any size with the largest unit, and so never too large for 128 bits.
+    // Ten times any size with the largest unit, so it fits 128 bits.
     unsigned __int128 whole = 0, parts = 0, of = 1;
     std::size_t at = 0;
     const auto digits = [&](unsigned __int128& number) {

@@ -30,9 +30,9 @@ struct Event {
 };
 
 constexpr std::size_t kHeld = 4096;  // events before they are written: 160 KiB, and a write every few milliseconds
-constexpr long kPeriodNs = 500'000;  // a worker is killed when its client is gone: what it did last must be out by then
+constexpr long kPeriodNs = 500'000;  // a worker is killed when its client is gone: write its last events before
 
-Event held[kHeld];  // no memory is allocated here: the guest's malloc may be under way
+Event held[kHeld];  // no memory is allocated here: the guest's malloc may be running
 std::size_t count = 0;
 char noted[65536];  // whole lines, as append_lines() takes them
 std::size_t noted_bytes = 0;
@@ -50,9 +50,10 @@ struct Locked {
 
 bool is_worker() { return !strcmp(program_invocation_short_name, "barcuda-bridge"); }
 
-constexpr char begins[] = "[\n{\"ph\":\"M\"", ends[] = "\n]\n";  // whoever writes first says its name first
+constexpr char begins[] = "[\n{\"ph\":\"M\"", ends[] = "\n]\n";  // the first writer names the process first
 
-// Where the file's last event ends: 0, there is none yet; -1, it is no trace. One that was killed may have left half a line there.
+// The offset where the file's last event ends; 0: there is none yet; -1: the file is no trace. A killed process may
+// have left half a line there.
 off_t end_of_events(int fd, off_t size) {
     char text[2 * (most_members + 128)];  // more than a line
     const off_t from = size > static_cast<off_t>(sizeof text) ? size - static_cast<off_t>(sizeof text) : 0;
@@ -73,18 +74,18 @@ void append(int fd, const char* text, std::size_t bytes) {
     }
 }
 
-// The file, for the next lines, locked until it is closed: behind its last event. -1: the trace ends here.
+// The file, locked until it is closed, positioned after its last event, for the next lines. -1: the trace ends here.
 int open_file() {
     const int fd = open_own_file(path, O_RDWR);
     struct stat now;
     bool ready = fd >= 0 && flock(fd, LOCK_EX) == 0 && fstat(fd, &now) == 0;
     if (ready && S_ISREG(now.st_mode)) {
         const off_t end = end_of_events(fd, now.st_size);
-        if (end < 0) errno = EEXIST;  // something else lies there
+        if (end < 0) errno = EEXIST;  // another file is there
         ready = end >= 0 && ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
         first = end == 0;
     } else {
-        first = !named;  // a pipe, a terminal: one process's
+        first = !named;  // a pipe or a terminal belongs to one process
     }
     if (ready) return fd;
     fprintf(stderr, "barcuda: BARCUDA_TRACE=%s: %s\n", path, errno == EEXIST ? "it is no trace" : strerror(errno));
@@ -109,7 +110,7 @@ void write_held() {
         named = true;
         char client[32] = "";
         if (served) snprintf(client, sizeof client, ",\"client\":%u", served);
-        char title[300];  // more than what is written of it, so that no character is cut here
+        char title[300];  // longer than what is written of it, so that no character is cut here
         snprintf(title, sizeof title, "%s %s", is_worker() ? "worker:" : "guest:", program_invocation_short_name);
         used = static_cast<std::size_t>(snprintf(
             text, sizeof text, ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":%s%s}}", owner,
@@ -135,7 +136,7 @@ pid_t this_thread() {
     return thread;
 }
 
-// A worker has no exit to count on, but a thread to spare.
+// A worker may end without exit(), but it has a thread for this.
 void* write_now_and_then(void*) {
     for (const timespec period{0, kPeriodNs};;) {
         nanosleep(&period, nullptr);
@@ -170,7 +171,7 @@ void start(const char* name) noexcept {
 const char* begin_run() noexcept {
     const char* const name = secure_getenv("BARCUDA_TRACE");
     struct stat now;
-    if (!name || stat(name, &now) != 0 || !S_ISREG(now.st_mode)) return nullptr;  // what cannot be made is said later
+    if (!name || stat(name, &now) != 0 || !S_ISREG(now.st_mode)) return nullptr;  // reported later if it cannot be made
     const int fd = open_own_file(name, O_RDWR);
     if (fd < 0) return strerror(errno);
     char text[sizeof begins] = "";
@@ -212,7 +213,7 @@ void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view me
 
 void take(std::string_view name, std::int64_t start) noexcept {
     const std::int64_t end = clock();
-    const pid_t thread = this_thread();  // not under the lock: the loader may have to make the variable
+    const pid_t thread = this_thread();  // not under the lock: the loader may have to create the variable
     Locked locked;
     if (static bool threaded = false; !threaded && is_worker()) {
         threaded = true;  // not in start(): the bridge reads the environment too, and forks

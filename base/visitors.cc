@@ -20,8 +20,8 @@ bool Visitors::too_many() const {
            most_;
 }
 
-// Of the address with most of them, one that has not asked yet before one that has, the longest there of those. Null: there are not too many, or
-// all of them have just come.
+// Of the address with most connections: one that has not sent a request yet before one that has, and the oldest of
+// those. Null: there are not too many connections, or all of them are new.
 Visitors::Visitor* Visitors::superfluous(Clock::time_point now) {
     if (!too_many()) return nullptr;
     std::map<std::string, std::size_t> of;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// visitors.h: which connections of a server of strangers are to be closed, so that some who say nothing, or a byte now and then, keep nobody
-// else out. Each has so much time for a request, and after an answer for the next one; where too many are there, the longest silent one of
-// the address with most of them goes. The server says who comes, is answered and goes, and closes what this names.
+// visitors.h: which connections a server of untrusted peers closes, so that peers that send nothing, or one byte at a
+// time, do not keep others out. Each connection has a limited time for a request, and after an answer for the next one.
+// If there are too many, the longest silent connection of the address with most of them is closed. The server reports
+// arrivals, answers and ends, and closes what this class names.
 #pragma once
 #include <chrono>
 #include <map>
@@ -15,7 +16,8 @@ class Visitors {
   public:
     using Clock = std::chrono::steady_clock;
     using Who = const void*;
-    // `grace`: so much time each has even where too many are there: who asks at once is answered.
+    // `grace`: the time that each connection has even if there are too many, so that a peer that asks at once is
+    // answered.
     Visitors(std::size_t most, Clock::duration patience, Clock::duration grace)
         : most_(most), patience_(patience), grace_(grace) {}
 
@@ -23,16 +25,16 @@ class Visitors {
     void answered(Who who, Clock::time_point now = Clock::now());
     void left(Who who) { all_.erase(who); }
 
-    // The descriptors of those to be closed now. Each is named once.
+    // The descriptors to close now. Each is named once.
     std::vector<int> overdue(Clock::time_point now = Clock::now());
-    // When to ask again, if nothing happens before; nothing: nobody is there.
+    // When to ask again, if nothing happens before; nothing: there is no connection.
     std::optional<Clock::time_point> next() const;
 
   private:
     struct Visitor {
         int fd;
         std::string address;
-        Clock::time_point since;  // it came, or was answered last
+        Clock::time_point since;  // when it came, or was answered last
         bool served = false, closing = false;
     };
     bool too_many() const;

@@ -72,7 +72,7 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_MAX_PROCESSES 1024u          /* in a snapshot: a client on two devices counts as two */
 #define BARCUDA_BYTES_PER_CHANNEL 0x4000000ull /* one channel slot for each 64 MiB of region, within 8..256 */
 
-struct barcuda_header {            /* all H; written before `magic`, constant afterwards but for `heartbeat` */
+struct barcuda_header {            /* all H; written before `magic`, constant afterwards except `heartbeat` */
 	barcuda_u64 magic;         /* BARCUDA_MAGIC, stored last with release order */
 	barcuda_u32 layout;        /* BARCUDA_LAYOUT */
 	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
@@ -116,7 +116,7 @@ struct barcuda_slot {
 
 /* A granule is free when owner == 0 and mapped == 0; the host clears its contents before it grants it again. */
 struct barcuda_grant {
-	barcuda_u32 owner;         /* H: channel index + 1 of the client that may map it; 0: nobody */
+	barcuda_u32 owner;         /* H: channel index + 1 of the client that may map it; 0: none */
 	barcuda_u32 mapped;        /* D: pages of it that guest processes map, forked children too; flat transport: unused, 0 */
 };
 
@@ -131,9 +131,9 @@ struct barcuda_device {            /* all H, constant */
 };
 #define BARCUDA_ATTRIBUTE_UNKNOWN (-0x7fffffff - 1)
 
-/* How the GPUs are doing: answers to NVML's questions, which the bridge's monitor asks anew more than once a second while a client
- * is `watching`. Behind this head
- * lie `answer_count` times struct barcuda_answers, then what they name. A reader copies, and begins again if `sequence` has changed.
+/* The state of the GPUs: answers to NVML's questions, which the bridge's monitor asks more than once a second while a client is
+ * `watching`. Behind this head are `answer_count` times struct barcuda_answers, then what they name. A reader copies, and starts
+ * again if `sequence` has changed.
  */
 struct barcuda_snapshot {
 	barcuda_u64 sequence;      /* H (monitor): odd while it writes; 0: it has not yet */
@@ -145,7 +145,7 @@ struct barcuda_snapshot {
 	barcuda_u64 reserved[4];
 };
 enum barcuda_snapshot_state {
-	BARCUDA_SNAPSHOT_TAKEN = 0,  /* anew while a client watches */
+	BARCUDA_SNAPSHOT_TAKEN = 0,  /* again and again while a client watches */
 	BARCUDA_SNAPSHOT_SILENT = 1, /* the monitor has not come back from the host's driver for seconds */
 	BARCUDA_SNAPSHOT_NONE = 2    /* the host has no NVML that works */
 };
@@ -222,7 +222,7 @@ enum barcuda_bell {                /* how a client kicks a worker that sleeps, a
 struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u32 pid;           /* in the guest's eyes: for the host's log lines only */
 	barcuda_u32 bell;          /* enum barcuda_bell */
-	char program[120];         /* likewise */
+	char program[120];         /* for the log too */
 	barcuda_u64 rows_hash;     /* of the rows by which its commands are numbered; before its first command */
 	unsigned char devices[BARCUDA_MAX_DEVICES]; /* which of the region's devices its program sees, in its order */
 	barcuda_u32 device_count;  /* how many; stored last. 0: it has not said so, and gets no worker yet */

@@ -22,16 +22,16 @@ int complain(const char* command, const std::string& what, int status = 1);
 
 class App {
   public:
-    // Called after the words on the command line are parsed; its result is the exit status. It owns the options that
-    // the parser writes to.
+    // Called after the command line is parsed; its result is the exit status. It owns the options that the parser
+    // writes to.
     using Body = std::function<int()>;
 
-    // `hints`: for a word that is a command of other programs, what to do here in its place.
+    // `hints`: for commands of other programs, what to use here instead.
     App(std::map<std::string, std::string> hints, const std::string& version);
     ~App();
     CLI::App& all() { return *all_; }
     const std::map<std::string, std::string>& hints() const { return hints_; }
-    // `wrong`: the exit status when the words behind the subcommand are not understood.
+    // `wrong`: the exit status when the words after the subcommand are not understood.
     Command add(const std::string& name, const std::string& help, Body body, int wrong = wrong_usage);
     // A subcommand of `parent`.
     Command add_to(Command parent, const std::string& name, const std::string& help, Body body,

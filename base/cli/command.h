@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// command.h: a subcommand and its options, as the files of the subcommands declare them. CLI11 does the work, and these functions have
-// its names. Its headers take four seconds to compile, so few files include them: command.cc, app.cc and help.cc.
+// command.h: a subcommand and its options, as the files of the subcommands declare them. CLI11 does the work, and these
+// functions have its names. Its headers take four seconds to compile, so few files include them: command.cc, app.cc and
+// help.cc.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -16,7 +17,7 @@ namespace barcuda {
 
 class Option {
   public:
-    // What is wrong with a value; nothing: it is good.
+    // What is wrong with a value; nothing: it is correct.
     using Check = std::function<std::string(const std::string& value)>;
 
     explicit Option(CLI::Option* option) : option_(option) {}
@@ -26,13 +27,13 @@ class Option {
     const Option& envname(const std::string& name) const;
     const Option& excludes(const Option& other) const;
     const Option& type_name(const std::string& name) const;
-    const Option& take_all() const;  // given again, it has one more value
+    const Option& take_all() const;  // each use adds one value
     const Option& check(Check check) const;
     const Option& is_member(std::initializer_list<const char*> values) const;
     const Option& range(int least, int most) const;
     const Option& existing_directory() const;
-    const Option& as_size() const;     // a number of bytes, typed as 4G or 4096
-    const Option& as_seconds() const;  // a time, typed as 10s, 500ms or 2m
+    const Option& as_size() const;     // a number of bytes, such as 4G or 4096
+    const Option& as_seconds() const;  // a time, such as 10s, 500ms or 2m
 
   private:
     CLI::Option* option_;
@@ -43,7 +44,7 @@ class Command {
     Command(CLI::App& app) : app_(&app) {}
     CLI::App& app() const { return *app_; }
     Option add_flag(const std::string& name, bool& given, const std::string& help) const;
-    // T is one of those that command.cc names.
+    // T is one of the types that command.cc names.
     template <class T> Option add_option(const std::string& name, T& value, const std::string& help) const;
     Option add_option_function(const std::string& name, const std::function<void(const std::string&)>& given,
                                const std::string& help) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.h: a file of options for a program of CLI11's, --config FILE, one `name = value` a line; and --print-config, which
-// writes such a file with every option, what it is for, and its default. Both know the options from the program itself.
+// config.h: a file of options for a CLI11 program, --config FILE, one `name = value` a line; and --print-config, which
+// writes such a file with every option, its purpose and its default. Both read the options from the program itself.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -10,15 +10,16 @@
 
 namespace barcuda {
 
-// Call it after all other options have been added. The command line wins over the file, the file over the environment. A
-// file that only $BARCUDA_CONFIG names need not be there, and so a unit can name one for whoever wants to write it.
+// Call it after all other options have been added. The command line overrides the file, and the file overrides the
+// environment. A file that only $BARCUDA_CONFIG names may be missing, so that a unit can name one that an administrator
+// may write later.
 inline void add_config(CLI::App& app) {
     const char* usual = std::getenv("BARCUDA_CONFIG");
     app.set_config("--config", usual ? usual : "",
                    "a file of these options, one `name = value` a line (--print-config shows them all)");
     app.allow_config_extras(CLI::config_extras_mode::error);
     for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_group().empty(); }))
-        option->configurable(false);  // those that no help shows
+        option->configurable(false);  // no help shows these
     app.add_flag_callback(
            "--print-config",
            [&app] {

@@ -6,10 +6,10 @@
 namespace barcuda {
 
 constexpr int wrong_usage = 2;                        // words that are not understood
-constexpr int cannot_run = 125;                       // as env(1) and others use it: the failure is not the program's
-constexpr int cannot_execute = 126, not_found = 127;  // as shells have them
+constexpr int cannot_run = 125;                       // as in env(1) and others: the failure is not the program's
+constexpr int cannot_execute = 126, not_found = 127;  // as in shells
 
-// Of a process that waitpid has reported, as a shell has it.
+// Of a process that waitpid has reported, as in a shell.
 inline int exit_status(int reported) {
     return WIFSIGNALED(reported) ? 128 + WTERMSIG(reported) : WEXITSTATUS(reported);
 }

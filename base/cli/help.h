@@ -7,7 +7,7 @@
 namespace barcuda {
 
 class App;
-// Prints what --help prints behind these words, which are subcommands. Returns the exit status.
+// Prints what --help prints after these words, which are subcommands. Returns the exit status.
 int help(App& app, const std::vector<std::string>& words);
 
 }  // namespace barcuda

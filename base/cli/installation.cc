@@ -21,7 +21,7 @@ void prepend(const char* variable, const std::string& value, char separator) {
     setenv(variable, before && *before ? (value + separator + before).c_str() : value.c_str(), 1);
 }
 
-// The runtime of a sanitizer must be the first of all, and the program's malloc must be its own; so one that the user
+// A sanitizer's runtime must be the first library, and the program's malloc must be its own; so a runtime that the user
 // has preloaded stays in front.
 bool is_sanitizer(const std::string& library) {
     const std::string name = std::filesystem::path(library).filename();

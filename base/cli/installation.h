@@ -11,11 +11,11 @@ struct Installation {
     std::string bridge, library, links, libraries, software;
 };
 Installation installation();
-std::string check(const Installation& here);  // what it lacks to run a program; empty: nothing
-// Into this process's environment: Barcuda's library for the programs that this process starts or becomes. `libraries`:
-// its cuBLAS and cuRAND, too; `by_force`: also where a program brings its own.
+std::string check(const Installation& here);  // what is missing for running a program; empty: nothing
+// Changes this process's environment: programs that it starts or becomes get Barcuda's library. `libraries`: also its
+// cuBLAS and cuRAND; `by_force`: also where a program brings its own.
 void put_in_front(const Installation& here, bool libraries, bool by_force);
-// Becomes the program. Returns, after a message, the status for "not found" or "cannot be run".
+// Executes the program. Returns, after a message, only if it is not found or cannot be run: the exit status.
 int become(const char* command, const std::vector<std::string>& words);
 
 }  // namespace barcuda

@@ -10,10 +10,10 @@
 namespace barcuda {
 
 void add_json(Command command, bool& json, const std::string& help = "as JSON");
-// A number of bytes, typed as 4G or 4096. `bytes` is whole gibibytes, which the help shows as the default.
+// A number of bytes, such as 4G or 4096. `bytes` is whole gibibytes, which the help shows as the default.
 void add_size(Command command, const std::string& name, std::uint64_t& bytes, const std::string& help);
 void add_host_libraries(Command command, bool& wanted, const std::string& more = "");
-// All words from the first one on that is no option.
+// All words from the first one that is no option.
 void add_program(Command command, std::vector<std::string>& words);
 
 }  // namespace barcuda

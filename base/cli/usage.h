@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage.h: how a program of CLI11's answers who types it wrongly: one sentence, the nearest right word, where help is, and a status that
-// is not the program's that it was to run.
+// usage.h: what a CLI11 program answers to a mistyped command: one sentence, the nearest correct word, where the help
+// is, and an exit status that differs from those of the program that it runs.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace barcuda {
 
-// How many letters are to be put in, left out, replaced or exchanged with their neighbour.
+// The number of letters to insert, delete, replace or exchange with their neighbour.
 inline std::size_t distance(const std::string& a, const std::string& b) {
     std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
     for (std::size_t i = 0; i <= a.size(); ++i)
@@ -27,7 +27,7 @@ inline std::size_t distance(const std::string& a, const std::string& b) {
     return d[a.size()][b.size()];
 }
 
-// "; did you mean ...?", or nothing: what is too far from all of them was something else.
+// "; did you mean ...?", or nothing if no word is near.
 inline std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
     const auto nearest = std::ranges::min_element(words, {}, [&](const std::string& w) { return distance(word, w); });
     if (nearest == words.end() || distance(word, *nearest) > std::max<std::size_t>(1, word.size() / 3)) return {};
@@ -54,10 +54,10 @@ inline std::string full_name(const CLI::App& app) {
     return app.get_parent() ? full_name(*app.get_parent()) + " " + app.get_name() : app.get_name();
 }
 
-// Commands that other programs have, and what to do for them here.
+// Commands of other programs, and what to use instead here.
 using Elsewhere = std::map<std::string, std::string>;
 
-// What is said of a word that is no command of these.
+// The message for a word that is no command of these.
 inline std::string no_such_command(const std::string& word, const std::vector<std::string>& names,
                                    const Elsewhere& elsewhere) {
     const auto known = elsewhere.find(word);
@@ -72,7 +72,7 @@ inline std::vector<std::string> names_of_commands(const CLI::App& app) {
     return names;
 }
 
-// What is said of an error: CLI11's own words, but where a word is that it does not know.
+// The message for an error: CLI11's own, except for unknown words.
 inline std::string complaint(const CLI::ParseError& error, CLI::App& app, int argc, char** argv,
                              const Elsewhere& elsewhere) {
     const CLI::App& meant = innermost(app);
@@ -86,12 +86,12 @@ inline std::string complaint(const CLI::ParseError& error, CLI::App& app, int ar
             return name + ": there is no such option" + did_you_mean(name, options);
         if (!word->starts_with('-') && !names.empty())
             return no_such_command(*word, names, &meant == &app ? elsewhere : Elsewhere());
-        if (!word->starts_with('-')) break;  // a value, or a program and what is its own
+        if (!word->starts_with('-')) break;  // a value, or a program with its own arguments
     }
     return error.what();
 }
 
-// Parses; true: go on. Else `status` is the program's: 0 after help, `wrong` after a wrong word.
+// Parses. True: continue. Otherwise `status` is the exit status: 0 after help, `wrong` after a wrong word.
 inline bool understood(CLI::App& app, int argc, char** argv, int& status, const auto& wrong,
                        const Elsewhere& elsewhere = {}) {
     try {

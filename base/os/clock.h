@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// clock.h: the time, and the ways of a thread to let it pass. Inline: a wait that spins reads the clock all the time.
+// clock.h: the time, and how a thread waits. Inline: a spinning wait reads the clock all the time.
 #pragma once
 #include <sched.h>
 #include <time.h>
@@ -14,13 +14,13 @@ inline std::uint64_t now() noexcept {  // nanoseconds
     return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-inline std::uint32_t coarse_seconds() noexcept {  // a few nanoseconds a look
+inline std::uint32_t coarse_seconds() noexcept {  // a few nanoseconds a call
     timespec t;
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     return static_cast<std::uint32_t>(t.tv_sec);
 }
 
-// Gives the processor to another thread that can run.
+// Yields the processor to another runnable thread.
 inline void yield() noexcept { ::sched_yield(); }
 
 // A signal ends it early.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// futex.h: sleeping on a word of the region, and waking its sleepers. A sleeper reads the word first, says
-// that it will sleep, looks whether there is something to do, and only then waits for the word to change: the kernel
-// compares it once more, so that a waker who changes the word before it wakes is never missed.
+// futex.h: sleeping on a word of the region, and waking its sleepers. A sleeper reads the word first, announces that it
+// will sleep, looks whether there is work, and only then waits for the word to change: the kernel compares it once
+// more, so a waker that changes the word before it wakes is never missed.
 #pragma once
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -14,10 +14,10 @@
 
 namespace barcuda {
 
-// Who may sleep on the word: threads of this process, or of any process of this kernel that maps it.
+// The possible sleepers on the word: threads of this process, or of any process of this kernel that maps it.
 enum class Among : std::uint8_t { threads = FUTEX_PRIVATE_FLAG, processes = 0 };
 
-// False: the time is over. True may mean nothing: a signal, or a wake-up for somebody else.
+// False: the time is over. True may be spurious: a signal, or a wake-up for another sleeper.
 inline bool futex_wait(const std::uint32_t& word, std::uint32_t seen, std::uint64_t nanoseconds, Among among) {
     const timespec t{static_cast<time_t>(nanoseconds / 1'000'000'000), static_cast<long>(nanoseconds % 1'000'000'000)};
     return ::syscall(SYS_futex, &word, FUTEX_WAIT | static_cast<int>(among), seen, &t, nullptr, 0) == 0 ||

@@ -23,7 +23,7 @@ Maps::~Maps() {
 }
 
 bool Maps::next(Mapping& out) noexcept {
-    char line[160];  // all that is asked of a line stands at its beginning; names may be cut
+    char line[160];  // all that is read of a line is at its beginning; names may be cut
     std::size_t length = 0;
     for (;;) {
         if (at_ == held_) {
@@ -39,7 +39,7 @@ bool Maps::next(Mapping& out) noexcept {
     char* at = line;
     const auto number = [&at](int base) {
         const std::uint64_t value = std::strtoull(at, &at, base);
-        if (*at) ++at;  // the one character behind it: '-', ' ' or ':'
+        if (*at) ++at;  // the one character after it: '-', ' ' or ':'
         return value;
     };
     out.begin = number(16);

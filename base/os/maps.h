@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// maps.h: what is mapped where in this process: the kernel's own list, read line by line. No memory is allocated: it is
-// asked for inside malloc's neighbourhood, in forked children, and while other threads stand still.
+// maps.h: the mappings of this process: the kernel's own list, read line by line. It allocates no memory: callers are
+// malloc, forked children, and threads that have stopped the others.
 #pragma once
 #include <sys/types.h>
 
@@ -28,7 +28,7 @@ class Maps {
     Maps(const Maps&) = delete;
     explicit operator bool() const noexcept { return fd_ >= 0; }  // no /proc, or no descriptors left
     bool next(Mapping& out) noexcept;                             // in the order of addresses; false at the end
-    bool find(const void* p, Mapping& out) noexcept;              // the next one that holds p
+    bool find(const void* p, Mapping& out) noexcept;              // the next one that contains p
 
   private:
     int fd_;

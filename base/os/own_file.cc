@@ -29,7 +29,7 @@ int open_own_file(const char* path, int how) noexcept {
         errno = EPERM;
         return -1;
     }
-    fcntl(fd, F_SETFL, later);  // from here on it may wait
+    fcntl(fd, F_SETFL, later);  // from here on writes may wait
     return fd;
 }
 

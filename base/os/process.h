@@ -5,16 +5,17 @@
 
 namespace barcuda {
 
-// When a process began, in clock ticks since boot (pid 0: this one); 0: there is none. A pid alone may be a reused one.
+// When a process began, in clock ticks since boot (pid 0: this one); 0: there is none. A pid alone may have been
+// reused.
 std::uint64_t start_time_of(std::uint32_t pid);
-// Is it the process that began then, and has it not ended?
+// Whether the process that began at that time still runs.
 bool lives(std::uint32_t pid, std::uint64_t start_time);
 
 namespace os {
 
 std::uint32_t this_process() noexcept;
-unsigned this_user() noexcept;  // whose rights it has
-// On which this thread may run; 1 if the kernel does not say.
+unsigned this_user() noexcept;  // the user of this process
+// The processors on which this thread may run; 1 if the kernel does not say.
 int processors() noexcept;
 
 }  // namespace os

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// thread.h: what a thread is to its system.
+// thread.h: a thread as its system sees it.
 #pragma once
 #include <pthread.h>
 
 namespace barcuda::os {
 
-// While one lives, pthread_cancel() of this thread waits. malloc, free and fork are no cancellation points, and no
-// function of CUDA says that it is one; but what they do here is: they nap, read and close.
+// While one exists, pthread_cancel() of this thread waits. malloc, free and fork are no cancellation points, and no
+// function of CUDA is documented as one, but their work here (sleep, read, close) is.
 class Uncancelled {
   public:
     Uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -91,14 +91,14 @@ Error Client::connect() noexcept {
     channel_.client().rows_hash = rows_hash;
     memcpy(channel_.client().devices, devices_, sizeof devices_);
     publish(channel_.client().device_count, static_cast<std::uint32_t>(device_count_));  // WORD
-    bell_.open(region_.door(), channel_);  // now the bridge looks who has come
+    bell_.open(region_.door(), channel_);  // now the bridge looks for new clients
     alignas(Queue) static char room[sizeof(Queue)];
     queue_ = new (room) Queue(*this, channel_);
     return {};
 }
 
-// The worker's driver shows these devices and no others, in this order (host-bridge/bridge): their numbers are the same here
-// and there.
+// The worker's driver shows these devices and no others, in this order (host-bridge/bridge): their numbers are the same
+// here and there.
 Error Client::choose_devices() noexcept {
     const char* const list = secure_getenv("CUDA_VISIBLE_DEVICES");
     std::vector<DeviceId> ids;
@@ -226,7 +226,8 @@ void Patience::look_for_host(Client& client) noexcept {
     const std::uint64_t now = client.region_.heartbeat();
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
-    // Looks are 100 ms apart: ten seconds without a beat, where a busy host still manages a few. Who has not been served yet loses less.
+    // Looks are 100 ms apart: ten seconds without a beat, while even a busy host beats a few times. A client that is
+    // not served yet loses less, and waits less.
     const bool new_here = observe(client.status().state) == BARCUDA_STATE_NEW;
     if (client.region_.served() && silent_ < (new_here ? long_unanswered : long_silent)) return;
     end_session(client.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
@@ -284,8 +285,8 @@ bool Client::ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint6
 }
 
 bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
-    // In a forked child some may lie where it has its parent's blocks still, which the parent has given back since. They are
-    // held until one is found that does not.
+    // In a forked child some may lie where it has its parent's blocks still, which the parent has given back since.
+    // They are held until one is found that does not.
     struct Aside {
         std::uint64_t offset, bytes;
     } aside[128];
@@ -311,9 +312,9 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
     return out = {static_cast<std::byte*>(at), granted}, true;
 }
 
-// After cuInit CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's is
-// waited for (mutex.h). Before, nothing is connected but the heap, and nothing is known to the layers above: the child
-// becomes a client of its own when it uses CUDA. The heap calls it, for fork() and _Fork() alike.
+// After cuInit CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's
+// is waited for (mutex.h). Before, nothing is connected but the heap, and nothing is known to the layers above: the
+// child becomes a client of its own when it uses CUDA. The heap calls it, for fork() and _Fork() alike.
 void Client::forked() noexcept {
     trace::forked();
     if (initialized_.load(std::memory_order_relaxed)) {

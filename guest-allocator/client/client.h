@@ -22,12 +22,13 @@ class Client final : public heap::ExtentSource {
     // The connection; made by the first caller. Null if there is none (why() says so), or CUDA does not work in this
     // process, which was forked after its parent had initialized it.
     static Client* get() noexcept;
-    // cuInit: from here on it does not work in children. The heap connects earlier; children of such a process begin anew.
+    // cuInit: from here on CUDA does not work in forked children. The heap connects earlier; children of such a process
+    // connect for themselves.
     static Client* initialize() noexcept;
     static const Error& why() noexcept;
     // The connection if it has been made already.
     static Client* current() noexcept { return ready_.load(std::memory_order_acquire); }
-    // Likewise, once the program has initialized CUDA: without that the driver has no devices, and so no contexts.
+    // The connection, once the program has initialized CUDA: before that the driver has no devices, and so no contexts.
     static Client* initialized() noexcept { return initialized_.load(std::memory_order_acquire) ? current() : nullptr; }
 
     Region& region() { return region_; }

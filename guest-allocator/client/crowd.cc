@@ -86,8 +86,8 @@ void Crowd::leave(Place& place) noexcept {
         if (place.until.in_turn) next = take_next();
         place.next = free_, free_ = &place;
     }
-    // Without the lock, which those threads take next. Another thread may have got such a place meanwhile, and looks once
-    // too often.
+    // Without the lock, which those threads take next. Another thread may have got such a place meanwhile, and looks
+    // once too often.
     if (next_leader) wake(*next_leader);
     if (next) wake(*next);
 }
@@ -104,7 +104,7 @@ bool Crowd::sleep(Place& place, std::uint64_t nanoseconds) noexcept {
     std::lock_guard lock(mutex_);
     if (place.state.load(std::memory_order_relaxed) != Place::asleep) return true;
     const std::uint64_t looks = looks_.load(std::memory_order_relaxed);
-    if (looks == place.looks_seen) unlink(place), lead(place);  // the leader is gone, or stands still
+    if (looks == place.looks_seen) unlink(place), lead(place);  // the leader is gone, or is stopped
     place.looks_seen = looks;
     return false;
 }

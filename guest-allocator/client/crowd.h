@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// crowd.h: the threads of this process that wait at the same time. If each of them looked for its answer, they would take
-// the processors from the worker and from one another, and time would grow with the square of their number. So a few
-// threads look, and the others sleep, each on a word of its own. One of those that look, the leader, calls a sleeper when
-// its answer has come. When the leader's own wait is over, the next sleeper becomes the leader.
+// crowd.h: the threads of this process that wait at the same time. If each of them looked for its answer, they would
+// take the processors from the worker and from one another, and time would grow with the square of their number. So a
+// few threads look, and the others sleep, each on a word of its own. One of those that look, the leader, calls a
+// sleeper when its answer has come. When the leader's own wait is over, the next sleeper becomes the leader.
 //
 // Places are never unmapped: a program may leave a wait by longjmp, and its place then stays in the list.
 #pragma once
@@ -42,7 +42,8 @@ class Crowd {
     void join_again(Place& place) noexcept;
     void leave(Place& place) noexcept;
 
-    // For a place that is not awake. False: the time was over. If the leader has not looked in that time, this thread leads.
+    // For a place that is not awake. False: the time was over. If the leader has not looked in that time, this thread
+    // leads.
     bool sleep(Place& place, std::uint64_t nanoseconds) noexcept;
     // For a place that is awake: the leader calls the sleepers whose words have come.
     void look(const Place& place) noexcept;

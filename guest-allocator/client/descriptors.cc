@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// descriptors.cc: the functions by which programs close descriptors that they may not have opened: daemons close all from 3 on, before or
-// after their first CUDA call. For these functions the region's descriptor is not open, as without Barcuda. A forked child may close its
-// own copy. (Raw system calls bypass this: where possible, the library then opens the region again, base/os/file.h.)
+// descriptors.cc: the functions by which programs close descriptors that they may not have opened: daemons close all
+// from 3 on, before or after their first CUDA call. For these functions the region's descriptor is not open, as without
+// Barcuda. A forked child may close its own copy. (Raw system calls bypass this: where possible, the library then opens
+// the region again, base/os/file.h.)
 #include "guest-allocator/client/descriptors.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// descriptors.h: the descriptor of the region, in a process that is a program's. Daemons close all that they have not opened.
+// descriptors.h: the descriptor of the region, in a process that is a program's. Daemons close all that they have not
+// opened.
 #pragma once
 
 namespace barcuda::guest {

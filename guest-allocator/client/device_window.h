@@ -16,7 +16,7 @@ struct Taken {
 // Constant once there is a connection.
 extern heap::Ranges<Taken> taken;
 
-// Reserves [begin, end), as far as nobody has it, and notes the rest down.
+// Reserves the free parts of [begin, end), and notes the rest.
 void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept;
 
 inline bool is_taken(std::uint64_t address) noexcept { return taken.count() && taken.overlap(address, address + 1); }

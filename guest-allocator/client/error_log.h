@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// error_log.h: why calls failed, for programs that ask (cuLogs*): the last messages, and functions of the program that hear
-// each of them.
+// error_log.h: why calls failed, for programs that ask (cuLogs*): the last messages, and functions of the program that
+// hear each of them.
 #pragma once
 #include <cuda.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// given_work.h: which stream was given something to do last, and when: so that a wait for the device asks the GPU for those streams alone
-// that may be at work. Times are counts of commands that were work (Queue::work).
+// given_work.h: which stream was given something to do last, and when: so that a wait for the device asks the GPU for
+// those streams alone that may be at work. Times are counts of commands that were work (Queue::work).
 #pragma once
 #include <cuda.h>
 

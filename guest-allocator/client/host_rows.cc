@@ -11,8 +11,8 @@
 namespace barcuda::guest::host_rows {
 namespace {
 
-// Without these there is no context, no memory, and no way to show what kernels print; and the two that write fences
-// must not fail while the session lives, since somebody waits for what they were to write.
+// Without these there is no context, no memory, and no way to show what kernels print. The two that write fences must
+// not fail while the session lives: threads wait for the words that they write.
 constexpr Op needed[] = {Op::cuDevicePrimaryCtxRetain, Op::release,    Op::write_fence, Op::record_event,
                          Op::cuStreamSynchronize,      Op::take_output};
 

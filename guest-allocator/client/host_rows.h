@@ -9,7 +9,7 @@
 
 namespace barcuda::guest::host_rows {
 
-// By Op; no_row: the bridge has no such command. Written once, before the client is there for anybody.
+// By Op; no_row: the bridge has no such command. Written once, before any thread gets the client.
 extern RowNumber numbers[static_cast<std::size_t>(Op::count)];
 
 // Reads the bridge's table. An error if the bridge lacks a row that every program needs. `hash`: of what was read.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvtx.cc: writes the program's NVTX annotations into the trace. NVTX is a set of headers: at its first call each library that contains
-// them opens the library that NVTX_INJECTION64_PATH names, and passes it a table of the places of its functions. With BARCUDA_TRACE this
-// is our library; without it, NVTX finds nothing to open, and each of its calls costs a load and a branch.
+// nvtx.cc: writes the program's NVTX annotations into the trace. NVTX is a set of headers: at its first call each
+// library that contains them opens the library that NVTX_INJECTION64_PATH names, and passes it a table of the places of
+// its functions. With BARCUDA_TRACE this is our library; without it, NVTX finds nothing to open, and each of its calls
+// costs a load and a branch.
 //
-// Ranges that are pushed and popped are slices of their thread, ranges that are started and ended are lanes of their own, marks are
-// instants. A domain is the event's category ("nvtx:NAME"); NVTX's own categories are among the event's arguments.
+// Ranges that are pushed and popped are slices of their thread, ranges that are started and ended are lanes of their
+// own, marks are instants. A domain is the event's category ("nvtx:NAME"); NVTX's own categories are among the event's
+// arguments.
 #include <dlfcn.h>
 #include <locale.h>
 #include <stdio.h>
@@ -55,7 +57,7 @@ State& state() {
     return all;
 }
 std::vector<Range>& pushed() {
-    thread_local auto* const ranges = new std::vector<Range>;  // likewise
+    thread_local auto* const ranges = new std::vector<Range>;  // never destroyed, for the same reason
     return *ranges;
 }
 

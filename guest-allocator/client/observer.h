@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// observer.h: what the channel needs from the layer above it, which defines these (guest-allocator/driver): a command is given
-// handles and addresses as programs know them, and says which context it is for.
+// observer.h: what the channel needs from the layer above it, which defines these (guest-allocator/driver): a command
+// is given handles and addresses as programs know them, and says which context it is for.
 #pragma once
 #include <cuda.h>
 
@@ -15,8 +15,8 @@ inline std::uint32_t current_context_id() noexcept {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current_context()));
 }
 
-// What a handle means: each thread's default stream is a real one of its own (driver/stream.cc); a kernel where a function is
-// expected is its function in the current context (driver/module.cc).
+// What a handle means: each thread's default stream is a real one of its own (driver/stream.cc); a kernel where a
+// function is expected is its function in the current context (driver/module.cc).
 CUstream real(CUstream stream) noexcept;
 CUfunction real(CUfunction function) noexcept;
 template <class T> T real(T argument) noexcept { return argument; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// patience.h: how the guest waits for its host: shm-device/queue/wait.h's way, at this machine's pace, and with a look now
-// and then whether there is still somebody to wait for. A long wait ends as a sleep, from which the worker wakes it
-// (bell.h). Where many threads wait, few of them do all that (crowd.h).
+// patience.h: how the guest waits for its host: as in shm-device/queue/wait.h, at this machine's pace, with a check
+// from time to time that the host still lives. A long wait ends as a sleep, from which the worker wakes it (bell.h).
+// Where many threads wait, a few of them do this for all (crowd.h).
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -15,14 +15,15 @@ namespace barcuda::guest {
 
 class Client;
 
-// What a waiting thread does with its processor, as a program tells CUDA: nothing said (CU_CTX_SCHED_AUTO); it stays awake
-// (CU_CTX_SCHED_SPIN, _YIELD); it sleeps as soon as it can (CU_CTX_SCHED_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC). Or what it does until a
-// worker serves it.
+// What a waiting thread does with its processor, as a program tells CUDA: nothing said (CU_CTX_SCHED_AUTO); it stays
+// awake (CU_CTX_SCHED_SPIN, _YIELD); it sleeps as soon as it can (CU_CTX_SCHED_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC).
+// Or what it does until a worker serves it.
 enum class Waits : std::uint8_t { as_usual, awake, asleep, unserved };
 
-// A copy of 256 MiB takes 5 ms, a training step 150. Natively a thread that waits for one spins for all that time; one that naps goes
-// on 0.2 ms late, which is 0.3 % of the step. So a thread stays awake for a quarter of a second, and gives way while it does. Where the
-// worker needs our processor (`few`: of two at most; a software GPU) it gets it soon, but for a guest, whose processors are its own.
+// A copy of 256 MiB takes 5 ms, a training step 150. Natively a thread that waits for one spins for all that time; one
+// that naps continues 0.2 ms late, which is 0.3 % of the step. So a thread stays awake for a quarter of a second, and
+// yields while it does. Where the worker needs this thread's processor (`few`: of two at most; a software GPU) it gets
+// it soon, except in a guest, which has processors of its own.
 constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
     Pace pace{.spin = few && !own_kernel ? 20u : 500u,
               .yield = !few         ? 250'000u
@@ -34,14 +35,15 @@ constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
               .ask = 100'000};
     if (waits == Waits::awake) pace.yield = ~std::uint32_t{0};
     if (waits == Waits::asleep || waits == Waits::unserved) pace.spin = std::min(pace.spin, 50u), pace.yield = 0;
-    // Bridge and worker have a millisecond's work of it, in several processes. Where many programs start at once they get processors for it
-    // only if those that wait do not keep them.
+    // Bridge and worker have a millisecond's work of it, in several processes. Where many programs start at once they
+    // get processors for it only if those that wait do not keep them.
     if (waits == Waits::unserved) pace.nap_max = 200;
     return pace;
 }
 
-// While it lives this thread's wait is one that may last for ever if the program is wrong: it says so, once in the process, after
-// ten seconds. (While the host has paused the client, that is not the program's fault, and the message says so.)
+// While it exists this thread's wait is one that may never end if the program is wrong: after ten seconds it prints
+// that, once in the process. (While the host has paused the client, the program is not at fault, and the message says
+// so.)
 class LongWait {
   public:
     explicit LongWait(const char* text) noexcept : text_(text), before_(current_) { current_ = this; }

@@ -24,7 +24,7 @@ Queue::Queue(Client& client, const Channel& channel)
       fenced_(client.bell().fenced()),
       queue_(virtqueue::in_channel(channel.memory)),
       crowd_(most_awake()) {
-    queue_.disable_wake();  // nobody sleeps
+    queue_.disable_wake();  // no thread sleeps
 }
 
 void Queue::kick() noexcept { client_.bell().kick(); }

@@ -30,8 +30,8 @@ class Queue {
         std::span<const std::byte> reply;
         CUresult error = CUDA_SUCCESS;
     };
-    // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: nobody waits.
-    // `given`: the GPU will have something to do, and this is when it got it (given_work.h); null: it will not.
+    // `write(std::span<std::byte>)` fills exactly `request_bytes`. `reply_bytes` 0: no thread waits. `given`: the time
+    // at which the GPU got work by this command (given_work.h); null: it gets none.
     template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes,
                                          std::atomic<std::uint64_t>* given, Write write) noexcept {
         request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);

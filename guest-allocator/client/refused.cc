@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// refused.cc: the message of a refused function: its name, the reason, and what to do instead (shm-device/cuda/refused.h).
+// refused.cc: the message of a refused function: its name, the reason, and what to do instead
+// (shm-device/cuda/refused.h).
 #include "shm-device/cuda/refused.h"
 
 #include <stdio.h>

@@ -79,8 +79,8 @@ std::string without_ours(const std::string& text) {
 struct Place {
     fs::path file;
     std::string what, lines;
-    bool shared;       // others write there, too
-    const char* says;  // a line of another's that says the same of its own begins so; null: nobody's does
+    bool shared;       // other programs write there too
+    const char* says;  // the begin of a line of another program that says the same; null: there is none
 };
 
 std::vector<Place> places(const GuestOptions& c, const Installation& here) {
@@ -181,7 +181,7 @@ std::string membership() {
     return fmt::format("not a member of barcuda: sudo usermod -aG barcuda {}, then log in again", me);
 }
 
-// Prints which device this guest has, who may use it, and which programs find it by themselves.
+// Prints which device this guest has, which users may use it, and which programs find it by themselves.
 int status() {
     const Installation here = installation();
     const Machine machine;

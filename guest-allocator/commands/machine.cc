@@ -25,7 +25,7 @@ std::string first_line(const fs::path& path) {
     return line;
 }
 
-// A service that was stopped leaves its socket, where nobody answers.
+// A service that was stopped leaves its socket, on which nothing listens.
 bool listens(const char* path) {
     const File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un address = unix_address(path);

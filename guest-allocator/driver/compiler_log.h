@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // compiler_log.h: the log buffers that a program passes among the options of a load or a link. What the driver's
-// compiler said stays with the worker (host-bridge/worker/session/compiler_log.h) until it is fetched into them. Other options
-// only tune; the worker's driver compiles with its defaults.
+// compiler said stays with the worker (host-bridge/worker/session/compiler_log.h) until it is fetched into them. Other
+// options only tune; the worker's driver compiles with its defaults.
 #pragma once
 #include <cuda.h>
 

@@ -54,8 +54,8 @@ void show_output() noexcept;
 // The end of a wait for all work of the stream up to command number `work` (Queue::work): shows what kernels printed,
 // and returns the error of the work, if any.
 CUresult finish_wait(CUstream stream, std::uint64_t work) noexcept;
-// Whether any code that was loaded may print: then waits look for output. (host-bridge/worker/session/print_search.h finds that
-// out.)
+// Whether any code that was loaded may print: then waits look for output. (host-bridge/worker/session/print_search.h
+// finds that out.)
 bool may_print() noexcept;
 void module_prints() noexcept;  // a worker of an older version says so of a function
 

@@ -26,7 +26,7 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
     const auto offset = static_cast<std::size_t>(at - f.base) < f.bytes ? at - f.base : at - f.device;
     std::byte* const known = f.device ? f.device : f.base;
     const auto put = [&](auto value) { return memcpy(data, &value, sizeof value), CUDA_SUCCESS; };
-    // Plain malloc memory is no business of CUDA's, wherever it lies.
+    // CUDA does not know plain malloc memory, in the region or elsewhere.
     if (!pinned && attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT: return put(context_on(device_in(f.flags)));

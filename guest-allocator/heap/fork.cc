@@ -4,18 +4,19 @@
 // parent writes later), and the parent must keep the file's pages, because the device writes to them. So the child
 // copies: it replaces each extent by private memory at the same address, before fork() returns in either process.
 //
-//   prepare   the forking thread takes every lock of the heap: the books it forks are in order
+//   prepare   the forking thread takes every lock of the heap, so the books are consistent at the fork
 //   child     copies the blocks in use and the memory that they are lent to (registered/), but no holes of the file;
-//             forgets the connection, starts without locks
-//   parent    waits until the child has copied, with the locks: no block that the child needs is freed and used again
+//             forgets the connection; starts without locks
+//   parent    holds the locks until the child has copied: no block that the child needs is freed and used again
 //
 // A process without threads takes no locks, as it takes none of glibc's: a signal handler that forks may have
-// interrupted the heap, and would deadlock with its own thread. Then nothing of the books changes in the parent.
+// interrupted the heap, and would deadlock with its own thread. Then the books do not change in the parent.
 //
-// Other threads of the parent go on and may write into blocks while the child copies them, which a kernel's fork would
-// not show. What the forking thread holds locked in its own fork handlers is safe: those run after ours have waited.
-// Where the kernel module snapshots by itself nothing is copied, and nobody waits. vfork, posix_spawn, system and popen
-// run no fork handlers and need nothing. A raw clone() system call passes all of this by, as it does glibc's malloc.
+// Other threads of the parent continue, and may write into blocks while the child copies them, which a kernel's fork
+// would not show. Blocks that the forking thread guards by locks in its own fork handlers are safe: those handlers run
+// after ours have waited. Where the kernel module makes the snapshot nothing is copied, and no process waits. vfork,
+// posix_spawn, system and popen run no fork handlers and need nothing. A raw clone() system call bypasses all of this,
+// as it bypasses glibc's malloc.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -43,12 +44,12 @@ namespace barcuda::heap {
 namespace {
 
 // Between prepare and parent/child; guarded by the locks that the forking thread holds.
-int copied[2] = {-1, -1};   // a pipe: the child has copied when it says so, or when nobody can any more
+int copied[2] = {-1, -1};   // a pipe: the child writes when it has copied; end of file: no child is left to do so
 int cancellable;            // the thread's state before: nothing of this is a cancellation point
 bool alone = false;         // no other threads, and no locks
 bool kept_by_copy = false;  // in a child: its kept blocks are private memory
 
-std::atomic<ExtentSource*> announced{nullptr};  // whom a child tells
+std::atomic<ExtentSource*> announced{nullptr};  // the connection that a child must call
 
 bool shares() noexcept {
     return connection.source && !connection.source->forks_by_itself() && statistics.granted_bytes.get();
@@ -297,10 +298,10 @@ void child() noexcept {
     }
     if (ExtentSource* const source = announced.exchange(nullptr)) source->forked();
     if (copied[1] >= 0) {
-        // Lets the parent go. Its end alone would not do so while a process that another thread has started, past all
-        // handlers, still has it.
+        // Lets the parent continue. The end of this process alone would not do that while a process that another thread
+        // has started, without fork handlers, still has the pipe.
         if (write(copied[1], "", 1) < 0) die("a forked child cannot say that it has its copy of the heap");
-        close(copied[0]);  // not before: without its parent it would write to nobody
+        close(copied[0]);  // not before: without its parent the write would raise SIGPIPE
         close(copied[1]);
         copied[0] = copied[1] = -1;
     }

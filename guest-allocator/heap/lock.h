@@ -27,7 +27,7 @@ class Lock {
     pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 };
 
-// Holds a lock for a scope in which nobody can start a thread: without threads it is free, as glibc's own malloc is.
+// Holds a lock for a scope in which no thread can be started: without threads it is free, as in glibc's own malloc.
 class Locked {
   public:
     explicit Locked(Lock& lock) : lock_(__libc_single_threaded ? nullptr : &lock) {
@@ -42,8 +42,8 @@ class Locked {
     Lock* const lock_;
 };
 
-// From one value to another, if it has that one. Without threads nobody comes between, and a locked instruction costs
-// as much as the rest of a malloc.
+// Changes one value to another, if it is still the first. Without threads no other can interfere, and a locked
+// instruction costs as much as the rest of a malloc.
 template <class T> bool change(std::atomic<T>& value, T from, T to, std::memory_order order) noexcept {
     if (!__libc_single_threaded) return value.compare_exchange_strong(from, to, order, std::memory_order_relaxed);
     if (value.load(std::memory_order_relaxed) != from) return false;

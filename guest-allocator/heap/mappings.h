@@ -35,7 +35,7 @@ bool unmark(std::byte* p, std::size_t bytes) noexcept;
 // visit(begin, bytes, marks) for each run of pages with the same marks, which may be none.
 template <class F> void each_marked(std::byte* p, std::size_t bytes, F visit) noexcept;
 
-// For fork.cc, in a child: what the program wished for the child is done to an extent, and its marks are gone.
+// For fork.cc, in a child: applies to an extent what the program requested for children, and clears its marks.
 void carry_out_marks(std::byte* p, std::size_t bytes) noexcept;
 
 unsigned marks_of(const void* p) noexcept;  // p lies in the region

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// other_allocators.cc: what jemalloc and tcmalloc have beside the malloc family. Their manuals let programs give blocks of malloc to
-// these functions, and jemalloc's own operators of C++ do it: operator new with an alignment calls aligned_alloc, which is ours, and
-// operator delete calls sdallocx. So these are ours as well: of a block in the region they do what free and its kin do, all others go on
-// to the allocator. Where the program has no such allocator, they are free and its kin.
+// other_allocators.cc: the functions of jemalloc and tcmalloc beside the malloc family. Their manuals let programs give
+// blocks of malloc to these functions, and jemalloc's own operators of C++ do it: operator new with an alignment calls
+// aligned_alloc, which is ours, and operator delete calls sdallocx. So these are ours as well: for a block in the
+// region they do what free and similar functions do, all others are passed to the allocator. Where the program has no
+// such allocator, they are free and similar functions.
 #include <dlfcn.h>
 #include <malloc.h>
 
@@ -19,8 +20,8 @@
 namespace barcuda::heap {
 namespace {
 
-// The allocator's own; null: it has none. They are looked up only where it is not libc: each name that is not found would cost the start
-// of every program a microsecond.
+// The allocator's own; null: it has none. They are looked up only where it is not libc: each name that is not found
+// would cost the start of every program a microsecond.
 constexpr const char* names[] = {"sdallocx",      "dallocx",    "sallocx",           "rallocx",    "xallocx",
                                  "mallocx",       "tc_free",    "tc_cfree",          "tc_realloc", "tc_malloc_size",
                                  "tc_free_sized", "free_sized", "free_aligned_sized"};

@@ -229,7 +229,8 @@ void Pages::join(Extent extent) noexcept {
     insert(at, pages, pages);
 }
 
-// The first run of the class itself may be long enough (blocks of one size come and go); every run of a class above is.
+// The first run of the class itself may be long enough (blocks of one size are freed and allocated again); every run of
+// a class above is.
 std::uint32_t Pages::find(std::uint32_t pages) const noexcept {
     const std::uint32_t own = class_of(pages);
     if (filled_[own / 64] >> (own % 64) & 1 && books[first_[own]].pages >= pages) return first_[own];

@@ -41,7 +41,7 @@ class Shelves {
     }
     // Empties all slots: visit(block) for each that held one.
     template <class F> void clear(F visit) noexcept { exchange_all(0, visit); }
-    // Likewise, and from here on nothing is taken or put without the lock, until open().
+    // The same, and from here on nothing is taken or put without the lock, until open().
     template <class F> void close(F visit) noexcept { exchange_all(closed, visit); }
     void open() noexcept {
         for (auto& shelf : shelves_)

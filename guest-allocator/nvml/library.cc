@@ -20,7 +20,8 @@ namespace {
 
 std::mutex mutex;
 std::atomic<unsigned> references{0};  // nvmlInit without nvmlShutdown
-// Opened under the mutex, and closed where no thread can be in it. Never destroyed: other threads ask while exit() runs.
+// Opened under the mutex, and closed where no thread can be in it. Never destroyed: other threads ask while exit()
+// runs.
 Region& the_region = *new Region;
 char reason[sizeof Error::text] = "";
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// service.cc: who gets which file, and when it is nobody's (is_nobodys()). That the kernel knows: a file cannot be leased for
-// reading while anybody has it open, or mapped, for writing, in whatever process. And to cut it to the length that it has
-// waits for pages that are used without: in a pipe after vmsplice(), under direct I/O. So nothing depends on what clients say or on
-// how they end, and a service that is started anew finds all as it is: the truth is in the kernel and in the two tables of
-// the region, slots and grants, of which this is the door (shm-device/layout.h).
+// service.cc: which client gets which file, and when a file is unused (is_unused()). The kernel knows that: a file
+// cannot be leased for reading while any process has it open, or mapped, for writing. To truncate the file to its
+// present length waits for pages that are in use without a mapping: in a pipe after vmsplice(), under direct I/O. So
+// nothing depends on what clients say or on how they end, and a restarted service finds everything as it is: the truth
+// is in the kernel and in the two tables of the region, slots and grants, for which this is the door
+// (shm-device/layout.h).
 //
-// A descriptor, once given, cannot be taken back. What a client keeps after it was released counts as mapped, and the host
-// grants it to nobody else.
+// A descriptor, once given, cannot be taken back. What a client keeps after its release counts as mapped, and the host
+// does not grant it to another client.
 #include "guest-allocator/pmem/service.h"
 
 #include <fcntl.h>
@@ -47,7 +48,7 @@
 namespace barcuda::pmem {
 namespace {
 
-constexpr std::uint32_t nobody = 0;  // as in a grant; else a channel + 1
+constexpr std::uint32_t no_client = 0;  // as in a grant; else a channel + 1
 constexpr char folder[] = "/run/barcuda/parts";
 // How often what was given is looked at (ms): while there are clients, and while something is about to become free.
 constexpr int usual_look = 100, soon = 10;
@@ -56,7 +57,7 @@ constexpr unsigned most_kept = 8;  // in one look
 struct Visitor {
     File socket;
     uid_t user;
-    std::uint32_t client = nobody;
+    std::uint32_t client = no_client;
 };
 
 // Interrupts a system call that waits.
@@ -112,37 +113,38 @@ class Service {
     static File open_part(const std::string& name, int how) {
         return File(open(fmt::format("{}/{}", folder, name).c_str(), how | O_CLOEXEC | O_NOFOLLOW));
     }
-    // Whether its length and its blocks are fixed. Who has a file open for writing may cut it short and lengthen another one,
-    // and so exchange their blocks; not of a file that is immutable, which can be written to through mappings all the same if
-    // it was opened before it became so.
+    // Fixes the file's length and blocks, or not. A process that has a file open for writing may truncate it and
+    // lengthen another one, and so exchange their blocks. An immutable file prevents that, and mappings of a descriptor
+    // that was opened before still write to it.
     static bool fix(const File& file, bool fixed) {
         int flags = 0;
         if (ioctl(file.fd(), FS_IOC_GETFLAGS, &flags)) return false;
         flags = fixed ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
         return ioctl(file.fd(), FS_IOC_SETFLAGS, &flags) == 0;
     }
-    // Of what is nobody's. Without, with errno: it cannot be had.
+    // Opens an unused file for a client. No file, with errno: not available.
     static File give(const std::string& name) {
         File file = open_part(name, O_RDWR);
         return file && fix(file, true) ? std::move(file) : File();
     }
     // Afterwards it can be given.
-    static bool is_nobodys(const std::string& name, std::uint64_t bytes) {
+    static bool is_unused(const std::string& name, std::uint64_t bytes) {
         {
             const File file = open_part(name, O_RDONLY);
             if (!file || fcntl(file.fd(), F_SETLEASE, F_RDLCK) || !fix(file, false)) return false;
         }
         const File file = open_part(name, O_RDWR);
-        void* const p = mmap(nullptr, BARCUDA_PAGE, PROT_READ, MAP_SHARED, file.fd(), 0);  // else it looks at no page
+        // Without a mapping ftruncate() would check no page.
+        void* const p = mmap(nullptr, BARCUDA_PAGE, PROT_READ, MAP_SHARED, file.fd(), 0);
         if (p == MAP_FAILED) return false;
         const Alarm alarm;
-        const bool nobodys = ftruncate(file.fd(), static_cast<off_t>(bytes)) == 0;
+        const bool unused = ftruncate(file.fd(), static_cast<off_t>(bytes)) == 0;
         munmap(p, BARCUDA_PAGE);
-        return nobodys;
+        return unused;
     }
-    bool is_free_channel(std::uint32_t i) const { return is_nobodys(channel_file(i), BARCUDA_CHANNEL_SIZE); }
+    bool is_free_channel(std::uint32_t i) const { return is_unused(channel_file(i), BARCUDA_CHANNEL_SIZE); }
 
-    // Closes what is nobody's. How long until the next look, in ms; -1: there is nothing to look at.
+    // Closes what is unused. How long until the next look, in ms; -1: there is nothing to look at.
     int look_at_all() {
         int wait = visitors_.empty() ? -1 : usual_look;
         const auto sooner = [&](int than) { wait = wait < 0 ? than : std::min(wait, than); };
@@ -154,18 +156,18 @@ class Service {
                 publish(s.closed, opened);
                 log::debug("channel {} is closed", i);
             } else {
-                // Its process is ending if nobody asks for it any more.
+                // Without a visitor for it, its process is ending.
                 const bool lives = std::ranges::any_of(visitors_, [&](const Visitor& v) { return v.client == i + 1; });
                 sooner(lives ? usual_look : soon);
             }
         }
-        // A few of those that somebody keeps: pages that the kernel uses are waited for. The others next time.
+        // A few of those that are still in use, since the kernel may have to wait for pages. The others next time.
         unsigned kept = 0;
         for (std::uint32_t i = 0, n = header_.granule_count; given_count_ && kept < most_kept && i < n; ++i) {
             const std::uint32_t g = next_ = (next_ + 1) % n;
             const std::uint32_t owner = observe(grant(g).owner);
-            if (!grant(g).mapped || (owner != nobody && owner == given_[g])) continue;
-            if (is_nobodys(granule_file(g), BARCUDA_GRANULE)) {
+            if (!grant(g).mapped || (owner != no_client && owner == given_[g])) continue;
+            if (is_unused(granule_file(g), BARCUDA_GRANULE)) {
                 publish(grant(g).mapped, 0);
                 --given_count_;
             } else {
@@ -213,7 +215,7 @@ class Service {
 
     // EAGAIN: the host is about to free one.
     int open_channel(Visitor& visitor, File& file, std::uint32_t& channel) {
-        if (visitor.client != nobody) return EBUSY;
+        if (visitor.client != no_client) return EBUSY;
         int error = ENOSPC;
         for (std::uint32_t i = 0; i < header_.channel_count; ++i) {
             barcuda_slot& s = slot(i);
@@ -235,7 +237,7 @@ class Service {
 
     int open_extent(std::uint32_t client, const door::Request& r, std::span<File> files) {
         const std::uint64_t end = header_.extents_offset + header_.granule_count * BARCUDA_GRANULE;
-        if (client == nobody || r.bytes == 0 || r.bytes > files.size() * BARCUDA_GRANULE ||
+        if (client == no_client || r.bytes == 0 || r.bytes > files.size() * BARCUDA_GRANULE ||
             r.offset % BARCUDA_GRANULE || r.bytes % BARCUDA_GRANULE || r.offset < header_.extents_offset ||
             r.offset > end || r.bytes > end - r.offset)
             return EINVAL;
@@ -255,11 +257,11 @@ class Service {
             if (!files[i - first]) error = errno;
             if (observe(grant(i).owner) != client) error = EACCES;
         }
-        for (std::uint32_t i = first; error && i < first + count; ++i) given_[i] = nobody;  // free at the next look
+        for (std::uint32_t i = first; error && i < first + count; ++i) given_[i] = no_client;  // free at the next look
         return error;
     }
 
-    // Never waits: who does not take its answers has no more questions.
+    // Never waits: a client that does not read its answers gets no further ones.
     static bool send(int socket, const door::Answer& answer, std::span<const File> files) {
         std::array<int, door::most_files> fds;
         std::size_t count = 0;
@@ -294,8 +296,8 @@ class Service {
 
 int refuse(const std::string& why) { return log::critical("{}", why), 1; }
 
-// A door has one service at a time: the lock ends with the process. Two would take each other's clients, and the one that ends first the
-// door's name.
+// A door has one service at a time: the lock ends with the process. Two would take each other's clients, and the one
+// that ends first the door's name.
 File lock_door(const std::string& path, std::string& error) {
     const std::string name = path + ".lock";
     std::error_code ignored;
@@ -316,7 +318,7 @@ File listen_for(const std::string& path, const std::string& group, std::string& 
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     File listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    // Made under another name: nobody finds it before its rights are right, nor while an earlier one lies there.
+    // Made under another name: no client finds it before its rights are set, nor while an earlier one is there.
     const std::string fresh = path + ".new";
     if (fresh.size() >= sizeof address.sun_path) return error = path + ": too long", File();
     fresh.copy(address.sun_path, fresh.size());
@@ -329,7 +331,7 @@ File listen_for(const std::string& path, const std::string& group, std::string& 
     return error.empty() ? std::move(listener) : File();
 }
 
-// As sd_notify(3), whose library a guest may lack.
+// As sd_notify(3); a guest may lack its library.
 void tell_systemd(const std::string& what) {
     const char* const where = getenv("NOTIFY_SOCKET");
     const std::string path = where ? where : "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// service.h: `barcuda guest serve`: the door of a guest whose region is memory of virtio-pmem. It does what the module does
-// behind ivshmem (guest-uio): it gives each client a channel and what is granted to it, and nothing else, and tells the host
-// when both are nobody's any more.
+// service.h: `barcuda guest serve`: the door of a guest whose region is memory of virtio-pmem. It does the work of the
+// kernel module behind ivshmem (guest-uio): it gives each client a channel and its grants, and nothing else, and tells
+// the host when they are unused again.
 #pragma once
 #include <string>
 
@@ -14,7 +14,7 @@ struct ServiceOptions {
     std::string socket = door::usual_path;  // where clients ask
     std::string group = "barcuda";          // whose members may; by name or number
 };
-// Serves until a signal ends it: clients go on without it, with what they have. Returns 1, having said why, if that cannot be.
+// Serves until a signal ends it; clients continue without it. Returns 1, after a message, if it cannot serve.
 int serve(const ServiceOptions& options);
 
 }  // namespace barcuda::pmem

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stack.h: what the guest's own kernel puts between the pmem device and a process: a device-mapper device that begins with
-// the tables' room (tables.h), and ext4 with DAX on it, mounted where this process alone sees it. All for root.
+// stack.h: what the guest's own kernel puts between the pmem device and a process: a device-mapper device that begins
+// with the tables' room (tables.h), and ext4 with DAX on it, mounted where this process alone sees it. All for root.
 #pragma once
 #include <string>
 

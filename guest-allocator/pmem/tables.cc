@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tables.cc: ext4's tables, by hand: mke2fs puts files where it likes, and leaves blocks free. A group of blocks that is full
-// needs no bitmap of its own, so all share two, and one table of inodes. That no tool would do, and the kernel asks nobody:
-// with `noblock_validity` it does not compare a file's blocks with the tables', which lie in group 0 as the files' do.
-// Numbers and offsets are those of the kernel's Documentation/filesystems/ext4.
+// tables.cc: writes ext4's tables directly: mke2fs chooses the places of files, and leaves blocks free. A full group of
+// blocks needs no bitmap of its own, so all groups share two bitmaps and one table of inodes. No tool makes that, but
+// the kernel accepts it: with `noblock_validity` it does not compare a file's blocks with the tables', which are in
+// group 0 as the files' are. Numbers and offsets are those of the kernel's Documentation/filesystems/ext4.
 #include "guest-allocator/pmem/tables.h"
 
 #include <fmt/format.h>

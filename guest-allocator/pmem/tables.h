@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tables.h: the region as a file system whose files are its parts. The guest's kernel can give a process a part of a pmem
-// device in one way alone: as a file of a file system with DAX, which is mapped where its blocks lie, not cached. So the
-// service writes the tables of one, ext4's, in which nothing is free and each file is one run of blocks in its place:
+// tables.h: the region as a file system whose files are its parts. The guest's kernel can give a process a part of a
+// pmem device in one way only: as a file of a file system with DAX, which is mapped where its blocks are, not cached.
+// So the service writes the tables of such a file system, ext4's, in which nothing is free and each file is one run of
+// blocks in its place:
 //
 //   header    0 to 1 MiB of the region: header, slots, grants, devices, rows, snapshot
 //   c0, c1... the channels, 1 MiB each
@@ -20,8 +21,8 @@
 
 namespace barcuda::pmem {
 
-// Of the region, right before its extents. For 256 GiB it takes 2.4 MiB; between channels and extents there are 15 at least
-// (docs/region.md, R4 and R5).
+// Of the region, right before its extents. For 256 GiB it takes 2.4 MiB; between channels and extents there are 15 at
+// least (docs/region.md, R4 and R5).
 constexpr std::uint64_t tables_room = 4 << 20;
 
 // The first bytes of the device; the rest of its room need not be written. `header`: of a valid region.

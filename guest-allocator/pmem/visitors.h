@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// visitors.h: how many connections the guest's service keeps open: no more than it has descriptors for, and of each user
-// but root no more than leaves others theirs.
+// visitors.h: how many connections the guest's service keeps open: no more than it has descriptors for, and for each
+// user except root no more than leaves some for other users.
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>

@@ -141,8 +141,8 @@ bool is_empty(const std::uint8_t* code) {
 
 bool too_late = false;
 
-// A program that opens this library while it runs (as libcuda.so.1) has begun without it: its runtime is at work
-// already. Nobody calls it under a sanitizer.
+// A program that opens this library while it runs (as libcuda.so.1) has started without it: its runtime is in use
+// already. Unused under a sanitizer.
 [[maybe_unused]] void watch() {
     if (_r_debug.r_state != r_debug::RT_ADD) return;
     const std::uintptr_t at = _r_debug.r_brk;

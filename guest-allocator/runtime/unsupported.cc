@@ -2,8 +2,8 @@
 // unsupported.cc: names that programs may import and that this library does not implement. They must exist, or such a
 // program does not load; the first call reports the name, and all fail.
 //
-// The list is the rest of libcudart.so.13's exports (tests/unit/runtime/runtime_exports_test.cc compares), and names of older
-// toolkits. <cuda_runtime_api.h> is not included on purpose: these functions take any arguments, and read none.
+// The list is the rest of libcudart.so.13's exports (tests/unit/runtime/runtime_exports_test.cc compares), and names of
+// older toolkits. <cuda_runtime_api.h> is not included on purpose: these functions take any arguments, and read none.
 #include <driver_types.h>
 
 namespace barcuda::runtime {

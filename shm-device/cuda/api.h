@@ -2,7 +2,8 @@
 // api.h: the functions of CUDA's driver API as CUDA names them, once. The guest library and the software GPU derive
 // from this table what programs find under which name: cuGetProcAddress, the twins for per-thread default streams, the
 // names without a version. The table is about CUDA and not about Barcuda: what either library has stands elsewhere.
-// tests/unit/rows/api_table_test.cc compares it with the toolkit's headers and with the names that NVIDIA's library exports.
+// tests/unit/rows/api_table_test.cc compares it with the toolkit's headers and with the names that NVIDIA's library
+// exports.
 //
 //   FIRST(name, since, twin)                 a function of CUDA's, exported under its own name since that version
 //   LATER(symbol, name, since, twin, form)   what `name` has meant since a later version, exported as `symbol`
@@ -10,8 +11,8 @@
 // since: the version of CUDA (1000 * major + 10 * minor) from which on cuGetProcAddress means this symbol by the name.
 // twin:  the symbol has a twin, symbol_ptsz or symbol_ptds, in which no stream means the calling thread's own; or none.
 //        (Twins came with CUDA 7.0.)
-// form:  its parameters beside those of the first: the same, so that a library may export both under one body; wide,
-//        the same but for sizes and device addresses, which had 32 bits until CUDA 3.2; or other ones.
+// form: its parameters beside those of the first: the same, so that a library may export both under one body; wide, the
+// same except for sizes and device addresses, which had 32 bits until CUDA 3.2; or others.
 #pragma once
 
 // clang-format off

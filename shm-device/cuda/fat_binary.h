@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fat_binary.h: the form of what nvcc 11 to 13 packs code into. A container is a head and a body of entries, each with a head
-// of its own: PTX or machine code, for one architecture. The guest leaves out what no device of its program can run
-// (guest-allocator/driver/image.cc); the worker looks whether a kernel may print, and the software GPU takes its PTX
-// (shm-device/cuda/fat_binary_reader.h). NVIDIA describes the wrapper alone, in <fatbinary_section.h>; the rest is as its tools write it.
+// fat_binary.h: the form of what nvcc 11 to 13 packs code into. A container is a head and a body of entries, each with
+// a head of its own: PTX or machine code, for one architecture. The guest leaves out what no device of its program can
+// run (guest-allocator/driver/image.cc); the worker looks whether a kernel may print, and the software GPU takes its
+// PTX (shm-device/cuda/fat_binary_reader.h). NVIDIA describes the wrapper alone, in <fatbinary_section.h>; the rest is
+// as its tools write it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +45,8 @@ struct EntryHead {
 };
 static_assert(sizeof(EntryHead) == 64);
 
-// The entries of a container, one after another. No length is followed to outside of `container`, nor of what its head says.
+// The entries of a container, one after another. No length is followed to outside of `container`, nor of what its head
+// says.
 class Reader {
   public:
     explicit Reader(std::span<const std::byte> container) noexcept : broken_(open(container)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fatbin.cc: unpacks entries. Everything in them is somebody else's bytes: each length is checked against what is left
-// before it is used, and a decompressed text grows only as fast as the decoder really produces it.
+// fat_binary_reader.cc: unpacks entries. All their bytes come from another party: each length is checked against what
+// is left before it is used, and a decompressed text grows only as fast as the decoder really produces it.
 #include "shm-device/cuda/fat_binary_reader.h"
 
 #include <lz4.h>
@@ -31,7 +31,8 @@ template <class String> String unpack_lz4(std::span<const std::byte> packed, std
     return text;
 }
 
-// Gives `take` one piece of the text after another, with up to `before` bytes of the pieces before it, until it says that it has enough.
+// Gives `take` one piece of the text after another, with up to `before` bytes of the pieces before it, until it says
+// that it has enough.
 template <class Take>
 void unpack_zstd(std::span<const std::byte> packed, std::uint64_t size, std::size_t before, Take take) {
     const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decoder(ZSTD_createDCtx(), ZSTD_freeDCtx);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libraries.h: NVIDIA's math libraries whose functions can be commands, for guests that have none of their own. An entry each;
-// the rows of a library lie in rows/, and its functions' names begin with the entry's.
+// libraries.h: NVIDIA's math libraries whose functions can be commands, for guests that have none of their own. An
+// entry each; the rows of a library lie in rows/, and its functions' names begin with the entry's.
 #pragma once
 #include <iterator>
 #include <string_view>

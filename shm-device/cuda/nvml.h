@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml.h: what NVML's functions take and give, in types of our own that have the same bytes: the toolkit's <nvml.h> is a
-// package that many machines lack (tests/unit/rows/nvml_table_test.cc compares the two where there is one).
+// nvml.h: what NVML's functions take and give, in types of our own that have the same bytes: the toolkit's <nvml.h> is
+// a package that many machines lack (tests/unit/rows/nvml_table_test.cc compares the two where there is one).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.h: the name and the text of every CUresult of CUDA 13, once: cuGetErrorName and cuGetErrorString answer from here, in
-// the guest and in the software GPU alike, and so does cudaGetErrorString where the runtime's error has the same words.
+// results.h: the name and the text of every CUresult of CUDA 13, once: cuGetErrorName and cuGetErrorString answer from
+// here, in the guest and in the software GPU alike, and so does cudaGetErrorString where the runtime's error has the
+// same words.
 #pragma once
 #include <cuda.h>
 
@@ -121,8 +122,8 @@ inline constexpr ResultText result_texts[] = {
 #undef BARCUDA_RESULT
 // clang-format on
 
-// Null: no such result. By value's bytes: a program may ask about any number, and an enumeration that holds one is not to be
-// read as such.
+// Null: no such result. By value's bytes: a program may ask about any number, and an enumeration that holds one is not
+// to be read as such.
 inline const ResultText* find_result(const CUresult& code) {
     int number;
     std::memcpy(&number, &code, sizeof number);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// visible_devices.h: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, as NVIDIA's programming guide has them: which of a machine's
-// devices a program sees, and in which order. The guest reads its program's; the bridge reads --gpus as such a list; the
-// software GPU is a driver, and reads its own.
+// visible_devices.h: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, as NVIDIA's programming guide has them: which of a
+// machine's devices a program sees, and in which order. The guest reads its program's; the bridge reads --gpus as such
+// a list; the software GPU is a driver, and reads its own.
 //
 //   0,2               by number; spaces before and text behind a number's digits are passed over, as strtol does; of a
 //                     number the lower 32 bits count
@@ -9,8 +9,8 @@
 //                     has. No space before it; what is longer than a UUID means the one that it begins with (driver 580)
 //   MIG-8932f937...   of a driver that shows a part of a GPU as a device: by that device's UUID, whole
 //
-// An entry that means no device ends the list: what stands before it counts (so -1 shows none). A device that is named twice
-// leaves none.
+// An entry that means no device ends the list: what stands before it counts (so -1 shows none). A device that is named
+// twice leaves none.
 #pragma once
 #include <strings.h>
 
@@ -74,8 +74,8 @@ inline int by_number(std::span<const int> order, std::string_view entry) {
 
 }  // namespace visible
 
-// `list`: CUDA_VISIBLE_DEVICES, null if it is not set; `order`: CUDA_DEVICE_ORDER, likewise. FASTEST_FIRST, the default, is
-// the order that `devices` has.
+// `list`: CUDA_VISIBLE_DEVICES; `order`: CUDA_DEVICE_ORDER; each is null if it is not set. FASTEST_FIRST, the default,
+// is the order that `devices` has.
 inline VisibleDevices visible_devices(std::span<const DeviceId> devices, const char* list, const char* order) {
     VisibleDevices seen;
     std::vector<int> counted(devices.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel.h: a mapped channel. The same struct on both sides; who may write which part stands in layout.h.
+// channel.h: a mapped channel. The same struct on both sides; layout.h says which side writes which part.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -8,8 +8,8 @@
 //   socket_door.h   the socket of `barcuda guest serve`                  the service gives a file of each part
 //   stub_door.h     what this system has no door for                     refuses by name
 //
-// open_door() finds out which it is. A door runs inside malloc of programs that we have never seen: it allocates
-// nothing and throws nothing. It has no lock: one thread at a time, but for ring(), await() and gone().
+// open_door() finds out which it is. A door runs inside malloc of unknown programs: it allocates nothing and throws
+// nothing. It has no lock: one thread at a time, except for ring(), await() and gone().
 #pragma once
 #include <cstddef>
 #include <cstdint>

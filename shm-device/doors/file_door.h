@@ -9,9 +9,9 @@ class FileDoor final : public WholeDoor {
   public:
     FileDoor(const char* path, os::KeptFile&& file, std::uint64_t size, std::uint64_t unit);
 
-    // Whoever owns a region's file, or may write to it, reads all that goes through the region, changes it, and ends
-    // every process that has mapped the file by cutting it short. In a folder like /dev/shm any user may have made it.
-    // (The rights of devices are the administrator's.)
+    // A user that owns a region's file, or may write to it, can read and change all data in the region, and can end
+    // every process that has mapped the file by truncating it. In a folder like /dev/shm any user may have made the
+    // file. (The administrator sets the rights of devices.)
     Error check_owner(const os::FileFacts& facts, bool to_serve) const;
 
     void choose_bell(std::uint32_t& bell) override;

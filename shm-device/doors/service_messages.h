@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// service_messages.h: what a guest process and `barcuda guest serve` say to each other, where there is no module of ours: the region
-// is memory of virtio-pmem, each of its parts is a file, and the service hands out descriptors of those that a client may
-// map. One message asks, one answers; doors/socket_door.cc asks, guest-allocator/pmem/service.cc answers.
+// service_messages.h: what a guest process and `barcuda guest serve` say to each other, where there is no module of
+// ours: the region is memory of virtio-pmem, each of its parts is a file, and the service hands out descriptors of
+// those that a client may map. One message asks, one answers; doors/socket_door.cc asks,
+// guest-allocator/pmem/service.cc answers.
 #pragma once
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // socket_door.h: the socket of `barcuda guest serve`, which has the device and gives out files of its parts;
-// shm-device/doors/service_messages.h has the messages. Nothing is asked for but by connecting and by the heap as it grows, which never
-// overlap.
+// shm-device/doors/service_messages.h has the messages. Nothing is asked for but by connecting and by the heap as it
+// grows, which never overlap.
 #pragma once
 #include "shm-device/doors/door.h"
 #include "shm-device/doors/service_messages.h"

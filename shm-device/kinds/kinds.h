@@ -3,12 +3,13 @@
 //
 //   guest   valid -> room, send     is the argument usable at all; how many bytes it takes; write it
 //   guest   touched                 which device memory the command may read or write: touch(address, bytes)
-//   host    read -> promise         take it from the (copied) request; note what somebody will wait for
+//   host    read -> promise         take it from the (copied) request; note what a thread of the guest will wait for
 //   host    check -> pass           check it against the session; give it the driver
 //   host    publish                 write what the driver returned
 //   guest   receive / failed        hand it to the program, or undo what `send` prepared
 //
-// and, of the whole, in one word: `life`, what the parameter is to the objects of the session when the call has succeeded.
+// and, of the whole, in one word: `life`, what the parameter is to the objects of the session when the call has
+// succeeded.
 //
 // Arrays have their kinds in array_kinds.h.
 //
@@ -261,8 +262,8 @@ template <std::size_t Whole> struct part {
     };
 };
 
-// The handle of a conditional node's value, which kernels name by its raw number: made for the graph that parameter Whole
-// names, and gone with it.
+// The handle of a conditional node's value, which kernels name by its raw number: made for the graph that parameter
+// Whole names, and gone with it.
 template <std::size_t Whole> struct make_condition {
     template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
         static constexpr Life life = Life::makes;

@@ -73,8 +73,8 @@ constexpr std::uint64_t bounded(Wide bytes) {
     return static_cast<std::uint64_t>(bytes < 0 ? 0 : bytes > most ? most : bytes);
 }
 
-// An address whose bytes, and where they begin before it, Extent::of counts. Null is nobody's memory: the library's to
-// judge, but where it is `needed`: what draws numbers on the host would write there.
+// An address whose bytes, and their begin before it, Extent::of counts. Null is no memory: the library judges it,
+// except where it is `needed`: a generator on the host would write there.
 struct Span {
     Wide before = 0, bytes = 0;
 };

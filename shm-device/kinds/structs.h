@@ -106,8 +106,8 @@ template <> struct Crossing<CUDA_RESOURCE_DESC> : PlainCrossing<CUDA_RESOURCE_DE
 };
 
 // ---- memory. Processes of a guest share it by file descriptors (guest-allocator/driver/descriptor.h); handles of other
-// kinds, and memory that the program's own CPU should reach at the driver's address, a guest cannot have: they are refused,
-// not ignored.
+// kinds, and memory that the program's own CPU should reach at the driver's address, a guest cannot have: they are
+// refused, not ignored.
 namespace crossing {
 constexpr Verdict shared_as(CUmemAllocationHandleType type) {
     return type == CU_MEM_HANDLE_TYPE_NONE || type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? fine : not_supported;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // virtqueue.h: the control queue, a VIRTIO 1.2 packed virtqueue (section 2.8) with VIRTIO_F_IN_ORDER (2.8.8).
 //
-// A command is a chain of one or two descriptors: a request that the device reads and, where an answer is wanted, a
-// reply buffer that it writes. The guest's half is Driver, the host's half is Device; both name a buffer by its offset
-// in the region. The ring is 16-byte descriptors that both sides write in turn: the driver makes one available, the
-// device overwrites the first of a batch as used. Nobody writes an index: each side keeps its own place and wrap
-// counter and looks at exactly one descriptor, the next one (2.8.2).
+// A command is a chain of one or two descriptors: a request that the device reads and, if an answer is needed, a reply
+// buffer that it writes. The guest's half is Driver, the host's half is Device; both name a buffer by its offset in the
+// region. The ring is 16-byte descriptors that both sides write in turn: the driver makes one available, the device
+// overwrites the first of a batch as used. There is no shared index: each side keeps its own place and wrap counter and
+// looks at exactly one descriptor, the next one (2.8.2).
 //
 // A descriptor is two words here, `addr` and `tail` (len, id and flags in one 64-bit word), so that it becomes
 // available, or used, by one store, and is read by two loads. Sync points (AVAIL, USED, KICK, WAKE) are told in sync.h.
 //
-// The device trusts nothing: it reads each word of a descriptor once, keeps what it read, and never reads its own state
-// back. The driver trusts its device to be honest but not to be bug-free: an impossible completion is reported as
-// broken(), never followed. No half allocates, waits, or makes a system call, but for the one fence of a device that
-// goes to sleep.
+// The device trusts nothing: it reads each word of a descriptor once, uses that copy, and never reads its own state
+// back. The driver trusts its device to be honest but not to be free of bugs: it reports an impossible completion as
+// broken() and never follows it. Neither half allocates, waits, or makes a system call, except for the one fence of a
+// device that goes to sleep.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -321,7 +321,7 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     Place<kSize> used_;            // where the next used descriptor goes
     std::uint32_t in_flight_ = 0;  // descriptors taken and not yet shown as used
     std::uint32_t batch_ = 0;      // descriptors completed and not yet shown
-    Tail last_{};                  // the used descriptor of that batch, but for its AVAIL and USED
+    Tail last_{};                  // the used descriptor of that batch, without its AVAIL and USED
     Lie lie_ = Lie::none;
     std::uint64_t taken_ = 0;      // chains
     std::uint64_t completed_ = 0;  // chains

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // wait.h: how guest and host wait for a word in the region.
 //
-// Nobody sends us an interrupt over plain ivshmem, and a GPU that writes a fence never does. So a waiter looks again
-// and again, ever less eagerly: it spins (an answer is often a microsecond away), then lets others run, then naps, each
-// nap twice as long as the last, up to a bound that keeps an idle waiter's cost small. A waiter that can be woken
-// sleeps from then on, having said so and looked once more; and wakes by itself now and then, since the waker may have
-// died. Now and then a waiter asks whether the peer still lives: a wait for a dead peer must end with an error.
+// Plain ivshmem delivers no interrupt, and a GPU that writes a fence never sends one. So a waiter polls, less and less
+// often: it spins (an answer is often a microsecond away), then yields, then naps, each nap twice as long as the last,
+// up to a bound that keeps an idle waiter's cost small. A waiter that can be woken announces that, looks once more, and
+// sleeps; it also wakes by itself periodically, since the waker may have died. From time to time a waiter checks that
+// the peer still lives: a wait for a dead peer must end with an error.
 //
 //   Waited w = wait(pace, [&] { return driver.reap() >= n; }, [&] { return !region.served(); });
 //
@@ -47,7 +47,7 @@ struct Os {
     static void nap(std::uint64_t nanoseconds) {
         os::nap(nanoseconds);
     }                                                                   // after a signal we look once more than planned
-    static void sleep(std::uint64_t nanoseconds) { nap(nanoseconds); }  // nobody wakes us
+    static void sleep(std::uint64_t nanoseconds) { nap(nanoseconds); }  // no waker
 };
 
 // One wait: make it when the waiting begins, take a turn() after each look that found nothing.

@@ -9,17 +9,18 @@
 
 namespace barcuda::wire {
 
-// Objects travel as ids. Below first_id: null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, as they are. Up to most_ids the
-// guest chooses them, so that it need not wait for the host (a client with more objects than that is out of its mind);
-// from given on the host does. What lies above 32 bits tells an id from earlier ones of the same place.
+// Objects travel as ids. Values below first_id (null, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) travel unchanged. Ids up
+// to most_ids are chosen by the guest, so that it need not wait for the host (a client with more objects than that is
+// broken); ids from `given` on are chosen by the host. The bits above 32 tell an id from earlier ones in the same
+// place.
 constexpr std::uint64_t first_id = 0x10, most_ids = 1u << 22, given = 1ull << 31;
 
 constexpr std::size_t most_parameter_bytes = 32764;  // of a kernel: CUDA's own limit, since 12.1
 
 constexpr std::size_t most_image_parts = 1 << 30;  // bytes of an image that comes in parts: of the worker's own memory
 
-// What a client's heap asks for first, and a waiting worker has ready. What is more is allocated, pinned and unpinned for nothing where
-// programs need little. (Another number at the other end is only slower.)
+// What a client's heap asks for first, and a waiting worker has ready. What is more is allocated, pinned and unpinned
+// for nothing where programs need little. (Another number at the other end is only slower.)
 constexpr std::size_t first_extent = BARCUDA_GRANULE;
 
 }  // namespace barcuda::wire

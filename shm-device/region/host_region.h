@@ -9,7 +9,7 @@
 
 namespace barcuda {
 
-// What a new region shall be. Zeros mean: the defaults, or for an existing region what it already is.
+// The properties of a new region. Zeros mean: the defaults, or for an existing region its present ones.
 struct Format {
     std::uint64_t size = 0;
     std::uint64_t base = 0;
@@ -42,7 +42,8 @@ class HostRegion : public Region {
     barcuda_device* host_devices() { return const_cast<barcuda_device*>(devices()); }
     Error map_channel(std::uint32_t index, Channel& channel) { return whole_->map_channel(tables(), index, channel); }
     void unmap_channel(Channel& channel) { whole_->unmap_channel(channel); }
-    // Makes a channel as a client must find it: zero, but for its number. Before the slot's `reclaimed` is raised.
+    // Makes a channel as a client must find it: zeros, except for its number. Call it before raising the slot's
+    // `reclaimed`.
     Error clean_channel(std::uint32_t index);
     // Flat transport: has the process that opened this slot ended? (False where only the guest's module can tell.)
     bool owner_gone(std::uint32_t index) const { return whole_->gone(slots(), index); }

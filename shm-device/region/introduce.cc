@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// introduce.cc: what a client says of itself for the host to show: its pid, its program's name, whose process it is. Maybe in a malloc of
-// the program's: nothing is allocated, and neither stdio nor the name service, which may load libraries, is touched.
+// introduce.cc: what a client says of itself for the host to show: its pid, its program's name, whose process it is.
+// Maybe in a malloc of the program's: nothing is allocated, and neither stdio nor the name service, which may load
+// libraries, is touched.
 #include <fcntl.h>
 #include <unistd.h>
 

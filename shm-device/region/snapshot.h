@@ -18,7 +18,7 @@ namespace barcuda::snapshot {
 
 enum class Read : std::uint8_t {
     done,
-    absent,  // there has been a sweep, and nobody asked this
+    absent,  // there has been a sweep, but it did not ask this question
     empty,   // no sweep yet
     busy,    // a writer that has begun does not end
 };

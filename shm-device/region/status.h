@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// status.h: how a channel's client is told that its session is over, by whichever process notices: the reason first, and last
-// the word that ends its waits. (What a session that goes on tells it: Fences::end_command in
+// status.h: how a channel's client is told that its session is over, by whichever process notices: the reason first,
+// and last the word that ends its waits. (What a session that goes on tells it: Fences::end_command in
 // host-bridge/worker/session/fences.cc.)
 #pragma once
 #include <cstdio>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel.h: rows of what a channel itself needs: heap memory, and what kernels print. (What a row says: shm-device/rows/commands.h.)
+// channel.h: rows of what a channel itself needs: heap memory, and what kernels print. (What a row says:
+// shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 
@@ -8,8 +9,8 @@
 
 namespace barcuda::ext {
 
-// An extent of the client's heap goes back to the bridge, behind all commands that name it. (How it came: layout.h, struct
-// barcuda_supply.)
+// An extent of the client's heap goes back to the bridge, behind all commands that name it. (How it came: layout.h,
+// struct barcuda_supply.)
 CUresult release(std::uint64_t offset, std::uint64_t bytes);
 
 // What kernels have printed since the last call, or, with `errors`, what a driver has said of a failed assert; `used`

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// commands.h: every function that a program may call and every command that a guest may send, once. Guest stub, exported
-// function, host handler, dispatch table, the driver's function pointers, the support page and the identities by which builds
-// recognize each other's rows (identity.h) derive from it. What is not in the table cannot be asked for.
+// commands.h: every function that a program may call and every command that a guest may send, once. Guest stub,
+// exported function, host handler, dispatch table, the driver's function pointers, the support page and the identities
+// by which builds recognize each other's rows (identity.h) derive from it. What is not in the table cannot be asked
+// for.
 //
 //   X(function, how, traits, one kind per parameter...)
 //
@@ -11,8 +12,8 @@
 //   inner_post   command, and does something before or after
 //   guest        the exported function is the guest's own: it answers by itself, or by other rows
 //
-// Types come from the prototypes: CUDA's own, or those of namespace ext, for what is not CUDA's or has a form that cannot
-// travel. The rows lie in rows/, a file a noun; this file says what a row means.
+// Types come from the prototypes: CUDA's own, or those of namespace ext, for what is not CUDA's or has a form that
+// cannot travel. The rows lie in rows/, a file a noun; this file says what a row means.
 #pragma once
 #include <array>
 #include <string_view>
@@ -93,7 +94,8 @@ enum : Traits {
     copies = copies_in | copies_out | copies_on,  // a CUDA_MEMCPY3D says which
     waits = 1 << 13,                              // a thread of the client waits for the stream
 
-    // Device memory, which is charged to the client (host-bridge/worker/quota/quota.h). charges() below belongs to these.
+    // Device memory, which is charged to the client (host-bridge/worker/quota/quota.h). charges() below belongs to
+    // these.
     uncharged = 1 << 14,        // makes an address or a handle, and takes no memory, or another client's
     loads = 1 << 15,            // the driver takes memory for code; undone if that is too much
     may_load = 1 << 16,         // the same at the first use of the code, which nothing undoes
@@ -104,7 +106,8 @@ enum : Traits {
     tells_room = 1 << 21,       // parameters: free and total bytes of the device, which a limit makes fewer
     graphs_allocate = 1 << 22,  // a graph may get a node that allocates; with a stream: if that is captured
 };
-// What a call that succeeds is charged for: parameter `size` (bytes, or what describes the memory), times parameter `count`.
+// What a call that succeeds is charged for: parameter `size` (bytes, or what describes the memory), times parameter
+// `count`.
 constexpr unsigned size_shift = 48, count_shift = 56;
 constexpr Traits charges(unsigned size, unsigned count = 0) {
     return Traits{size + 1} << size_shift | Traits{count} << count_shift;

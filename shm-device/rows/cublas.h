@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cublas.h: rows of cuBLAS, which the worker calls on the host. (What a row says: shm-device/rows/commands.h.)
 //
-// What cuBLAS gives to the GPU is posted, as launches are; the kinds refuse in the guest what the library would refuse at the
-// call. A function of the second list has a twin with 64-bit sizes (cublasSgemm_v2_64): it takes all that the other takes, so
-// it alone crosses, under the short name.
+// What cuBLAS gives to the GPU is posted, as launches are; the kinds refuse in the guest what the library would refuse
+// at the call. A function of the second list has a twin with 64-bit sizes (cublasSgemm_v2_64): it takes all that the
+// other takes, so it alone crosses, under the short name.
 #pragma once
 // clang-format off
 //    cuBLAS's function                         how         traits, one kind per parameter

@@ -31,7 +31,8 @@ CUresult host_node(CUgraphNode node, std::uint64_t* function);
 // The last reference's end calls the client's function, by its number.
 CUresult create_user_object(CUuserObject* object, std::uint64_t destroy, unsigned references, unsigned flags);
 
-// The text that cuGraphDebugDotPrint writes, from its byte `from` on: `all` is how many it has. The file is the client's.
+// The text that cuGraphDebugDotPrint writes, from its byte `from` on: `all` is how many it has. The file is the
+// client's.
 CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* text, std::size_t room,
                     std::uint64_t* all);
 

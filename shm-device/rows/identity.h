@@ -47,8 +47,8 @@ constexpr RowNumber no_row = 0xffff;
 static_assert(BARCUDA_MAX_ROWS <= no_row && Op::count <= static_cast<Op>(BARCUDA_MAX_ROWS));
 
 // Looks up each row of `own` in `theirs`, which may change meanwhile: numbers[i] is the place of own[i] there. Returns
-// a hash of what was found there, of which the other side has its own (rows_hash()). Two tables that are alike but for
-// some rows are one walk: each search begins behind the last one's find.
+// a hash of what was found, which the other side computes too (rows_hash()). Two tables that differ in few rows are one
+// walk: each search begins after the last match.
 inline std::uint64_t match(std::span<const std::uint64_t> own, std::span<const std::uint64_t> theirs,
                            std::span<RowNumber> numbers) noexcept {
     std::fill(numbers.begin(), numbers.end(), no_row);

@@ -17,7 +17,7 @@ struct Shape {  // of a launch, in threads and blocks
     bool clustered() const { return cluster[0] || cluster[1] || cluster[2]; }
 };
 
-// cuTensorMapEncodeTiled and its kin: a description as the program gives it, of up to five dimensions.
+// cuTensorMapEncodeTiled and similar functions: a description as the program gives it, of up to five dimensions.
 struct TensorMap {
     CUtensorMapDataType type;
     unsigned rank;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// library_commands.h: the rows of NVIDIA's math libraries, taken apart (commands.h). Apart from the driver's rows, because the
-// libraries' headers are large, and few files need them.
+// library_commands.h: the rows of NVIDIA's math libraries, taken apart (commands.h). Apart from the driver's rows,
+// because the libraries' headers are large, and few files need them.
 #pragma once
 #include <cublas_api.h>
 #include <curand.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// lives.h: what a row leaves behind, from what its kinds say (`life` in kinds.h) and, where they cannot, its traits. A row that
-// crosses and says nothing of it does not compile; nor does one that makes device memory and does not say what is charged for it.
-// Included where all rows are instantiated, not by commands.h: that would instantiate each kind of each row in every file.
+// lives.h: what a row leaves behind, from what its kinds say (`life` in kinds.h) and, where they cannot, its traits. A
+// row that crosses and says nothing of it does not compile; nor does one that makes device memory and does not say what
+// is charged for it. Included where all rows are instantiated, not by commands.h: that would instantiate each kind of
+// each row in every file.
 #pragma once
 #include "shm-device/rows/library_commands.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.h: rows of memory of the device and of the host: allocations, pools, virtual memory, sharing between processes. (What a row says: shm-device/rows/commands.h.)
+// memory.h: rows of memory of the device and of the host: allocations, pools, virtual memory, sharing between
+// processes. (What a row says: shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 
@@ -16,7 +17,7 @@ CUresult export_memory(Token* token, CUmemGenericAllocationHandle memory);
 CUresult import_memory(CUmemGenericAllocationHandle* memory, Token token);
 CUresult export_pool(Token* token, CUmemoryPool pool);
 CUresult import_pool(CUmemoryPool* pool, Token token);
-// Nobody has the descriptor any more that this client made of the token.
+// The program has closed all descriptors that this client made of the token.
 CUresult withdraw(Token token);
 
 // cuMemRetainAllocationHandle. The client holds each handle once, however often its program does.

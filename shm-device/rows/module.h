@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// module.h: rows of modules, libraries, functions, kernels, and the linker. (What a row says: shm-device/rows/commands.h.)
+// module.h: rows of modules, libraries, functions, kernels, and the linker. (What a row says:
+// shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 
@@ -14,7 +15,7 @@ struct FunctionInfo {  // what the guest needs to pack a launch and to refuse a 
     std::uint32_t parameter_count;
     std::uint32_t parameter_bytes;  // offset + size of the last one
     std::int32_t max_threads_per_block;
-    std::int32_t max_dynamic_shared;  // bytes of a block, as far as nobody raises it
+    std::int32_t max_dynamic_shared;  // bytes of a block, unless the program raises it
     std::int32_t prints;              // its module may print: synchronizing calls must collect output
     struct {
         std::uint16_t offset, size;

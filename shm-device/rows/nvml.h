@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml.h (rows): every function of NVML, once: the questions that the host is asked, those that the guest's library answers
-// by itself or by other rows, and those that are refused. nvml_rows.h says what a row means.
+// nvml.h (rows): every function of NVML, once: the questions that the host is asked, those that the guest's library
+// answers by itself or by other rows, and those that are refused. nvml_rows.h says what a row means.
 #pragma once
 
 // clang-format off
@@ -161,8 +161,9 @@
     X(nvmlSystemSetConfComputeKeyRotationThresholdInfo) X(nvmlSystemSetNvlinkBwMode) X(nvmlUnitSetLedState) \
     X(nvmlVgpuInstanceClearAccountingPids) X(nvmlVgpuInstanceSetEncoderCapacity)
 
-// "Not supported", as natively where a GPU lacks it: MIG, virtual GPUs, units (S-class), events, performance counters (GPM), accounting,
-// CPU affinity (the CPUs would be the host's), and what samples for tens of milliseconds (nvmlDeviceGetPcieThroughput).
+// "Not supported", as natively where a GPU lacks it: MIG, virtual GPUs, units (S-class), events, performance counters
+// (GPM), accounting, CPU affinity (the CPUs would be the host's), and what samples for tens of milliseconds
+// (nvmlDeviceGetPcieThroughput).
 #define BARCUDA_NVML_REFUSED(X) \
     X(nvmlComputeInstanceGetInfo) X(nvmlComputeInstanceGetInfo_v2) X(nvmlDeviceClearCpuAffinity) \
     X(nvmlDeviceGetAPIRestriction) X(nvmlDeviceGetAccountingBufferSize) X(nvmlDeviceGetAccountingMode) \

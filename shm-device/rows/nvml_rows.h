@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml_rows.h: what a row of rows/nvml.h means. NVML's questions have few possible arguments: a device, a link, a clock.
-// So the host asks each question with all of them, writes the answers into the snapshot, and a guest looks its answer up:
-// a call costs no round trip, and needs neither channel nor worker (docs/decisions/0038-nvml-snapshot.md). From a row come
+// nvml_rows.h: what a row of rows/nvml.h means. NVML's questions have few possible arguments: a device, a link, a
+// clock. So the host asks each question with all of them, writes the answers into the snapshot, and a guest looks its
+// answer up: a call costs no round trip, and needs neither channel nor worker (docs/decisions/0038-nvml-snapshot.md).
+// From a row come
 //
 //   the exported function        guest-allocator/nvml/remote.cc
 //   the pointer into the host's NVML, and asking it    host-bridge/monitor/sweep.cc
@@ -37,9 +38,9 @@
 
 namespace barcuda::nvml {
 
-// How the guest's nvmlDevice_t are made: Guest::handle(i). How the host's are: whatever its NVML says.
+// The guest's nvmlDevice_t values are Guest::handle(i); the host's are those of its NVML.
 struct Guest {
-    static constexpr std::uintptr_t first = 0x42415243;  // no address: nobody may look behind a handle
+    static constexpr std::uintptr_t first = 0x42415243;  // no address: a handle is never dereferenced
     static Device handle(unsigned index) { return reinterpret_cast<Device>(first + index); }
     static unsigned index(Device device) {  // of no device: a large number
         const std::uintptr_t n = reinterpret_cast<std::uintptr_t>(device) - first;
@@ -198,8 +199,8 @@ struct fields : one_key {
 
 enum class When { once, each, seldom };  // seldom: every ten seconds, since they take long
 
-// How an answer lies in the snapshot: a status, then what each kind stores, each at a multiple of its own alignment, and room up
-// to a multiple of 8.
+// How an answer lies in the snapshot: a status, then what each kind stores, each at a multiple of its own alignment,
+// and room up to a multiple of 8.
 template <class... Kinds> struct Shape {
     static constexpr std::size_t kinds = sizeof...(Kinds);
     template <std::size_t I> using Kind = std::tuple_element_t<I, std::tuple<Kinds...>>;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream.h: rows of streams, events, captures, the program's own functions in a stream. (What a row says: shm-device/rows/commands.h.)
+// stream.h: rows of streams, events, captures, the program's own functions in a stream. (What a row says:
+// shm-device/rows/commands.h.)
 #pragma once
 #include <cuda.h>
 
@@ -16,8 +17,8 @@ struct Fence {
 CUresult write_fence(CUstream stream, Fence fence);
 CUresult record_event(CUevent event, CUstream stream, unsigned flags, Fence fence);
 
-// The stream waits until the client has run the function that it calls `function`. `with_status`: as cuStreamAddCallback
-// does it.
+// The stream waits until the client has run the function that it calls `function`. `with_status`: as
+// cuStreamAddCallback does it.
 CUresult launch_host(CUstream stream, std::uint64_t function, unsigned with_status);
 
 CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// calls.h: CUDA's calls in benchmark programs: where one fails, the row that it is in is refused with the reason (measure.h).
+// calls.h: CUDA's calls in benchmark programs: where one fails, the row that it is in is refused with the reason
+// (measure.h).
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// jump.cc: a malloc and a free that are a jump to libc's, and nothing else: what it costs a program to have any library at
-// all in front of its allocator. tests/bench/run measures it beside ours.
+// jump.cc: a malloc and a free that are a jump to libc's, and nothing else: what it costs a program to have any library
+// at all in front of its allocator. tests/bench/run measures it beside ours.
 #include <stddef.h>
 
 extern "C" {

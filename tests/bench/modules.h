@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// modules.h: code that is large, or much: modules of 100 MB, a thousand kernels, 32 KiB of parameters. The images are made by the
-// driver's own linker (cuLink*) of PTX that is written here, so they fit whatever GPU there is and no file has to be carried. A large one
-// is of one of two kinds, as programs have them: machine code with a variable of that size, which a GPU has to be given all of; and a fat
-// binary with little code for this GPU and much for others. (The software GPU's linker gives PTX: its variable is large, its image is not.)
+// modules.h: code that is large, or much: modules of 100 MB, a thousand kernels, 32 KiB of parameters. The images are
+// made by the driver's own linker (cuLink*) of PTX that is written here, so they fit whatever GPU there is and no file
+// has to be carried. A large one is of one of two kinds, as programs have them: machine code with a variable of that
+// size, which a GPU has to be given all of; and a fat binary with little code for this GPU and much for others. (The
+// software GPU's linker gives PTX: its variable is large, its image is not.)
 #pragma once
 #include <cuda.h>
 #include <elf.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_fuzz.cc: any bytes as PTX text: they load, or are refused with an Error; nothing else may happen. The kernels are not run: what
-// they do to memory is theirs. Corpus: the tests' kernels and what nvcc writes (make one with `nvcc -ptx`).
+// ptx_fuzz.cc: any bytes as PTX text: they load, or are refused with an Error; nothing else may happen. The kernels are
+// not run: what they do to memory is theirs. Corpus: the tests' kernels and what nvcc writes (make one with `nvcc
+// -ptx`).
 #include <cstdint>
 
 #include "soft-gpu/engine.h"

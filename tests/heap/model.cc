@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // model.cc: random operations on the heap's own entries and on the malloc family, by several threads, against a model
 // that knows which bytes are whose. stress.cc sees a program's malloc alone; this one also sees pinned blocks, staging
-// buffers, what find() says, a region that is full again and again, extents that come and go, what a program does to the
-// mapping of a block, and the whole heap of a forked child.
+// buffers, what find() says, a region that is full again and again, extents that come and go, what a program does to
+// the mapping of a block, and the whole heap of a forked child.
 //
 //   model [--seconds N=10] [--threads N=4] [--seed N=1] [--forks 0|1]
 //
@@ -227,8 +227,8 @@ void resize(Block& b, Random& random) {
     fill(b);
 }
 
-// What a program does to pages in the midst of a block, and that it is done to them alone. The block is whole afterwards,
-// or is freed as it is.
+// What a program does to pages in the midst of a block, and that it is done to them alone. The block is whole
+// afterwards, or is freed as it is.
 void map_part(Block& b, Random& random) {
     const auto begin = reinterpret_cast<std::uintptr_t>(b.p), end = begin + b.bytes;
     const std::size_t first = round_up(begin, page) / page, last = end / page;

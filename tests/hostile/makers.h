@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// makers.h: what a hostile client that means well puts into a parameter of each kind (shm-device/kinds/kinds.h), in three
-// steps:
+// makers.h: what a hostile client that means well puts into a parameter of each kind (shm-device/kinds/kinds.h), in
+// three steps:
 //
 //   number   the plain values; they come first, since memory and lists are as large as they say
 //   rest     handles, memory, structs, lists

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// holdings.h: what a process of module_fuzz.cc has in its hands: descriptors, mappings, pipes; and how it takes some of them at random.
+// holdings.h: what a process of module_fuzz.cc has in its hands: descriptors, mappings, pipes; and how it takes some of
+// them at random.
 //
-// Addresses lie in two windows that hold nothing else: the region's own, where an address says which extent, and one elsewhere. So nothing
-// that is unmapped or mapped over is the program's own, whatever two threads make of each other's notes.
+// Addresses lie in two windows that hold nothing else: the region's own, where an address says which extent, and one
+// elsewhere. So nothing that is unmapped or mapped over is the program's own, whatever two threads make of each other's
+// notes.
 #pragma once
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mischief.h: what a process may do to the module's device and to the memory that it maps: system calls with arguments that are now and
-// then right, one line of Life::acts each. For module_fuzz.cc, which says what must hold whatever they do.
+// mischief.h: what a process may do to the module's device and to the memory that it maps: system calls with arguments
+// that are now and then right, one line of Life::acts each. For module_fuzz.cc, which says what must hold whatever they
+// do.
 #pragma once
 #include <linux/futex.h>
 #include <linux/userfaultfd.h>
@@ -94,7 +95,8 @@ class Life : public Holdings {
         Piece p = inside({r.chance(50) ? piece(r).at : address(r), length(r)});
         // Where extents lie nothing else is mapped that holds other words.
         if (fd >= 0 && offset != map_extents) p = inside({elsewhere_ + r.below(60000) * BARCUDA_PAGE, p.bytes});
-        // RLIMIT_DATA does not count shared memory, and a few extents' size of it is all the guest has: its kernel would end processes.
+        // RLIMIT_DATA does not count shared memory, and a few extents' size of it is all the guest has: its kernel
+        // would end processes.
         if (fd < 0) p.bytes = std::min(p.bytes, most_anonymous);
         void* at = mmap(p.at, p.bytes, protection, flags, fd, offset);
         if (at != MAP_FAILED && fd >= 0 && offset == map_header && (protection & PROT_WRITE))

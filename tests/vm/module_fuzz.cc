@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// module_fuzz: processes that mean no good to the guest module, at random (mischief.h), several at a time, with several threads, as root
-// and not, killed at random. Whatever they do: no word that one family wrote is ever read by another, the header is nobody's to write,
-// and when all have ended every channel is free, nothing counts as mapped, and the next client is served. What the kernel itself has to
-// say is for the caller to look at (tests/vm/check).
+// module_fuzz: processes that mean no good to the guest module, at random (mischief.h), several at a time, with several
+// threads, as root and not, killed at random. Whatever they do: no word that one family wrote is ever read by another,
+// the header is nobody's to write, and when all have ended every channel is free, nothing counts as mapped, and the
+// next client is served. What the kernel itself has to say is for the caller to look at (tests/vm/check).
 //
 //   module_fuzz [--seconds N] [--seed N] [--unplug]
 //
-// --unplug (root, a PCI device): the device vanishes under them now and then, and comes back. Threads and kills come when they come: a
-// seed gives the same mischief, not the same run.
+// --unplug (root, a PCI device): the device vanishes under them now and then, and comes back. Threads and kills come
+// when they come: a seed gives the same mischief, not the same run.
 #include <grp.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN, or
-// the socket of `barcuda guest serve` ($BARCUDA_TEST_DEVICE); and BAR2 mapped whole. Run as root; the stub bridge plays
-// the host.
+// region_test: shm-device/region, as libbarcuda uses it, at the doors that only a VM has: the guest module's /dev/uioN,
+// or the socket of `barcuda guest serve` ($BARCUDA_TEST_DEVICE); and BAR2 mapped whole. Run as root; the stub bridge
+// plays the host.
 #include "shm-device/region/region.h"
 
 #include <dirent.h>

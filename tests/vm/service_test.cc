@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// service_test: `barcuda guest serve` in a guest whose region is memory of virtio-pmem: who gets which file, and when the host
-// learns that it is nobody's. What a client of any door may rely on is region_test's. Run as root; the stub bridge plays the
-// host, and grants two granules to each channel.
+// service_test: `barcuda guest serve` in a guest whose region is memory of virtio-pmem: who gets which file, and when
+// the host learns that it is nobody's. What a client of any door may rely on is region_test's. Run as root; the stub
+// bridge plays the host, and grants two granules to each channel.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/futex.h>

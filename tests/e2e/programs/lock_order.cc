@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// lock_order.cc: preloaded beside a library, it notes in which order the library's threads take its locks, and says where two orders
-// contradict each other, also where the threads never met. The loader's lock is one of them: a thread that loads a library holds it while
-// constructors run, which may call any function, so it comes before all others: whatever takes it under a lock of the library's is
-// an error.
+// lock_order.cc: preloaded beside a library, it notes in which order the library's threads take its locks, and says
+// where two orders contradict each other, also where the threads never met. The loader's lock is one of them: a thread
+// that loads a library holds it while constructors run, which may call any function, so it comes before all others:
+// whatever takes it under a lock of the library's is an error.
 //
 //   LOCK_ORDER_LIBRARY=NAME   of the library: whose calls are noted (a part of its path)
 //   LOCK_ORDER_REPORT=FILE    is added to: errors, and at the end how much was seen
 //
-// A lock is its address: locks in memory that is freed again would need more. Places are offsets in the library, for addr2line.
+// A lock is its address: locks in memory that is freed again would need more. Places are offsets in the library, for
+// addr2line.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

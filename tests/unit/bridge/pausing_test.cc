@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and which client returns next.
-// The workers are played here.
+// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and
+// which client returns next. The workers are played here.
 #include <gtest/gtest.h>
 
 #include "host-bridge/bridge/pausing.h"

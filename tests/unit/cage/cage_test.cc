@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cage_test: what a worker's cage is to be, for each wish of an operator's, and that its measures hold: each in a child.
-// (Attempts from inside a whole worker: tests/e2e/cage_test.sh.)
+// cage_test: what a worker's cage is to be, for each wish of an operator's, and that its measures hold: each in a
+// child. (Attempts from inside a whole worker: tests/e2e/cage_test.sh.)
 #include "host-bridge/cage/cage.h"
 
 #include <fcntl.h>
@@ -670,7 +670,8 @@ TEST(CageUser, IsOneThatNobodyHasAndIsFreeWhenItsBridgeHasGone) {
     std::filesystem::remove_all(folder);
 }
 
-// A bridge that root has started goes on as a user without a privilege, and can start workers as one other user all the same.
+// A bridge that root has started goes on as a user without a privilege, and can start workers as one other user all the
+// same.
 TEST(CageUser, IsHadByABridgeThatIsRootsNoMore) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
     auto* const number =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest_crowd_test: few of the threads that wait look, and each of the others is called when its answer has come, not before.
+// guest_crowd_test: few of the threads that wait look, and each of the others is called when its answer has come, not
+// before.
 #include "guest-allocator/client/crowd.h"
 
 #include <gtest/gtest.h>

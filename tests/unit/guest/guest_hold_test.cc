@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest_hold_test: a program whose worker is held, sent away and brought back between any two of its commands, over the software GPU
-// and in one process: no command is lost, done twice or done out of its order, and what waits goes on.
+// guest_hold_test: a program whose worker is held, sent away and brought back between any two of its commands, over the
+// software GPU and in one process: no command is lost, done twice or done out of its order, and what waits goes on.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an image is sent: of a fat binary the entries that a device of the program may run, and all that is not understood.
+// What of an image is sent: of a fat binary the entries that a device of the program may run, and all that is not
+// understood.
 #include "guest-allocator/driver/image.h"
 
 #include <cuda.h>

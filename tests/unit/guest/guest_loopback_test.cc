@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest_loopback_test: the guest's driver functions, as programs call them, over a worker's real session and loop, in one process:
-// once with a driver that only watches, once with the software GPU. Several threads at once, so that under ThreadSanitizer
-// (make SANITIZE=thread) both halves are seen together: what one of them publishes too early, or without an order, the other reads.
+// guest_loopback_test: the guest's driver functions, as programs call them, over a worker's real session and loop, in
+// one process: once with a driver that only watches, once with the software GPU. Several threads at once, so that under
+// ThreadSanitizer (make SANITIZE=thread) both halves are seen together: what one of them publishes too early, or
+// without an order, the other reads.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@
 #ifdef __SANITIZE_THREAD__
 #define TSAN extern "C" [[gnu::visibility("default")]]  // the sanitizer is a library, which looks for these
 TSAN const char* __tsan_default_options() { return "halt_on_error=1 atexit_sleep_ms=0"; }
-// The loader frees what a thread had of a library's thread_locals when the thread has ended, which ThreadSanitizer does not see.
+// The loader frees what a thread had of a library's thread_locals when the thread has ended, which ThreadSanitizer does
+// not see.
 TSAN const char* __tsan_default_suppressions() { return "race:_dl_deallocate_tls\n"; }
 #endif
 
@@ -30,8 +32,9 @@ namespace barcuda {
 namespace {
 
 // ---- a GPU that computes nothing ------------------------------------------------------------------------------------
-// What it is given it does one thing after another, on a thread of its own, a little later. Only what somebody waits for is done at
-// all: words that are written, functions that are called. A driver over it watches its arguments (fake_driver.h).
+// What it is given it does one thing after another, on a thread of its own, a little later. Only what somebody waits
+// for is done at all: words that are written, functions that are called. A driver over it watches its arguments
+// (fake_driver.h).
 class IdleGpu {
   public:
     static IdleGpu& get() {
@@ -215,8 +218,8 @@ void round(const Program& program, unsigned thread, unsigned round, bool compute
     OK(cuMemHostAlloc(reinterpret_cast<void**>(&pinned), bytes, 0));
     std::fill(pinned, pinned + count, thread);
 
-    int ran =
-        0;  // written by the thread that runs the program's functions, read behind a wait: a fence is all that orders the two
+    // Written by the thread that runs the program's functions, read after a wait: only a fence orders the two.
+    int ran = 0;
     OK(cuMemcpyHtoDAsync(words, round % 4 < 2 ? pageable.data() : pinned, bytes, stream));
     for (unsigned i = 0; i < launches; ++i) OK(program.launch(program.add, stream, words, count, 1));
     OK(cuLaunchHostFunc(

@@ -20,8 +20,8 @@ using namespace barcuda::heap;
 using namespace barcuda::heap::test;
 
 #ifdef __SANITIZE_ADDRESS__
-// The signal stack that AddressSanitizer gives a thread it takes back on that thread's own stack, which a cancelled thread has left as
-// it was: it would report itself.
+// The signal stack that AddressSanitizer gives a thread it takes back on that thread's own stack, which a cancelled
+// thread has left as it was: it would report itself.
 extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() { return "use_sigaltstack=0"; }
 #endif
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Kubernetes is told of a node's bridges: which of them are believed, and which files are given to containers. A file is one that a bridge
-// serves, or none.
+// What Kubernetes is told of a node's bridges: which of them are believed, and which files are given to containers. A
+// file is one that a bridge serves, or none.
 #include "host-bridge/kubernetes/shares.h"
 
 #include <fcntl.h>

@@ -212,7 +212,8 @@ TEST_F(Waiters, InAnExtentThatTheDriverHadNoRoomForHaveItTryAgain) {
     EXPECT_EQ(gpu->registered, std::vector<void*>{reinterpret_cast<void*>(region(0))});
 }
 
-// The driver knows a client's extents. It knows the channel once a fence is wanted there: by a guest's library of an older build, or in a full region.
+// The driver knows a client's extents. It knows the channel once a fence is wanted there: by a guest's library of an
+// older build, or in a full region.
 TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     const std::uint64_t channel = ground.granted;
     ASSERT_EQ(ground.extents.map_channel(channel, BARCUDA_CHANNEL_SIZE), "");
@@ -254,7 +255,8 @@ TEST_F(Unwatched, AFenceIsForgottenWithAnExtentThatMustGo) {
         EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one, 1}).ok()));
         EXPECT_TRUE((call<Op::release>(std::uint64_t{0}, ground.granted).ok()));
         ASSERT_NE(ground.extents.locate(one, 8), nullptr);
-        if (running) {  // the very command that wants one there finds no memory, until all is released, and then not the word
+        // The very command that wants one there finds no memory, until all is released, and then not the word.
+        if (running) {
             gpu->full = 2;
             EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one, 2}).lie));
         } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_test: what the monitor writes a reader finds, whole or not at all; and how a question of NVML's table is asked,
-// stored, and answered.
+// snapshot_test: what the monitor writes a reader finds, whole or not at all; and how a question of NVML's table is
+// asked, stored, and answered.
 #include <gtest/gtest.h>
 
 #include <atomic>

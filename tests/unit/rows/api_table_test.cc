@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// api_table_test: shm-device/cuda/api.h against what it is a table of: the toolkit's headers and NVIDIA's own libraries.
-// The compiler compares the types: <cuda.h> declares each symbol, <cudaTypedefs.h> gives the type that each name has
-// since each version. What the table might lack is found in the headers' text.
+// api_table_test: shm-device/cuda/api.h against what it is a table of: the toolkit's headers and NVIDIA's own
+// libraries. The compiler compares the types: <cuda.h> declares each symbol, <cudaTypedefs.h> gives the type that each
+// name has since each version. What the table might lack is found in the headers' text.
 #define __CUDA_API_VERSION_INTERNAL  // every symbol, under its own name
 #define CUDA_ENABLE_DEPRECATED
 #include <cuda.h>

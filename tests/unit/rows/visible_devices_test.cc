@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// visible_devices_test: what a program sees of a machine with four devices, by CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+// visible_devices_test: what a program sees of a machine with four devices, by CUDA_VISIBLE_DEVICES and
+// CUDA_DEVICE_ORDER.
 #include "shm-device/cuda/visible_devices.h"
 
 #include <gtest/gtest.h>

@@ -34,8 +34,8 @@ class Made {
     int fd_;
 };
 
-// An ELF file with code, the strings of a file that opens the driver, and, if `names`, symbols. With `imports` it has a dynamic symbol
-// table, too, with these and, if `exports`, its functions.
+// An ELF file with code, the strings of a file that opens the driver, and, if `names`, symbols. With `imports` it has a
+// dynamic symbol table, too, with these and, if `exports`, its functions.
 struct Fake {
     std::vector<std::pair<std::string, std::string>> functions;  // names, code; each begins at a multiple of 16
     bool names = true;
@@ -219,7 +219,8 @@ TEST(FindRuntime, NothingWhereItStandsTwice) {
     EXPECT_TRUE(runtime.find().empty());
 }
 
-// What is far from the end of the code, where linkers put archives, is looked for in a file alone that opens the driver.
+// What is far from the end of the code, where linkers put archives, is looked for in a file alone that opens the
+// driver.
 TEST(FindRuntime, FarFromTheEndOnlyInAFileThatOpensTheDriver) {
     Runtime runtime;
     runtime.file.names = false;
@@ -277,7 +278,8 @@ TEST(FindRuntime, ReadsNothingOutsideAFileThatLies) {
     for (int i = 0; i < 6000; ++i) {
         const std::string& good = i % 2 ? with : without;
         std::string bytes = good;
-        // Somewhere in the header or the tables, whose fields are sizes, offsets and indices; or in the table of exports, before these.
+        // Somewhere in the header or the tables, whose fields are sizes, offsets and indices; or in the table of
+        // exports, before these.
         const std::size_t tables = bytes.size() - (i % 2 ? 10 * sizeof(Elf64_Shdr) + 300 : 7 * sizeof(Elf64_Shdr));
         const std::size_t at =
             random() % 2 ? random() % sizeof(Elf64_Ehdr) : tables + random() % (bytes.size() - tables - 8);

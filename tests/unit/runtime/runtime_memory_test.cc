@@ -38,7 +38,8 @@ TEST_F(RuntimeMemory, NothingIsANullPointerThatCanBeFreed) {
     EXPECT_EQ(cudaSuccess, cudaFreeAsync(nullptr, nullptr));
 }
 
-// As NVIDIA's runtime does (580.159), whatever is documented: PyTorch with an allocator of managed memory asks for none.
+// As NVIDIA's runtime does (580.159), whatever is documented: PyTorch with an allocator of managed memory asks for
+// none.
 TEST_F(RuntimeMemory, NoManagedMemoryIsANullPointer) {
     void* memory = &memory;
     EXPECT_EQ(cudaSuccess, cudaMallocManaged(&memory, 0, cudaMemAttachGlobal));

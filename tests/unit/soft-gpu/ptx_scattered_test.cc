@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_scattered_test.cc: loads and stores whose lanes each go their own way: every width in every space, guarded and not,
-// by fewer lanes than a warp; two lanes at one place; and one lane that is wrong.
+// ptx_scattered_test.cc: loads and stores whose lanes each go their own way: every width in every space, guarded and
+// not, by fewer lanes than a warp; two lanes at one place; and one lane that is wrong.
 #include "tests/soft/instruction.h"
 
 using namespace barcuda::soft::test;
@@ -84,8 +84,8 @@ TEST(PtxScattered, VectorsGoTogether) {
     }
 }
 
-// Addresses that are a row in two rounds, every second place in the next and one place in the last; and a row backwards.
-// What a block has computed before it looks at them is what it goes on with.
+// Addresses that are a row in two rounds, every second place in the next and one place in the last; and a row
+// backwards. What a block has computed before it looks at them is what it goes on with.
 TEST(PtxScattered, ABlockGoesOnWhereAddressesAreNoRow) {
     for (const auto& p : places)
         for (const u32 threads : {32u, 21u, 64u}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuCheckpointProcess* of the software GPU: what a locked process does not do, what a checkpoint gives back, and what ends a process
-// for good, as NVIDIA's driver does it.
+// cuCheckpointProcess* of the software GPU: what a locked process does not do, what a checkpoint gives back, and what
+// ends a process for good, as NVIDIA's driver does it.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of the software GPU that share queues (BARCUDA_SOFT_QUEUES), as they do on hardware: who stands behind what waits, waits.
+// Streams of the software GPU that share queues (BARCUDA_SOFT_QUEUES), as they do on hardware: who stands behind what
+// waits, waits.
 #include "tests/unit/support/soft_fixture.h"
 
 namespace {

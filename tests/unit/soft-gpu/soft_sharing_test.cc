@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other processes get of the software GPU's memory: descriptors of memory and of pools, and pointers in pools. (Here they
-// come back to the same process.)
+// What other processes get of the software GPU's memory: descriptors of memory and of pools, and pointers in pools.
+// (Here they come back to the same process.)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // door_conformance.h: what every door must do, whatever it leads to. A test program gives the doors that it can have: a
-// file, a BAR's door on a file and a service of the test's own (tests/unit/region/region_doors_test.cc); in a VM the module's
-// device, the guest service's socket and the BAR (tests/vm/region_test.cc).
+// file, a BAR's door on a file and a service of the test's own (tests/unit/region/region_doors_test.cc); in a VM the
+// module's device, the guest service's socket and the BAR (tests/vm/region_test.cc).
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/mman.h>

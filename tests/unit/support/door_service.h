@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// door_service.h: the guest service as its clients see it (shm-device/doors/service_messages.h), without virtio-pmem: each part of the
-// region is a memfd. It grants every granule but the last to every client.
+// door_service.h: the guest service as its clients see it (shm-device/doors/service_messages.h), without virtio-pmem:
+// each part of the region is a memfd. It grants every granule but the last to every client.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>

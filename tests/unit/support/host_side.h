@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_side.h: the host for a process whose guest layers are under test: a region in memory, its bridge's books, and a worker's
-// session and loop on a thread of their own. Guest and worker see channel and extents at the same addresses here, as they do in
-// two processes; so ThreadSanitizer relates what the one does to what the other does. A process is one client for its life: each
-// test is a child process (as_client()).
+// host_side.h: the host for a process whose guest layers are under test: a region in memory, its bridge's books, and a
+// worker's session and loop on a thread of their own. Guest and worker see channel and extents at the same addresses
+// here, as they do in two processes; so ThreadSanitizer relates what the one does to what the other does. A process is
+// one client for its life: each test is a child process (as_client()).
 #pragma once
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -104,8 +104,8 @@ class HostSide final : public Granter {
     void withdraw(const Shared::Handle&) override {}
 
   private:
-    // What run_worker() does once it has a client. Nothing of it is ever destroyed: as in a worker, whose process is killed, a
-    // thread of the driver's may be waiting here for an answer of the client's.
+    // What run_worker() does once it has a client. Nothing of it is ever destroyed: as in a worker, whose process is
+    // killed, a thread of the driver's may be waiting here for an answer of the client's.
     void work() {
         auto& driver = *new Driver(open_());
         CUcontext home = nullptr;
@@ -142,8 +142,8 @@ inline void break_protocol() {
     });
 }
 
-// Runs `body` in a child process that is a client of a worker with this driver, and then ends the session. `soft`: the driver is
-// the software GPU's.
+// Runs `body` in a child process that is a client of a worker with this driver, and then ends the session. `soft`: the
+// driver is the software GPU's.
 template <class Open, class Body> void as_client_of(bool soft, Open open, Body body) {
     const Scratch scratch;
     const int status = in_child([&] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// soft_graph.h: what the tests of the software GPU's graphs share: two streams, memory, and host nodes that note that they ran.
+// soft_graph.h: what the tests of the software GPU's graphs share: two streams, memory, and host nodes that note that
+// they ran.
 #pragma once
 #include "tests/unit/support/soft_fixture.h"
 

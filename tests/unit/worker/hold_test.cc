@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a worker is held, goes away and comes back, by orders, over a driver that only watches: each answer of the driver's leads to a
-// named state, and what fails changes nothing.
+// How a worker is held, goes away and comes back, by orders, over a driver that only watches: each answer of the
+// driver's leads to a named state, and what fails changes nothing.
 #include <gtest/gtest.h>
 
 #include "host-bridge/worker/hold.h"

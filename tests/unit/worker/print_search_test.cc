@@ -62,7 +62,8 @@ TEST_F(Searched, PackedCodeIsUnpacked) {
         }
 }
 
-// What is too much to wait is looked through by its caller, while the thread looks at what came before: whichever ends first.
+// What is too much to wait is looked through by its caller, while the thread looks at what came before: whichever ends
+// first.
 TEST_F(Searched, CodeThatIsTooMuchToWaitIsFoundToo) {
     const auto text = std::string(200 << 20, 'x');
     const auto nothing = image(text), prints = image(text + "vprintf");

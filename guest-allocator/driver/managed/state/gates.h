@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gates.h: how threads that post commands and threads that take memory back from the device exclude each other, and how
 // system calls on managed memory and the ends of host functions do. Both are templates over their atomics and locks, so
-// that a model checker can run them (tests/unit/guest/managed_gates_model_test.cc); neither makes a CUDA call or a system
-// call.
+// that a model checker can run them (tests/unit/guest/managed_gates_model_test.cc); neither makes a CUDA call or a
+// system call.
 //
 // `Lock` is a held lock of managed memory's mutex (table.h).
 #pragma once

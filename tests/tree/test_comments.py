@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comments of the sources are in plain English: no word and no phrase of words.txt, which tests/tree/words_test.sh holds the pages to."""
+import re
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+CODE = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'|//[^\n]*(?:\n\s*//[^\n]*)*|/\*.*?\*/", re.S)
+WORDS = dict(line.split("->", 1) for line in (TOP / "tests/tree/words.txt").read_text().splitlines() if "->" in line)
+WRONG = re.compile(r"\b(" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(WORDS, key=len, reverse=True)) + r")\b(?!'?\w)", re.I)
+FOLDERS = ("base", "shm-device", "guest-allocator")  # a folder joins when its comments have been rewritten: the list is meant to grow
+
+
+def comments(text):
+    """(line, text) of each block of comments, without what it quotes in backticks."""
+    for found in CODE.finditer(text):
+        if found[0].startswith("/"):
+            words = re.sub(r"\n\s*//+", "\n", found[0])
+            yield text.count("\n", 0, found.start()) + 1, re.sub(r"`[^`]*`", lambda code: re.sub(r"[^\n]", " ", code[0]), words)
+
+
+def complaints(folder):
+    for path in sorted((TOP / folder).rglob("*")):
+        if path.suffix in (".h", ".cc", ".c"):
+            for line, words in comments(path.read_text()):
+                for found in WRONG.finditer(words):
+                    word = re.sub(r"\s+", " ", found[1])
+                    yield f"{path.relative_to(TOP)}:{line + words.count(chr(10), 0, found.start())}: {word} ==> {WORDS[word.lower()]}"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_comments_are_in_plain_english(folder):
+    assert not list(complaints(folder))
