@@ -45,6 +45,20 @@ def ratios(pairs, title):
     return sheet(width, height, parts)
 
 
+def factors(rows, title):
+    """A bar for each row, (words, how many times as fast as native, native's figure, ours), on a logarithmic scale that begins at native."""
+    left, right, top, step = 270, 250, 44, 30
+    width, height = 860, top + step * len(rows) + 12
+    most = math.log10(max([10.0] + [factor for _, factor, *_ in rows]))
+    parts = [text(12, 22, title, 't')]
+    for i, (words, factor, native, ours) in enumerate(rows):
+        y, length = top + i * step, max(0.02, math.log10(max(factor, 1)) / most) * (width - left - right)
+        times = f'{factor:.0f} times as fast' if factor >= 10 else f'{factor:.1f} times as fast' if factor >= 1.05 else 'as fast' if factor > 0.95 else f'{factor:.2f} times as fast'
+        parts += [text(left - 8, y + 14, words, 'e'), f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{step - 10}" fill="{COLORS[3] if factor > 0.95 else COLORS[2]}"/>',
+                  text(left + length + 6, y + 14, f'{times} ({ours}, native {native})')]
+    return sheet(width, height, parts)
+
+
 def speeds(pairs, title):
     """Bars from zero; those that reach beyond the line at one are faster than native."""
     left, right, top, step = 200, 60, 60, 24

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readme.py: the figures in README.md, from the JSON of a machine with a GPU. The peers' are of the same kind of machine, measured once."""
+"""readme.py: the chart in README.md, and the table of other projects, from the JSON of a machine with a GPU."""
+import plots
 import report
 
 MARKS = '<!-- figures -->', '<!-- /figures -->'
@@ -23,39 +24,55 @@ ROWS = (  # in words, metric, LUPINE, smolvm-cuda
     ('`cudaHostRegister` + `Unregister`, 16 MiB', 'hostregister+unreg_16M', '1428.2', '0.03'),
     ('`cudaMalloc` + `cudaFree`, 1 MiB', 'malloc+free_1M', '134.3', '99.6'),
 )
-ABOUT = """\
-One unchanged program on one {device}, native and through Barcuda in one run of `tests/bench/run` ({date}; medians of
-{repetitions} repetitions{guests}). *Flat* is without a VM.{guest} The peers ran on the same kind of machine at
-another time, without any VM. All rows, spreads, misses and plots: [docs/performance.md](docs/performance.md); what bounds them:
-[docs/where-time-goes.md](docs/where-time-goes.md)."""
+BARS = (  # of the chart: in words, metric
+    ('first CUDA call of a program', 'init_first_call'),
+    ('kernel launches, 20,000 in a row', 'launch_drained'),
+    ('cudaMemcpy of 16 MiB of malloc memory', 'h2d_malloc_16777216'),
+    ('cudaMemcpy of 256 MiB of pinned memory', 'h2d_hostalloc_268435456'),
+    ('a launch and its synchronization', 'launch+streamsync'),
+)
+TITLE = 'The same program, natively and in Barcuda without a VM: {device}, {date}'
+SUMMARY = """\
+![five operations, native and Barcuda](docs/performance/readme.svg)
+
+One unchanged program on one {device}, in one run of `tests/bench/run` ({date}; medians of {repetitions} repetitions). All
+rows, the rows that are slower than native, whole applications and figures of other projects: [docs/performance.md](docs/performance.md)."""
+PEERS = """\
+### Beside other projects
+
+The programs and the run are the same as above{guests}. LUPINE (commands over TCP) and smolvm-cuda (rings in shared memory) ran on the same
+kind of machine at another time, once, without any VM.{guest}"""
 EMULATED = " The VM ran in QEMU's {vm}, where every guest instruction is translated; the large copies need no guest CPU and do not mind."
-APPLICATIONS = """\
-Whole applications, on another {device} ({date}; medians of {repetitions} repetitions, flat):
-
-![applications, ours against native](docs/performance/gpu-applications.svg)"""
 
 
-def figures(parts):
-    """The text between the marks. `parts`: {part: its JSON}, with that of `calls`."""
-    calls, applications = parts['calls'], parts.get('applications')
+def chart(calls):
+    """The plot of README.md: five pairs of bars, each with its factor."""
+    pairs = []
+    for words, metric in (bar for bar in BARS if bar[1] in calls['rows']):
+        unit = calls['rows'][metric]['unit']
+        native, ours = (report.value(calls['rows'], metric, column) for column in ('native', 'flat'))
+        pairs.append((words, ours / native if unit == 'GB/s' else native / ours, f'{report.number(native)} {unit}', f'{report.number(ours)} {unit}'))
+    return plots.factors(pairs, TITLE.format(**calls))
+
+
+def peers(calls):
+    """A section of docs/performance.md: rows for which figures of other projects are known."""
     rows = calls['rows']
     runs = max((row.get('vm', {}).get('runs', 0) for row in rows.values()), default=0)
     guest = EMULATED.format(**calls) if calls.get('vm') not in (None, 'KVM') else ''
-    text = [ABOUT.format(**{**calls, 'guests': f', of {runs} in the VM' * bool(runs), 'guest': guest})]
-    if applications:
-        text.append(APPLICATIONS.format(**applications))
     lines = [['', 'unit', 'native', 'Barcuda, flat', 'Barcuda, in a VM', 'LUPINE', 'smolvm-cuda']]
-    for words, metric, *peers in (row for row in ROWS if row[1] in rows):
-        lines.append([words, rows[metric]['unit'], *(report.number(report.value(rows, metric, c)) for c in ('native', 'flat', 'vm')), *peers])
-    return '\n\n'.join([*text, report.markdown_table(lines)])
+    for words, metric, *others in (row for row in ROWS if row[1] in rows):
+        lines.append([words, rows[metric]['unit'], *(report.number(report.value(rows, metric, c)) for c in ('native', 'flat', 'vm')), *others])
+    return [PEERS.format(guests=f' (in the VM: medians of {runs})' * bool(runs), guest=guest), '', report.markdown_table(lines), '']
 
 
-def write(readme, parts):
-    """Puts them into that file, if it has the marks. True: it had."""
+def write(readme, calls, svg):
+    """Puts the chart and what it shows into that file, if it has the marks. True: it had."""
     text = readme.read_text()
     before, begin, rest = text.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not begin or not end:
         return False
-    readme.write_text(f'{before}{begin}\n{figures(parts)}\n{end}{after}')
+    svg.write_text(chart(calls))
+    readme.write_text(f'{before}{begin}\n{SUMMARY.format(**calls)}\n{end}{after}')
     return True

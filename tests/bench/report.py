@@ -396,14 +396,15 @@ def render(output):
         files = {part: folder / f'{file_of(soft, part)}.json' for part in ('calls', *PARTS)}
         all_got = {part: json.loads(file.read_text()) for part, file in files.items() if file.exists()}
         if all_got:
-            if not soft and 'calls' in all_got and (readme_file := output.parent / 'README.md').exists() and readme.write(readme_file, all_got):
-                paths.append(readme_file)
+            readme_file, svg = output.parent / 'README.md', folder / 'readme.svg'
+            if not soft and 'calls' in all_got and readme_file.exists() and readme.write(readme_file, all_got['calls'], svg):
+                paths += [readme_file, svg]
             text += ['## On a machine without a GPU' if soft else f'## On {next(iter(all_got.values()))["device"]}', '']
         for part, got in all_got.items():
             paths.append(files[part])
             if part == 'calls':
                 paths += [] if soft else draw(got, folder, 'gpu')
-                text += section(got, files[part].stem)
+                text += section(got, files[part].stem) + ([] if soft else readme.peers(got))
             else:
                 paths += draw_applications(got, folder) if part == 'applications' and not soft else []
                 text += part_section(got, part)
