@@ -25,10 +25,18 @@ int main(int, char** argv) {
 
 
 class Installation:
+    """It is built, if it is not in the folder yet."""
+
     def __init__(self, folder, source, attempts):
-        need("g++")
         self.bridge, self.asks_source, self.asks = folder / "bin/barcuda-bridge", folder / "asks.cc", folder / "asks"
         self.soft, self.nvidia = folder / "lib/barcuda-soft", folder / "nvidia"
+        self.number = {name: n for n, name in re.findall(r"ATTEMPT\(\s*(\d+),\s*(\w+)", (TOP / source).read_text())}
+        assert len(self.number) == attempts, f"the attempts of {source}: {self.number}"
+        if not self.asks.exists():
+            self.build(folder, source)
+
+    def build(self, folder, source):
+        need("g++")
         for each in self.bridge.parent, self.soft, self.nvidia:
             each.mkdir(parents=True)
         folder.chmod(0o711)
@@ -41,8 +49,6 @@ class Installation:
         shutil.copy(self.nvidia / "libcuda.so.1", self.soft / "libcuda.so.1")
         self.asks_source.write_text(ASKS)
         succeed("g++", "-o", self.asks, self.asks_source, LIBRARIES / "libbarcuda.so")
-        self.number = {name: n for n, name in re.findall(r"ATTEMPT\(\s*(\d+),\s*(\w+)", (TOP / source).read_text())}
-        assert len(self.number) == attempts, f"the attempts of {source}: {self.number}"
 
 
 class TakenOver:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attacks.cc: for attacks_test.sh: what somebody tries who has taken a worker over: to read, change, stop or
-// impersonate anything that is not its client's. Built as libcuda.so.1 over a real driver, which it leaves as it is but
-// for one function: a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an errno.
-// The driver has been opened by then, and the cage is closed. (-DCLIENT: that client.)
+// attacks.cc: for test_attacks.py: what somebody tries who has taken a worker over: to read, change, stop or impersonate
+// anything that is not its client's. Built as libcuda.so.1 over a real driver, which it leaves as it is but for one
+// function: a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an errno. The driver
+// has been opened by then, and the cage is closed. (-DCLIENT: that client.)
 //
 // `done` in the list says what shows that an attempt is one: that it is done without a cage, by a worker of root's.
 // clang-format off
@@ -518,8 +518,14 @@ int attempt(int number) {
         case push_into_terminal:
             return ioctl(barcuda::log_fd, TIOCSTI, "x") == 0 ? 0 : errno == ENOTTY ? ENOTTY : EPERM;
         case answer_for_the_kernel: return ioctl(barcuda::link_fd, SECCOMP_IOCTL_NOTIF_RECV, nullptr) == 0 ? 0 : EPERM;
-        case shared_segment: return result(shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600));
-        case semaphores: return result(semget(IPC_PRIVATE, 1, IPC_CREAT | 0600));
+        case shared_segment: {
+            const int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+            return id < 0 ? errno : (shmctl(id, IPC_RMID, nullptr), 0);
+        }
+        case semaphores: {
+            const int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
+            return id < 0 ? errno : (semctl(id, 0, IPC_RMID), 0);
+        }
         case queue: return queue_made();
         case watch_host: return opened(static_cast<int>(syscall(SYS_fanotify_init, 0, 0)));
         case watch_files: return opened(inotify_init()) ? EPERM : 0;
