@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shows.cu: for sharing_test.sh. `own`: an int in device memory and an event that is never reached, shown by their
+// shows.cu: for test_sharing.py. `own`: an int in device memory and an event that is never reached, shown by their
 // handles. `open MEMORY EVENT`: what they are to another process. `wait MEMORY EVENT`: waits for the event, then looks
 // at the memory.
 #include <unistd.h>
