@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A region that is replaced by a copy, taken away, or not to be read, and processes that may have little memory: each client ends with a line
-that says what is wrong, and the bridge lives and serves those who come to its own file. (Full, and cut short: full_memory_test.sh; none at all:
+that says what is wrong, and the bridge lives and serves those who come to its own file. (Full, and cut short: test_full_memory.py; none at all:
 test_foreign_region.py.)"""
 import resource
 
