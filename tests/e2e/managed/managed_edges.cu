@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_edges.cu: for managed_edges_test.sh. Managed memory where not everything can be had, and at a program's end.
+// managed_edges.cu: for test_managed_edges.py. Managed memory where not everything can be had, and at a program's end.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_signals.cu: for managed_signals_test.sh. What signals and cancellation promise a program holds for one that has
+// managed_signals.cu: for test_managed_signals.py. What signals and cancellation promise a program holds for one that has
 // managed memory: `managed_signals WHAT`.
 #include <errno.h>
 #include <pthread.h>
