@@ -139,3 +139,12 @@ def pytest_runtest_makereport():
     report = (yield).get_result()
     if report.failed:
         report.sections += [("bridge: " + one.path.as_posix(), one.log) for one in Region.open_ones if one.bridge]
+
+
+@pytest.fixture(scope="module")
+def debian_packages(shared):
+    """The folder of Debian's packages, made of what has been built, with the log of `make deb`. Without packages of debugging symbols, which take
+    most of the time and are made in the same way."""
+    folder = shared / "packages"
+    succeed("make", "-s", "deb", f"B={os.environ.get('BUILD', 'build')}", f"packages_folder={folder}", env={"DEB_BUILD_OPTIONS": "noautodbgsym"}, patience=600)
+    return folder

@@ -181,12 +181,12 @@ class Program:
 
 
 class Bridge(Program):
-    """A bridge that serves a region. Its log is on standard error. `under`: the words in front of its command, as other_user() has them."""
+    """A bridge that serves a region. Its log is on standard error."""
 
-    def __init__(self, region, options, name, size="1G", level="info", program=BRIDGE, device=DEVICE, under=(), **how):
+    def __init__(self, region, options, name, size="1G", level="info", program=BRIDGE, device=DEVICE, **how):
         ready, sends = os.pipe()
         try:
-            super().__init__(region.folder, name, [*under, program, "--region", region.path, "--size", size, "--device", device, "--log-level", level,
+            super().__init__(region.folder, name, [program, "--region", region.path, "--size", size, "--device", device, "--log-level", level,
                                                    "--ready-fd", sends, *options], pass_fds=[sends], **how)
             os.close(sends)
             sends = -1
@@ -297,9 +297,11 @@ def written(file, text):
     return file
 
 
-def has_ended(pid):
-    """Whether the process has ended, collected or not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+def not_sanitized(why):
+    """`pytestmark` for a file whose tests make no sense of a build under a sanitizer."""
+    return pytest.mark.skipif(bool(re.search("address|thread", BUILD.name)), reason=why)
+
+
+def lacks(programs):
+    """Which packages are to be installed, of {program: package}."""
+    return sorted({package for program, package in programs.items() if not shutil.which(program)})
