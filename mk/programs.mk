@@ -18,7 +18,7 @@ $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
 	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets $(packing) $(streams) -gencode arch=compute_75,code=compute_75 \
 	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(libraries)
 
-# Programs that were built on an old system, for tests/e2e/install/any_guest_test.sh.
+# Programs that were built on an old system, for tests/e2e/install/test_any_guest.py.
 any_glibc := $(patsubst %,$(B)/any-glibc/%,vector_add static_runtime)
 $(any_glibc): cudart := shared
 $(B)/any-glibc/static_runtime: cudart := static

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`barcuda vm-config`: what it prints is what each manager of VMs takes: QEMU itself, and libvirt where it is installed."""
+import json
+import re
+import xml.etree.ElementTree as tree
+
+import pytest
+
+from e2e.flat import BARCUDA, need, run, succeed, written
+
+DEVICES = ["", "--doorbell", "--virtio-pmem"]
+
+
+def config(*words):
+    return succeed(BARCUDA, "vm-config", *words)
+
+
+def refused(*words, says=""):
+    ran = run(BARCUDA, "vm-config", *words)
+    assert ran.status != 0 and says in ran.said, ran
+
+
+# ---- QEMU --------------------------------------------------------------------------------------------------------------------------------
+QUESTIONS = "".join(f'{{"execute":"{command}"}}\n' for command in ("qmp_capabilities", "query-pci", "query-memory-devices", "quit"))
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+def test_a_machine_of_qemus_comes_up_with_the_device(region, kind):
+    need("qemu-system-x86_64")
+    region.serve("--doorbell", region.folder / "doorbell", size="256M")
+    place = {"": ["--region", region.path], "--doorbell": ["--doorbell", "--socket", region.folder / "doorbell"],
+             "--virtio-pmem": ["--virtio-pmem", "--memory", "64M", "--region", region.path]}[kind]
+    options = config("--qemu", "vm1", "--size", "256M", *place).split()
+    ran = run("qemu-system-x86_64", "-S", "-nodefaults", "-display", "none", "-qmp", "stdio", *options, input=QUESTIONS)
+    assert ran.status == 0, ran
+    assert '"vendor": 6900' in ran.out, f"no device: {ran}"
+    if kind == "--virtio-pmem":
+        assert re.search('"type": "virtio-pmem".*"size": 268435456', ran.out), ran
+
+
+# ---- libvirt -----------------------------------------------------------------------------------------------------------------------------
+def test_libvirt_gets_an_ivshmem_device():
+    added = tree.fromstring(config("--libvirt", "vm1", "--size", "8G"))
+    assert added.find("model").get("type") == "ivshmem-plain" and added.get("name") == "barcuda-vm1" and added.find("size").text == "8192"
+
+
+def test_libvirt_gets_an_ivshmem_device_with_a_doorbell():
+    added = tree.fromstring(config("--libvirt", "vm1", "--size", "8G", "--doorbell"))
+    assert added.find("model").get("type") == "ivshmem-doorbell" and added.find("server").get("path") == "/run/barcuda/vm1/doorbell"
+
+
+def test_libvirt_gets_virtio_pmem_as_options_of_qemus():
+    added = tree.fromstring(config("--libvirt", "vm1", "--size", "8G", "--virtio-pmem"))
+    options = config("--qemu", "vm1", "--size", "8G", "--virtio-pmem").rstrip("\n")
+    assert "slots=1,maxmem=13G" in options
+    assert [argument.get("value") for argument in added] == (options.replace("4G,slots", "slots") + ",addr=0x1c").split(" ")
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+def test_a_domain_with_it_is_valid_for_libvirt(scratch, kind):
+    need("virt-xml-validate", "xmllint")
+    added = config("--libvirt", "vm1", "--size", "8G", *kind.split())
+    inside = "</devices>" + added if kind == "--virtio-pmem" else added + "</devices>"
+    domain = written(scratch / "domain.xml", '<domain type="qemu"><name>vm1</name><memory>1048576</memory><os><type arch="x86_64" machine="q35">hvm'
+                                             f"</type></os><devices>{inside}</domain>\n")
+    succeed("virt-xml-validate", domain, "domain")
+
+
+def test_libvirt_takes_no_region_of_another_folder_but_a_doorbell():
+    refused("--libvirt", "vm1", "--region", "/dev/hugepages/vm1", says="--doorbell")
+
+
+# ---- KubeVirt ----------------------------------------------------------------------------------------------------------------------------
+DOMAIN = """<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>a_b</name><devices><disk type='file'>\
+<source file='/a &amp; b'/></disk></devices><metadata>100% \\n $x</metadata></domain>"""
+
+
+@pytest.fixture
+def hook(scratch):
+    """KubeVirt's hook, by its protocol."""
+    said = config("--kubevirt", "vm1", "--size", "8G")
+    script = re.search("^  barcuda.sh: [|]\n(.*?)^---$", said, re.M | re.S)[1]
+    file = written(scratch / "onDefineDomain", re.sub("^    ", "", script, flags=re.M))
+    file.chmod(0o755)
+    return file
+
+
+def plain(element):
+    return element.tag, element.attrib, (element.text or "").strip(), [plain(child) for child in element]
+
+
+def test_the_annotation_for_kubevirts_hook_is_json():
+    json.loads(re.search("hookSidecars: .(.*).$", config("--kubevirt", "vm1"), re.M)[1])
+
+
+def test_kubevirts_hook_adds_to_a_domain_what_libvirt_gets(hook):
+    made = tree.fromstring(succeed(hook, "--vmi", '{"metadata": {"name": "a --domain b"}}', "--domain", DOMAIN))
+    device = made.find("devices/shmem")
+    assert plain(device) == plain(tree.fromstring(config("--libvirt", "vm1", "--size", "8G", "--region", "/dev/shm/barcuda")))
+    assert device.get("name") == "barcuda" and device.find("size").text == "8192"
+    made.find("devices").remove(device)
+    assert plain(made) == plain(tree.fromstring(DOMAIN))
+
+
+def test_kubevirts_hook_gives_a_domain_no_second_device(hook):
+    once = succeed(hook, "--vmi", "{}", "--domain", DOMAIN)
+    assert succeed(hook, "--domain", once.rstrip("\n"), "--vmi", "{}") == once
+
+
+def test_kubevirts_hook_without_a_domain_says_so(hook):
+    ran = run(hook, "--vmi", "{}")
+    assert ran.status != 0 and "no domain" in ran.said, ran
+
+
+# ---- others ------------------------------------------------------------------------------------------------------------------------------
+def test_proxmox_and_incus_get_their_own_lines():
+    assert re.search("^args: .*size=1536M", said := config("--proxmox", "vm1", "--size", "1536M"), re.M), said
+    assert re.search("^incus config set vm1 raw.qemu='-object .*/dev/shm/barcuda-vm1", said := config("--incus", "vm1"), re.M), said
+
+
+@pytest.mark.parametrize("words", ["--kubevirt vm1 --virtio-pmem", "--qemu vm1 --virtio-pmem --doorbell", "vm1"],
+                         ids=["KubeVirt and virtio-pmem", "virtio-pmem with interrupts", "no manager"])
+def test_what_goes_with_no_manager_is_refused(words):
+    refused(*words.split())
