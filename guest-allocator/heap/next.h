@@ -6,7 +6,7 @@
 // library holds that lock while the library's constructors run, and these may call malloc and CUDA, which take this
 // library's locks. So a thread that looks a function up while it holds one of these locks waits for a thread that waits
 // for that lock. The rule for all of this library: the loader is not called under a lock (dlopen, dlsym, dladdr,
-// dl_iterate_phdr, the registration of a thread_local's destructor); tests/e2e/programs/lock_order_test.sh.
+// dl_iterate_phdr, the registration of a thread_local's destructor); tests/e2e/programs/test_lock_order.py.
 #pragma once
 #include <atomic>
 #include <type_traits>
