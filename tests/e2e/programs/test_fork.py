@@ -1,17 +1,15 @@
-#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Who forks before it has used CUDA has children that can, wherever its memory came from; and what is run by other ways is
-# no such child.
-. "$(dirname "$0")/../lib.sh"
-need python3
-for setting in BARCUDA_HEAP=auto BARCUDA_HEAP=always BARCUDA_HEAP=never BARCUDA_THRESHOLD=0; do
-    timeout 120 env $setting $run -- "$build/programs/fork_first" > "$scratch/out" 2>&1 && grep -q PASSED "$scratch/out" && ! grep -q "barcuda:" "$scratch/out" ||
-        { cat "$scratch/out"; fail "children with $setting"; }
-    echo "children with $setting: passed"
-done
+"""A program that forks before it has used CUDA has children that can use it, wherever its memory came from; and what is run by other ways is no
+such child."""
+import sys
 
+import pytest
+
+from e2e.flat import BUILD, RUN, run, written
+
+SETTINGS = [("BARCUDA_HEAP", "auto"), ("BARCUDA_HEAP", "always"), ("BARCUDA_HEAP", "never"), ("BARCUDA_THRESHOLD", "0")]
 # Workers of Python's multiprocessing, as a DataLoader has them: only they use CUDA, and their parent's memory.
-cat > "$scratch/pool.py" <<'EOP'
+POOL = """
 import ctypes, multiprocessing, os
 data = (ctypes.c_int * (1 << 18))(*range(1 << 18))  # a megabyte
 
@@ -35,9 +33,19 @@ if __name__ == "__main__":
     late.start(), late.join()
     assert late.exitcode == 1, late.exitcode
     print("PASSED")
-EOP
-for setting in BARCUDA_HEAP=auto BARCUDA_HEAP=always; do
-    timeout 120 env $setting $run -- python3 "$scratch/pool.py" > "$scratch/out" 2>&1 && grep -q PASSED "$scratch/out" && ! grep -q "barcuda:" "$scratch/out" ||
-        { cat "$scratch/out"; fail "multiprocessing with $setting"; }
-    echo "multiprocessing with $setting: passed"
-done
+"""
+
+
+def passes_silently(*command, **variables):
+    ran = run(*RUN, *command, env=variables)
+    assert ran.status == 0 and "PASSED" in ran.said and "barcuda:" not in ran.said, ran
+
+
+@pytest.mark.parametrize("name, value", SETTINGS)
+def test_children_of_a_program_that_forks_first_use_cuda(name, value):
+    passes_silently(BUILD / "programs/fork_first", **{name: value})
+
+
+@pytest.mark.parametrize("heap", ["auto", "always"])
+def test_workers_of_pythons_multiprocessing_use_cuda_and_their_parents_memory(scratch, heap):
+    passes_silently(sys.executable, written(scratch / "pool.py", POOL), BARCUDA_HEAP=heap)
