@@ -308,7 +308,7 @@ void graph(cublasHandle_t h) {
     BLAS_CHECK(cublasSscal(h, n, &by, x.at, 1));
     by = 100;
     CHECK(cudaStreamEndCapture(s, &g));
-    CHECK(cudaGraphInstantiateWithFlags(&exec, g, 0));  // as CUDA 11 has it too (older_runtime_test.sh)
+    CHECK(cudaGraphInstantiateWithFlags(&exec, g, 0));  // as CUDA 11 has it too (test_older_runtime.py)
     for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(exec, s));
     CHECK(cudaStreamSynchronize(s));
     expect(x.get(), std::vector<float>(n, 24.f), "a graph");

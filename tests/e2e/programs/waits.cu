@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// waits.cu: for waits_test.sh. Waits whose answer is not the GPU's: each must end, and say why.
+// waits.cu: for test_waits.py. Waits whose answer is not the GPU's: each must end, and say why.
 #include <unistd.h>
 
 #include <cstring>
