@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS and cuRAND, what Barcuda does with it, and its test.
 
-`make docs` runs it; tests/e2e/programs/support_test.sh fails when the page is no longer what it would write. Nothing here is a list of
+`make docs` runs it; tests/e2e/programs/test_support.py fails when the page is no longer what it would write. Nothing here is a list of
 functions: names come from shm-device/cuda/api.h and the toolkit's headers, what is done with them from what was built (the rows that
 `barcuda support` prints, the section in which the guest library's refusals lie), tests from a search through tests/, why a
 function is refused from shm-device/cuda/refused.h.
@@ -128,7 +128,7 @@ class Tests:
         self.files, self.named = [], collections.defaultdict(list)
         for file in [f for pattern in patterns for f in sorted((TOP / "tests").glob(pattern))]:
             # The first two test the software GPU, not Barcuda; the others hold lists of names.
-            if re.match(r"soft_|ptx_|api_table|runtime_exports|support", file.name):
+            if re.match(r"soft_|ptx_|api_table|runtime_exports|test_support", file.name):
                 continue
             text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", file.read_text(), flags=re.S)
             if "<<<" in text:
