@@ -55,11 +55,3 @@ measure_own() {
     kill "$bridge"; wait "$bridge"; bridge=
     echo "the driver's own: $own MiB"
 }
-# What a guest's packages hold, in FOLDER, as it will be installed.
-carried() { # carried FOLDER
-    make -s install B="$build" DESTDIR="$scratch/all" PREFIX=/usr LIBDIR=/usr/lib > "$scratch/make" 2>&1 || fail "make install: $(cat "$scratch/make")"
-    mkdir -p "$1"
-    packaging/files barcuda-common barcuda-guest |
-        (cd "$scratch/all" && while read -r names; do cp -a --parents $names "$1" || exit; done) || fail "the packages' files"
-    rm -r "$scratch/all"
-}

@@ -2,7 +2,6 @@
 # own_mounts.sh: for tests that want folders of the system for themselves: read before lib.sh, which makes files there. The test begins
 # anew in a namespace of mounts, as the same user.
 own_shm='mount -t tmpfs -o mode=1777 tmpfs /dev/shm'
-own_shm_and_etc="$own_shm && cp -a /etc /dev/shm/etc && mount --bind /dev/shm/etc /etc"
 may_mount() { [ "$(id -u)" = 0 ] && unshare --mount sh -c "$1" 2> /dev/null; } # may_mount COMMANDS
 own_mounts() { # own_mounts WHAT COMMANDS: the commands mount WHAT; skipped where that may not be
     [ -z "${has_own_mounts:-}" ] || return 0
