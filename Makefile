@@ -66,7 +66,7 @@ bench-devices: deps
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
 	@$(MAKE) --no-print-directory $(side_by_side) tests
-	@tests/check $(check_options) --device cuda tests/e2e/*/*_test.sh tests/e2e/*/test_*.py tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
+	@tests/check $(check_options) --device cuda $(shell find tests/e2e -name "test_*.py") tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
 include mk/pages.mk
 include mk/fuzz.mk

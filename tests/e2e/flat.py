@@ -181,12 +181,12 @@ class Program:
 
 
 class Bridge(Program):
-    """A bridge that serves a region. Its log is on standard error."""
+    """A bridge that serves a region. Its log is on standard error. `under`: the words in front of its command, as other_user() has them."""
 
-    def __init__(self, region, options, name, size="1G", level="info", program=BRIDGE, device=DEVICE, **how):
+    def __init__(self, region, options, name, size="1G", level="info", program=BRIDGE, device=DEVICE, under=(), **how):
         ready, sends = os.pipe()
         try:
-            super().__init__(region.folder, name, [program, "--region", region.path, "--size", size, "--device", device, "--log-level", level,
+            super().__init__(region.folder, name, [*under, program, "--region", region.path, "--size", size, "--device", device, "--log-level", level,
                                                    "--ready-fd", sends, *options], pass_fds=[sends], **how)
             os.close(sends)
             sends = -1
@@ -295,6 +295,14 @@ def gxx(output, *words, **how):
 def written(file, text):
     file.write_text(text)
     return file
+
+
+def has_ended(pid):
+    """Whether the process has ended, collected or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def not_sanitized(why):

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// kubelet FOLDER: the kubelet's side of its protocol with device plugins (host-bridge/kubernetes/device_plugin.proto), for
-// test_device_plugin.py. As a kubelet does, it empties its folder when it starts, serves kubelet.sock there, asks a plugin that registers for its
-// options, and watches its devices. What it hears it prints, a line each; what it is to ask is on standard input:
+// kubelet FOLDER: the kubelet's side of its protocol with device plugins (host-bridge/kubernetes/device_plugin.proto),
+// for test_device_plugin.py. As a kubelet does, it empties its folder when it starts, serves kubelet.sock there, asks a
+// plugin that registers for its options, and watches its devices. What it hears it prints, a line each; what it is to
+// ask is on standard input:
 //   allocate ID...         a container's devices       prefer SIZE ID...      which of these
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attacks.cc: for test_attacks.py: what somebody tries who has taken a worker over: to read, change, stop or impersonate
-// anything that is not its client's. Built as libcuda.so.1 over a real driver, which it leaves as it is but for one
-// function: a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an errno. The driver
-// has been opened by then, and the cage is closed. (-DCLIENT: that client.)
+// attacks.cc: for test_attacks.py: what somebody tries who has taken a worker over: to read, change, stop or
+// impersonate anything that is not its client's. Built as libcuda.so.1 over a real driver, which it leaves as it is but
+// for one function: a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an errno.
+// The driver has been opened by then, and the cage is closed. (-DCLIENT: that client.)
 //
 // `done` in the list says what shows that an attempt is one: that it is done without a cage, by a worker of root's.
 // clang-format off

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mischief.cc: for test_cage.py and test_cgroup.py: what somebody does who has taken a worker over. It is built into a driver that is
-// otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or
-// an errno.
+// mischief.cc: for test_cage.py and test_cgroup.py: what somebody does who has taken a worker over. It is built into a
+// driver that is otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about, and
+// gets 0 (done) or an errno.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cage_test: what a worker's cage is to be, for each wish of an operator's, and that its measures hold: each in a
-// child. (Attempts from inside a whole worker: tests/e2e/cage_test.sh.)
+// child. (Attempts from inside a whole worker: tests/e2e/trust/test_cage.py.)
 #include "host-bridge/cage/cage.h"
 
 #include <fcntl.h>
