@@ -29,10 +29,10 @@ struct Event {
     pid_t thread;
 };
 
-constexpr std::size_t kHeld = 4096;  // events before they are written: 160 KiB, and a write every few milliseconds
-constexpr long kPeriodNs = 500'000;  // a worker is killed when its client is gone: write its last events before
+constexpr std::size_t max_held = 4096;  // events before they are written: 160 KiB, and a write every few milliseconds
+constexpr long period_ns = 500'000;  // a worker is killed when its client is gone: what it did last must be out by then
 
-Event held[kHeld];  // no memory is allocated here: the guest's malloc may be running
+Event held[max_held];  // no memory is allocated here: the guest's malloc may be under way
 std::size_t count = 0;
 char noted[65536];  // whole lines, as append_lines() takes them
 std::size_t noted_bytes = 0;
@@ -138,7 +138,7 @@ pid_t this_thread() {
 
 // A worker may end without exit(), but it has a thread for this.
 void* write_now_and_then(void*) {
-    for (const timespec period{0, kPeriodNs};;) {
+    for (const timespec period{0, period_ns};;) {
         nanosleep(&period, nullptr);
         flush();
     }
@@ -221,7 +221,7 @@ void take(std::string_view name, std::int64_t start) noexcept {
         if (pthread_create(&writer, nullptr, write_now_and_then, nullptr) == 0) pthread_detach(writer);
     }
     held[count++] = {name, start, end, thread};
-    if (count == kHeld) write_held();
+    if (count == max_held) write_held();
 }
 
 }  // namespace barcuda::trace

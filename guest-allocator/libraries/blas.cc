@@ -151,7 +151,7 @@ BLAS cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t* mode) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-extern "C" [[gnu::visibility("default")]] std::size_t cublasGetCudartVersion() { return runtime::kVersion; }
+extern "C" [[gnu::visibility("default")]] std::size_t cublasGetCudartVersion() { return runtime::runtime_version; }
 
 #define TEXTS(X)                                                                         \
     X(CUBLAS_STATUS_SUCCESS, "success")                                                  \

@@ -17,7 +17,7 @@ struct Special {
     int x, y, z, w;
     unsigned channels;
 };
-constexpr Special kSpecials[] = {
+constexpr Special special_formats[] = {
     {cudaChannelFormatKindUnsignedNormalized8X1, CU_AD_FORMAT_UNORM_INT8X1, 8, 0, 0, 0, 1},
     {cudaChannelFormatKindUnsignedNormalized8X2, CU_AD_FORMAT_UNORM_INT8X2, 8, 8, 0, 0, 2},
     {cudaChannelFormatKindUnsignedNormalized8X4, CU_AD_FORMAT_UNORM_INT8X4, 8, 8, 8, 8, 4},
@@ -53,7 +53,7 @@ struct Plain {
     int bits;
     CUarray_format format;
 };
-constexpr Plain kPlains[] = {
+constexpr Plain plain_formats[] = {
     {cudaChannelFormatKindUnsigned, 8, CU_AD_FORMAT_UNSIGNED_INT8},
     {cudaChannelFormatKindUnsigned, 16, CU_AD_FORMAT_UNSIGNED_INT16},
     {cudaChannelFormatKindUnsigned, 32, CU_AD_FORMAT_UNSIGNED_INT32},
@@ -69,7 +69,7 @@ constexpr Plain kPlains[] = {
 namespace barcuda::runtime {
 
 cudaError_t element_of(const cudaChannelFormatDesc& desc, CUarray_format* format, unsigned* channels) {
-    for (const Special& special : kSpecials) {
+    for (const Special& special : special_formats) {
         if (special.kind != desc.f) continue;
         *format = special.format;
         *channels = special.channels;
@@ -83,7 +83,7 @@ cudaError_t element_of(const cudaChannelFormatDesc& desc, CUarray_format* format
         ++*channels;
     }
     if (*channels != 1 && *channels != 2 && *channels != 4) return cudaErrorInvalidChannelDescriptor;
-    for (const Plain& plain : kPlains) {
+    for (const Plain& plain : plain_formats) {
         if (plain.kind != desc.f || plain.bits != desc.x) continue;
         *format = plain.format;
         return cudaSuccess;
@@ -92,12 +92,12 @@ cudaError_t element_of(const cudaChannelFormatDesc& desc, CUarray_format* format
 }
 
 bool desc_of(CUarray_format format, unsigned channels, cudaChannelFormatDesc* desc) {
-    for (const Special& special : kSpecials) {
+    for (const Special& special : special_formats) {
         if (special.format != format) continue;
         *desc = {special.x, special.y, special.z, special.w, special.kind};
         return true;
     }
-    for (const Plain& plain : kPlains) {
+    for (const Plain& plain : plain_formats) {
         if (plain.format != format) continue;
         auto bits = [&](unsigned channel) { return channels > channel ? plain.bits : 0; };
         *desc = {bits(0), bits(1), bits(2), bits(3), plain.kind};

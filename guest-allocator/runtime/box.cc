@@ -180,7 +180,7 @@ Pointer in(cudaArray_const_t array, std::size_t x, std::size_t y) {
 // ---- rows ----------------------------------------------------------------------------------------------------------
 API cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                  cudaMemcpyKind kind) {
-    return rows(at(to, to_pitch), at(from, from_pitch), width, height, kind, kWait);
+    return rows(at(to, to_pitch), at(from, from_pitch), width, height, kind, then_wait);
 }
 API cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                       cudaMemcpyKind kind, cudaStream_t stream) {
@@ -188,7 +188,7 @@ API cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_p
 }
 API cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t pitch, size_t width, size_t height,
                         cudaMemcpyKind kind) {
-    return rows(in(to, x, y), at(from, pitch), width, height, kind, kWait);
+    return rows(in(to, x, y), at(from, pitch), width, height, kind, then_wait);
 }
 API cudaMemcpy2DToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from, size_t pitch, size_t width,
                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -196,7 +196,7 @@ API cudaMemcpy2DToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* fro
 }
 API cudaMemcpy2DFromArray(void* to, size_t pitch, cudaArray_const_t from, size_t x, size_t y, size_t width,
                           size_t height, cudaMemcpyKind kind) {
-    return rows(at(to, pitch), in(from, x, y), width, height, kind, kWait);
+    return rows(at(to, pitch), in(from, x, y), width, height, kind, then_wait);
 }
 API cudaMemcpy2DFromArrayAsync(void* to, size_t pitch, cudaArray_const_t from, size_t x, size_t y, size_t width,
                                size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -204,19 +204,19 @@ API cudaMemcpy2DFromArrayAsync(void* to, size_t pitch, cudaArray_const_t from, s
 }
 API cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t from_x,
                              size_t from_y, size_t width, size_t height, cudaMemcpyKind kind) {
-    return rows(in(to, to_x, to_y), in(from, from_x, from_y), width, height, kind, kWait);
+    return rows(in(to, to_x, to_y), in(from, from_x, from_y), width, height, kind, then_wait);
 }
 
 // ---- the linear forms that CUDA deprecates but still exports -------------------------------------------------------
 API cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void* from, size_t count, cudaMemcpyKind kind) {
-    return wrapped(true, to, x, y, const_cast<void*>(from), count, kind, kWait);
+    return wrapped(true, to, x, y, const_cast<void*>(from), count, kind, then_wait);
 }
 API cudaMemcpyToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from, size_t count, cudaMemcpyKind kind,
                            cudaStream_t stream) {
     return wrapped(true, to, x, y, const_cast<void*>(from), count, kind, {stream});
 }
 API cudaMemcpyFromArray(void* to, cudaArray_const_t from, size_t x, size_t y, size_t count, cudaMemcpyKind kind) {
-    return wrapped(false, const_cast<cudaArray_t>(from), x, y, to, count, kind, kWait);
+    return wrapped(false, const_cast<cudaArray_t>(from), x, y, to, count, kind, then_wait);
 }
 API cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x, size_t y, size_t count, cudaMemcpyKind kind,
                              cudaStream_t stream) {
@@ -225,7 +225,7 @@ API cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x, size_t 
 // One row: the driver has no wrapping copy between arrays.
 API cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t from_x,
                            size_t from_y, size_t count, cudaMemcpyKind kind) {
-    return rows(in(to, to_x, to_y), in(from, from_x, from_y), count, 1, kind, kWait);
+    return rows(in(to, to_x, to_y), in(from, from_x, from_y), count, 1, kind, then_wait);
 }
 
 // ---- boxes ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ struct Stream {
     cudaStream_t handle;
     bool wait = false;
 };
-inline constexpr Stream kWait = {nullptr, true};
+inline constexpr Stream then_wait = {nullptr, true};
 
 cudaError_t rows(Pointer to, Pointer from, std::size_t width, std::size_t height, cudaMemcpyKind kind,
                  Stream stream);                                                    // records

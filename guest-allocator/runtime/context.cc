@@ -19,7 +19,7 @@ namespace {
 constinit std::atomic<bool> initialized{false};
 constinit std::atomic<bool> over{false};
 constinit std::atomic<int> devices{0};
-constinit std::atomic<CUcontext> primaries[kMaxDevices] = {};
+constinit std::atomic<CUcontext> primaries[max_devices] = {};
 
 CUresult first_init() {
     // Before the lock: a driver that begins calls the loader.
@@ -29,7 +29,7 @@ CUresult first_init() {
     if (count == 0) return CUDA_ERROR_NO_DEVICE;
     std::lock_guard hold(state_lock);
     if (initialized.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
-    devices.store(count < kMaxDevices ? count : kMaxDevices, std::memory_order_relaxed);
+    devices.store(count < max_devices ? count : max_devices, std::memory_order_relaxed);
     // Programs register their fat binaries' atexit handlers before their first CUDA call, so this one runs before
     // those.
     std::atexit([] { over.store(true, std::memory_order_relaxed); });

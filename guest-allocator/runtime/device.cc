@@ -176,6 +176,6 @@ API cudaDriverGetVersion(int* version) { return record(cuDriverGetVersion(versio
 
 API cudaRuntimeGetVersion(int* version) {
     if (!version) return record(cudaErrorInvalidValue);
-    *version = kVersion;
+    *version = runtime_version;
     return cudaSuccess;
 }

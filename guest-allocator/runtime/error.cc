@@ -43,7 +43,7 @@ constexpr const char* own_text(cudaError_t error, const char* text) {
     { error, #error, drivers_text(error) }
 #define OWN(error, text) \
     { error, #error, own_text(error, text) }
-constexpr Text kTexts[] = {
+constexpr Text error_texts[] = {
     // in ascending order
     SAME(cudaSuccess),
     SAME(cudaErrorInvalidValue),
@@ -191,9 +191,9 @@ constexpr Text kTexts[] = {
 #undef OWN
 
 const Text* find(cudaError_t error) {
-    auto row = std::lower_bound(std::begin(kTexts), std::end(kTexts), error,
+    auto row = std::lower_bound(std::begin(error_texts), std::end(error_texts), error,
                                 [](const Text& text, cudaError_t key) { return text.error < key; });
-    return row != std::end(kTexts) && row->error == error ? row : nullptr;
+    return row != std::end(error_texts) && row->error == error ? row : nullptr;
 }
 
 // The context is dead, and every further call will say so again.

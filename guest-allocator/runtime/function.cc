@@ -29,7 +29,7 @@ struct WideRow {
 };
 #define ROW(member, attribute) \
     { &cudaFuncAttributes::member, CU_FUNC_ATTRIBUTE_##attribute }
-constexpr Row kInts[] = {
+constexpr Row int_rows[] = {
     ROW(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
     ROW(numRegs, NUM_REGS),
     ROW(ptxVersion, PTX_VERSION),
@@ -44,7 +44,7 @@ constexpr Row kInts[] = {
     ROW(clusterSchedulingPolicyPreference, CLUSTER_SCHEDULING_POLICY_PREFERENCE),
     ROW(nonPortableClusterSizeAllowed, NON_PORTABLE_CLUSTER_SIZE_ALLOWED),
 };
-constexpr WideRow kSizes[] = {
+constexpr WideRow size_rows[] = {
     ROW(sharedSizeBytes, SHARED_SIZE_BYTES),
     ROW(constSizeBytes, CONST_SIZE_BYTES),
     ROW(localSizeBytes, LOCAL_SIZE_BYTES),
@@ -64,9 +64,9 @@ API cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* symbol) {
             member = value;
             return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;  // a driver older than the attribute
         };
-        for (const WideRow& row : kSizes)
+        for (const WideRow& row : size_rows)
             if (CUresult result = ask(row.attribute, attributes->*row.member)) return result;
-        for (const Row& row : kInts)
+        for (const Row& row : int_rows)
             if (CUresult result = ask(row.attribute, attributes->*row.member)) return result;
         return CUDA_SUCCESS;
     });

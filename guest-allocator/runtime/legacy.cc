@@ -12,11 +12,11 @@ using namespace barcuda::runtime;
 
 namespace {
 
-constexpr std::size_t kMostArguments = 4096;  // bytes; what the hardware of those days took
+constexpr std::size_t most_arguments = 4096;  // bytes; what the hardware of those days took
 
 struct Arguments {
     std::size_t size;
-    unsigned char bytes[kMostArguments];
+    unsigned char bytes[most_arguments];
 };
 
 // Only threads of such programs own one. It is not freed with its thread: there is no cheap way, and such programs have
@@ -38,7 +38,7 @@ API cudaConfigureCall(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
 
 API cudaSetupArgument(const void* argument, size_t size, size_t offset) {
     if (!arguments || thread.depth == 0) return record(cudaErrorMissingConfiguration);
-    if (!argument || offset > kMostArguments || size > kMostArguments - offset) return record(cudaErrorInvalidValue);
+    if (!argument || offset > most_arguments || size > most_arguments - offset) return record(cudaErrorInvalidValue);
     std::memcpy(arguments->bytes + offset, argument, size);
     if (arguments->size < offset + size) arguments->size = offset + size;
     return cudaSuccess;

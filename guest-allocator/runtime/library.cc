@@ -65,7 +65,7 @@ API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned
 
 API cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
                             cudaDriverEntryPointQueryResult* status) {
-    return cudaGetDriverEntryPointByVersion(name, function, kVersion, flags, status);
+    return cudaGetDriverEntryPointByVersion(name, function, runtime_version, flags, status);
 }
 
 // The driver's private tables. A refusal is an answer: libraries ask and can do without, and do not look at the last

@@ -15,7 +15,7 @@ using namespace barcuda::runtime;
 
 // ---- versions ------------------------------------------------------------------------------------------------------
 namespace {
-constexpr int kVersion12 = 12090, kVersion11 = 11080;  // the last of each
+constexpr int version_12 = 12090, version_11 = 11080;  // the last of each
 
 cudaError_t tell(int* version, int what) {
     if (!version) return record(cudaErrorInvalidValue);
@@ -24,18 +24,18 @@ cudaError_t tell(int* version, int what) {
 }
 }  // namespace
 
-AS_IN_12(cudaRuntimeGetVersion)(int* version) { return tell(version, kVersion12); }
-AS_IN_11(cudaRuntimeGetVersion)(int* version) { return tell(version, kVersion11); }
+AS_IN_12(cudaRuntimeGetVersion)(int* version) { return tell(version, version_12); }
+AS_IN_11(cudaRuntimeGetVersion)(int* version) { return tell(version, version_11); }
 
 #define ENTRY_POINT(suffix)                                                                                            \
     extern "C" cudaError_t cudaGetDriverEntryPointByVersion##suffix(const char*, void**, unsigned, unsigned long long, \
                                                                     cudaDriverEntryPointQueryResult*);                 \
     AS_IN_12(cudaGetDriverEntryPoint##suffix)                                                                          \
     (const char* name, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {           \
-        return cudaGetDriverEntryPointByVersion##suffix(name, function, kVersion12, flags, status);                    \
+        return cudaGetDriverEntryPointByVersion##suffix(name, function, version_12, flags, status);                    \
     }                                                                                                                  \
     AS_IN_11(cudaGetDriverEntryPoint##suffix)(const char* name, void** function, unsigned long long flags) {           \
-        return cudaGetDriverEntryPointByVersion##suffix(name, function, kVersion11, flags, nullptr);                   \
+        return cudaGetDriverEntryPointByVersion##suffix(name, function, version_11, flags, nullptr);                   \
     }
 ENTRY_POINT()
 ENTRY_POINT(_ptsz)
@@ -90,8 +90,8 @@ struct Properties12 {
 };
 #undef SAME
 #undef GONE
-constexpr std::size_t kProperties11 = offsetof(Properties12, hostRegisterSupported);
-static_assert(sizeof(Properties12) == 1032 && kProperties11 == 728);
+constexpr std::size_t properties_11_size = offsetof(Properties12, hostRegisterSupported);
+static_assert(sizeof(Properties12) == 1032 && properties_11_size == 728);
 
 cudaError_t properties_of(int device, Properties12& its) {
     cudaDeviceProp today;
@@ -114,7 +114,7 @@ AS_IN_12(cudaGetDeviceProperties)(void* properties, int device) {  // CUDA 12's 
     Properties12 its;
     if (!properties) return record(cudaErrorInvalidValue);
     const cudaError_t error = properties_of(device, its);
-    if (!error) std::memcpy(properties, &its, kProperties11);
+    if (!error) std::memcpy(properties, &its, properties_11_size);
     return error;
 }
 API cudaGetDeviceProperties_v2(Properties12* properties, int device) {

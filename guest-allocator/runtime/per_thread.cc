@@ -129,6 +129,6 @@ API cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** function, uns
     return cudaGetDriverEntryPointByVersion(name, function, version, flags, status);
 }
 API cudaGetDriverEntryPoint_ptsz(const char* name, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
-    return cudaGetDriverEntryPointByVersion_ptsz(name, function, kVersion, flags, status);
+    return cudaGetDriverEntryPointByVersion_ptsz(name, function, runtime_version, flags, status);
 }
 // clang-format on

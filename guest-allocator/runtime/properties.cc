@@ -30,7 +30,7 @@ struct ArrayRow {  // consecutive elements of a member: x, y, z
 
 #define ROW(member, attribute) \
     { &cudaDeviceProp::member, CU_DEVICE_ATTRIBUTE_##attribute }
-constexpr Row kInts[] = {
+constexpr Row int_rows[] = {
     ROW(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
     ROW(warpSize, WARP_SIZE),
     ROW(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
@@ -90,7 +90,7 @@ constexpr Row kInts[] = {
     ROW(hostNumaId, HOST_NUMA_ID),
     ROW(hostNumaMultinodeIpcSupported, HOST_NUMA_MULTINODE_IPC_SUPPORTED),
 };
-constexpr WideRow kSizes[] = {
+constexpr WideRow size_rows[] = {
     ROW(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK),
     ROW(memPitch, MAX_PITCH),
     ROW(totalConstMem, TOTAL_CONSTANT_MEMORY),
@@ -101,7 +101,7 @@ constexpr WideRow kSizes[] = {
     ROW(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
     ROW(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK),
 };
-constexpr FlagRow kFlags[] = {
+constexpr FlagRow flag_rows[] = {
     ROW(gpuDirectRDMAFlushWritesOptions, GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS),
     ROW(memoryPoolSupportedHandleTypes, MEMPOOL_SUPPORTED_HANDLE_TYPES),
     ROW(gpuPciDeviceID, GPU_PCI_DEVICE_ID),
@@ -112,7 +112,7 @@ constexpr FlagRow kFlags[] = {
     {                                                                                               \
         [](cudaDeviceProp& p) -> int* { return &p.member[index]; }, CU_DEVICE_ATTRIBUTE_##attribute \
     }
-constexpr ArrayRow kArrays[] = {
+constexpr ArrayRow array_rows[] = {
     ROW(maxThreadsDim, 0, MAX_BLOCK_DIM_X),
     ROW(maxThreadsDim, 1, MAX_BLOCK_DIM_Y),
     ROW(maxThreadsDim, 2, MAX_BLOCK_DIM_Z),
@@ -174,9 +174,9 @@ API cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
     if (CUresult result = cuDeviceGetName(properties->name, sizeof(properties->name), device)) return record(result);
     if (CUresult result = cuDeviceTotalMem(&properties->totalGlobalMem, device)) return record(result);
     cuDeviceGetUuid(&properties->uuid, device);  // the luid is Windows'
-    for (const Row& row : kInts) properties->*row.member = attribute_of(device, row.attribute);
-    for (const WideRow& row : kSizes) properties->*row.member = attribute_of(device, row.attribute);
-    for (const FlagRow& row : kFlags) properties->*row.member = attribute_of(device, row.attribute);
-    for (const ArrayRow& row : kArrays) *row.element(*properties) = attribute_of(device, row.attribute);
+    for (const Row& row : int_rows) properties->*row.member = attribute_of(device, row.attribute);
+    for (const WideRow& row : size_rows) properties->*row.member = attribute_of(device, row.attribute);
+    for (const FlagRow& row : flag_rows) properties->*row.member = attribute_of(device, row.attribute);
+    for (const ArrayRow& row : array_rows) *row.element(*properties) = attribute_of(device, row.attribute);
     return cudaSuccess;
 }

@@ -22,8 +22,8 @@
 
 namespace barcuda::runtime {
 
-constexpr int kVersion = 13000;  // what cudaRuntimeGetVersion answers: the ABI that this layer implements
-constexpr int kMaxDevices = 64;  // CUDA_VISIBLE_DEVICES of any machine sold; bounds the table of primary contexts
+constexpr int runtime_version = 13000;  // what cudaRuntimeGetVersion answers: the ABI that this layer implements
+constexpr int max_devices = 64;  // CUDA_VISIBLE_DEVICES of any machine sold; bounds the table of primary contexts
 
 // ---- the thread ----------------------------------------------------------------------------------------------------
 struct Launch {

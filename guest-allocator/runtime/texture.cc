@@ -74,7 +74,7 @@ struct Flag {
     unsigned bit;
     int cudaTextureDesc::*field;
 };
-constexpr Flag kFlags[] = {
+constexpr Flag flag_rows[] = {
     {CU_TRSF_NORMALIZED_COORDINATES, &cudaTextureDesc::normalizedCoords},
     {CU_TRSF_SRGB, &cudaTextureDesc::sRGB},
     {CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION, &cudaTextureDesc::disableTrilinearOptimization},
@@ -86,7 +86,7 @@ CUDA_TEXTURE_DESC driver_texture(const cudaTextureDesc& from) {
     for (int axis = 0; axis < 3; axis++) to.addressMode[axis] = static_cast<CUaddress_mode>(from.addressMode[axis]);
     to.filterMode = static_cast<CUfilter_mode>(from.filterMode);
     to.flags = from.readMode == cudaReadModeElementType ? CU_TRSF_READ_AS_INTEGER : 0;
-    for (const Flag& flag : kFlags)
+    for (const Flag& flag : flag_rows)
         if (from.*flag.field) to.flags |= flag.bit;
     to.maxAnisotropy = from.maxAnisotropy;
     to.mipmapFilterMode = static_cast<CUfilter_mode>(from.mipmapFilterMode);
@@ -103,7 +103,7 @@ cudaTextureDesc runtime_texture(const CUDA_TEXTURE_DESC& from) {
         to.addressMode[axis] = static_cast<cudaTextureAddressMode>(from.addressMode[axis]);
     to.filterMode = static_cast<cudaTextureFilterMode>(from.filterMode);
     to.readMode = from.flags & CU_TRSF_READ_AS_INTEGER ? cudaReadModeElementType : cudaReadModeNormalizedFloat;
-    for (const Flag& flag : kFlags) to.*flag.field = (from.flags & flag.bit) != 0;
+    for (const Flag& flag : flag_rows) to.*flag.field = (from.flags & flag.bit) != 0;
     to.maxAnisotropy = from.maxAnisotropy;
     to.mipmapFilterMode = static_cast<cudaTextureFilterMode>(from.mipmapFilterMode);
     to.mipmapLevelBias = from.mipmapLevelBias;

@@ -27,18 +27,18 @@
 namespace barcuda::virtqueue {
 
 // 2.8.1, 2.8.3, 2.8.6, 2.8.7: the bits of a descriptor's flags.
-constexpr std::uint16_t kNext = 1 << 0;
-constexpr std::uint16_t kWrite = 1 << 1;
-constexpr std::uint16_t kIndirect = 1 << 2;
-constexpr std::uint16_t kAvail = 1 << 7;
-constexpr std::uint16_t kUsed = 1 << 15;
+constexpr std::uint16_t flag_next = 1 << 0;
+constexpr std::uint16_t flag_write = 1 << 1;
+constexpr std::uint16_t flag_indirect = 1 << 2;
+constexpr std::uint16_t flag_avail = 1 << 7;
+constexpr std::uint16_t flag_used = 1 << 15;
 
 // 2.8.10: what an event suppression structure says. RING_EVENT_FLAGS_DESC (2) needs VIRTIO_F_EVENT_IDX, which this
 // queue does not offer; like the reserved 3 it is read as "enabled", since one notification too many does no harm.
-constexpr std::uint32_t kEventEnable = 0;
-constexpr std::uint32_t kEventDisable = 1;
+constexpr std::uint32_t event_enable = 0;
+constexpr std::uint32_t event_disable = 1;
 
-constexpr unsigned kMaxChain = 2;  // 2.8.5 lets a device limit its lists: a request and a reply are all that we need
+constexpr unsigned max_chain = 2;  // 2.8.5 lets a device limit its lists: a request and a reply are all that we need
 
 // 2.8.13: one descriptor, with the fields of its second half held together.
 template <class Sync = Smp> struct Descriptor {
@@ -81,22 +81,22 @@ inline Parts<> in_channel(void* channel) {
 // For all threads of the device's side, and whatever else the driver sleeps for: behind it, is it to be woken?
 template <class Sync> bool wants_wake(const Parts<Sync>& parts) {
     Sync::fence();  // WAKE
-    return event_flags(parts.driver_event->load(std::memory_order_relaxed)) != kEventDisable;
+    return event_flags(parts.driver_event->load(std::memory_order_relaxed)) != event_disable;
 }
 
 // A place in the ring and its wrap counter (2.8.1): which value of AVAIL or USED is news there.
-template <unsigned kSize> struct Place {
+template <unsigned queue_size> struct Place {
     std::uint32_t index = 0;
     bool wrap = true;
 
-    void advance(std::uint32_t n) {  // n <= kSize
+    void advance(std::uint32_t n) {  // n <= queue_size
         index += n;
-        if (index >= kSize) index -= kSize, wrap = !wrap;
+        if (index >= queue_size) index -= queue_size, wrap = !wrap;
     }
-    std::uint16_t available() const { return wrap ? kAvail : kUsed; }  // flags that differ: AVAIL == wrap
-    std::uint16_t used() const { return wrap ? kAvail | kUsed : 0; }   // flags that agree, and with wrap
-    bool is_available(std::uint16_t flags) const { return (flags & (kAvail | kUsed)) == available(); }
-    bool is_used(std::uint16_t flags) const { return (flags & (kAvail | kUsed)) == used(); }
+    std::uint16_t available() const { return wrap ? flag_avail : flag_used; }  // flags that differ: AVAIL == wrap
+    std::uint16_t used() const { return wrap ? flag_avail | flag_used : 0; }   // flags that agree, and with wrap
+    bool is_available(std::uint16_t flags) const { return (flags & (flag_avail | flag_used)) == available(); }
+    bool is_used(std::uint16_t flags) const { return (flags & (flag_avail | flag_used)) == used(); }
 };
 
 struct Buffer {
@@ -106,29 +106,31 @@ struct Buffer {
 };
 
 // The guest's half. Many threads may post; the caller's lock makes them one at a time. Not thread-safe in itself.
-template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(64) Driver {
-    static_assert(kSize >= 1 && kSize <= 1u << 15);  // 2.8: at most 2^15 entries
+template <unsigned queue_size = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(64) Driver {
+    static_assert(queue_size >= 1 && queue_size <= 1u << 15);  // 2.8: at most 2^15 entries
 
   public:
     explicit Driver(Parts<Sync> parts) : parts_(parts) {}
 
     std::uint64_t posted() const { return posted_; }        // chains so far; also the newest chain's sequence number
     std::uint64_t completed() const { return completed_; }  // as of the last reap()
-    bool can_post(std::size_t n) const { return n <= kSize - in_flight_; }
+    bool can_post(std::size_t n) const { return n <= queue_size - in_flight_; }
     bool broken() const { return broken_; }  // the device has used what was never made available
 
     // Makes a chain available and returns its sequence number (1, 2, 3, ...). Needs can_post(chain.size()) (2.8.17:
-    // room for the whole list before its first descriptor) and 1 <= size <= kMaxChain, readable buffers first.
+    // room for the whole list before its first descriptor) and 1 <= size <= max_chain, readable buffers first.
     std::uint64_t post(std::span<const Buffer> chain) {
-        if (chain.empty() || chain.size() > kMaxChain || !can_post(chain.size())) std::abort();  // a bug of the caller
-        const Place<kSize> first = avail_;
-        const auto id = static_cast<std::uint16_t>(posted_ % kSize);  // free: fewer than kSize chains are under way
+        if (chain.empty() || chain.size() > max_chain || !can_post(chain.size())) std::abort();  // a bug of the caller
+        const Place<queue_size> first = avail_;
+        const auto id =
+            static_cast<std::uint16_t>(posted_ % queue_size);  // free: fewer than queue_size chains are under way
         std::uint64_t first_tail = 0;
         for (std::size_t i = 0; i < chain.size(); ++i) {
             const Buffer& b = chain[i];
             const bool last = i + 1 == chain.size();
-            const std::uint16_t flags = static_cast<std::uint16_t>(avail_.available() | (b.writable ? kWrite : 0) |
-                                                                   (last ? 0 : kNext));  // 2.8.6: in every descriptor
+            const std::uint16_t flags =
+                static_cast<std::uint16_t>(avail_.available() | (b.writable ? flag_write : 0) |
+                                           (last ? 0 : flag_next));  // 2.8.6: in every descriptor
             const std::uint64_t tail = pack({b.len, id, flags});
             Descriptor<Sync>& d = parts_.ring[avail_.index];
             d.addr.store(b.offset, std::memory_order_relaxed);
@@ -149,8 +151,8 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
             const Tail t = unpack(parts_.ring[used_.index].tail.load(std::memory_order_acquire));  // USED
             if (!used_.is_used(t.flags)) break;
             // 2.8.8: one used descriptor may stand for a batch, which ends with the chain of this id.
-            const std::uint64_t batch = (t.id + kSize - completed_ % kSize) % kSize + 1;
-            if (t.id >= kSize || batch > posted_ - completed_) {
+            const std::uint64_t batch = (t.id + queue_size - completed_ % queue_size) % queue_size + 1;
+            if (t.id >= queue_size || batch > posted_ - completed_) {
                 broken_ = true;
                 break;
             }
@@ -166,7 +168,7 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     // has not come to the chain that it was last kicked for is awake, and looks for more before it sleeps again.
     bool should_kick(bool fenced = false) {
         if (!fenced) Sync::fence();  // KICK
-        if (event_flags(parts_.device_event->load(std::memory_order_relaxed)) == kEventDisable) return false;
+        if (event_flags(parts_.device_event->load(std::memory_order_relaxed)) == event_disable) return false;
         if (reap() < kicked_) return false;
         kicked_ = posted_;
         return true;
@@ -175,27 +177,27 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     // Asks to be woken. True if something was used meanwhile: then reap instead of sleeping, the wake-up may never
     // come.
     bool enable_wake() {
-        parts_.driver_event->store(event_word(kEventEnable), std::memory_order_relaxed);
+        parts_.driver_event->store(event_word(event_enable), std::memory_order_relaxed);
         Sync::fence();  // WAKE
         if (completed_ == posted_) return false;
         return used_.is_used(unpack(parts_.ring[used_.index].tail.load(std::memory_order_relaxed)).flags);
     }
-    void disable_wake() { parts_.driver_event->store(event_word(kEventDisable), std::memory_order_relaxed); }
+    void disable_wake() { parts_.driver_event->store(event_word(event_disable), std::memory_order_relaxed); }
 
   private:
-    static std::uint32_t distance(Place<kSize> from, Place<kSize> to) {
-        return from.wrap == to.wrap ? to.index - from.index : to.index + kSize - from.index;
+    static std::uint32_t distance(Place<queue_size> from, Place<queue_size> to) {
+        return from.wrap == to.wrap ? to.index - from.index : to.index + queue_size - from.index;
     }
 
     const Parts<Sync> parts_;
-    Place<kSize> avail_;           // where the next chain goes
-    Place<kSize> used_;            // where the next used descriptor will appear
+    Place<queue_size> avail_;      // where the next chain goes
+    Place<queue_size> used_;       // where the next used descriptor will appear
     std::uint32_t in_flight_ = 0;  // descriptors
     bool broken_ = false;
-    std::uint64_t posted_ = 0;               // chains
-    std::uint64_t completed_ = 0;            // chains
-    std::uint64_t kicked_ = 0;               // the newest chain that the device was kicked for
-    std::array<Place<kSize>, kSize> end_{};  // by id: the place behind that chain
+    std::uint64_t posted_ = 0;                         // chains
+    std::uint64_t completed_ = 0;                      // chains
+    std::uint64_t kicked_ = 0;                         // the newest chain that the device was kicked for
+    std::array<Place<queue_size>, queue_size> end_{};  // by id: the place behind that chain
 };
 
 // What a driver can do that no honest one does. The session ends with it.
@@ -226,8 +228,8 @@ struct Chain {
 };
 
 // The host's half, for one thread.
-template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(64) Device {
-    static_assert(kSize >= 1 && kSize <= 1u << 15);
+template <unsigned queue_size = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(64) Device {
+    static_assert(queue_size >= 1 && queue_size <= 1u << 15);
 
   public:
     explicit Device(Parts<Sync> parts) : parts_(parts) {}
@@ -236,25 +238,25 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
 
     // The next chain, if there is one.
     std::optional<Chain> next() {
-        if (lie_ != Lie::none || in_flight_ == kSize) return {};
+        if (lie_ != Lie::none || in_flight_ == queue_size) return {};
         const Descriptor<Sync>& first = parts_.ring[avail_.index];
         const Tail head = unpack(first.tail.load(std::memory_order_acquire));  // AVAIL
         if (!avail_.is_available(head.flags)) return {};
-        Place<kSize> place = avail_;
+        Place<queue_size> place = avail_;
         place.advance(1);
         Chain chain;
-        chain.request = {first.addr.load(std::memory_order_relaxed), head.len, (head.flags & kWrite) != 0};
+        chain.request = {first.addr.load(std::memory_order_relaxed), head.len, (head.flags & flag_write) != 0};
         chain.id = head.id;
         chain.count = 1;
         if (!lawful(head.flags)) return {};
-        if (head.flags & kNext) {
-            if (in_flight_ + kMaxChain > kSize) return liar(Lie::overrun);
+        if (head.flags & flag_next) {
+            if (in_flight_ + max_chain > queue_size) return liar(Lie::overrun);
             const Descriptor<Sync>& second = parts_.ring[place.index];
             const Tail last = unpack(second.tail.load(std::memory_order_relaxed));  // ordered by AVAIL
             if (!place.is_available(last.flags)) return liar(Lie::partial);
             if (!lawful(last.flags)) return {};
-            if (last.flags & kNext) return liar(Lie::too_long);
-            chain.reply = {second.addr.load(std::memory_order_relaxed), last.len, (last.flags & kWrite) != 0};
+            if (last.flags & flag_next) return liar(Lie::too_long);
+            chain.reply = {second.addr.load(std::memory_order_relaxed), last.len, (last.flags & flag_write) != 0};
             chain.id = last.id;  // 2.8.6: the id is in the last descriptor of the list
             chain.count = 2;
             place.advance(1);
@@ -276,7 +278,8 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
         if (chain.sequence != completed_ + 1 || completed_ == taken_) std::abort();  // a bug of the caller
         ++completed_;
         batch_ += chain.count;
-        last_ = {written, chain.id, static_cast<std::uint16_t>(written ? kWrite : 0)};  // 2.8.3: was anything written?
+        last_ = {written, chain.id,
+                 static_cast<std::uint16_t>(written ? flag_write : 0)};  // 2.8.3: was anything written?
         if (written != chain.reply.len) flush();
     }
 
@@ -298,17 +301,17 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     // Asks to be kicked, once all that was completed has been flushed. True if a chain came meanwhile: then take it
     // instead of sleeping, the kick may never come.
     bool enable_kick() {
-        parts_.device_event->store(event_word(kEventEnable), std::memory_order_relaxed);
+        parts_.device_event->store(event_word(event_enable), std::memory_order_relaxed);
         Sync::fence_all();  // KICK
-        if (lie_ != Lie::none || in_flight_ == kSize) return false;
+        if (lie_ != Lie::none || in_flight_ == queue_size) return false;
         return avail_.is_available(unpack(parts_.ring[avail_.index].tail.load(std::memory_order_relaxed)).flags);
     }
-    void disable_kick() { parts_.device_event->store(event_word(kEventDisable), std::memory_order_relaxed); }
+    void disable_kick() { parts_.device_event->store(event_word(event_disable), std::memory_order_relaxed); }
 
   private:
     bool lawful(std::uint16_t flags) {
-        if (flags & kIndirect) lie_ = Lie::indirect;  // 2.8.19
-        else if (flags & ~(kNext | kWrite | kAvail | kUsed)) lie_ = Lie::reserved;
+        if (flags & flag_indirect) lie_ = Lie::indirect;  // 2.8.19
+        else if (flags & ~(flag_next | flag_write | flag_avail | flag_used)) lie_ = Lie::reserved;
         return lie_ == Lie::none;
     }
     std::nullopt_t liar(Lie lie) {
@@ -317,8 +320,8 @@ template <unsigned kSize = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alignas(6
     }
 
     const Parts<Sync> parts_;
-    Place<kSize> avail_;           // where the next chain will appear
-    Place<kSize> used_;            // where the next used descriptor goes
+    Place<queue_size> avail_;      // where the next chain will appear
+    Place<queue_size> used_;       // where the next used descriptor goes
     std::uint32_t in_flight_ = 0;  // descriptors taken and not yet shown as used
     std::uint32_t batch_ = 0;      // descriptors completed and not yet shown
     Tail last_{};                  // the used descriptor of that batch, without its AVAIL and USED

@@ -58,31 +58,31 @@ template <class With = Os> class Waiter {
 
     void turn() {
         // The first looks cost no clock: reading it takes as long as 20 of them, and most waits are over by then.
-        if (turns_ < kLooks && pace_.spin != 0) return ++turns_, with_.pause();
-        if (turns_ % kLooks == 0 || napping_ || !spinning_) now_ = with_.now();
-        if (turns_++ == (pace_.spin != 0 ? kLooks : 0)) start_ = asked_ = now_;
+        if (turns_ < looks_per_round && pace_.spin != 0) return ++turns_, with_.pause();
+        if (turns_ % looks_per_round == 0 || napping_ || !spinning_) now_ = with_.now();
+        if (turns_++ == (pace_.spin != 0 ? looks_per_round : 0)) start_ = asked_ = now_;
         const std::uint64_t waited = now_ - start_;
-        spinning_ = waited < pace_.spin * kMicrosecond;
-        napping_ = waited >= (std::uint64_t{pace_.spin} + pace_.yield) * kMicrosecond;
+        spinning_ = waited < pace_.spin * ns_per_us;
+        napping_ = waited >= (std::uint64_t{pace_.spin} + pace_.yield) * ns_per_us;
         if (spinning_) return with_.pause();
         if (!napping_) return with_.yield();
-        const std::uint64_t longest = pace_.nap_max * kMicrosecond;
-        if (nap_ == longest && pace_.sleep != 0) return with_.sleep(pace_.sleep * kMicrosecond);
-        with_.nap(nap_ = nap_ == 0 ? pace_.nap_min * kMicrosecond : std::min(nap_ * 2, longest));
+        const std::uint64_t longest = pace_.nap_max * ns_per_us;
+        if (nap_ == longest && pace_.sleep != 0) return with_.sleep(pace_.sleep * ns_per_us);
+        with_.nap(nap_ = nap_ == 0 ? pace_.nap_min * ns_per_us : std::min(nap_ * 2, longest));
     }
     bool is_spinning() const { return spinning_; }
     // From now on as a wait that begins.
     void begin_again() { turns_ = 0, nap_ = 0, spinning_ = true, napping_ = false; }
     // Has it been long enough since the last time to ask whether the peer still lives? Never while spinning.
     bool should_ask() {
-        if (spinning_ || now_ - asked_ < pace_.ask * kMicrosecond) return false;
+        if (spinning_ || now_ - asked_ < pace_.ask * ns_per_us) return false;
         asked_ = now_;
         return true;
     }
 
   private:
-    static constexpr std::uint64_t kMicrosecond = 1000;
-    static constexpr std::uint32_t kLooks = 32;
+    static constexpr std::uint64_t ns_per_us = 1000;
+    static constexpr std::uint32_t looks_per_round = 32;
 
     const Pace pace_;
     With with_;

@@ -10,8 +10,8 @@
 namespace barcuda {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kUserEnd = 1ull << 47;  // x86-64 and arm64 give user space at least this much
+constexpr std::uint64_t one_mib = 1 << 20;
+constexpr std::uint64_t user_end = 1ull << 47;  // x86-64 and arm64 give user space at least this much
 
 // What a guest is told that speaks another version than its bridge. (A bridge on an old region: host_region.cc.)
 Error other_version(Error::Kind kind, const char* what, const barcuda_header& h, unsigned its, unsigned ours,
@@ -40,7 +40,7 @@ Error check(std::span<const Range> ranges, std::uint64_t size, const char* path)
         if (r.count == 0 || r.each == 0 || r.count > size / r.each)
             return error(
                 Error::malformed, 0, "%s: its header claims %llu %s of %llu bytes each, in a region of %llu MiB", path,
-                (unsigned long long)r.count, r.name, (unsigned long long)r.each, (unsigned long long)(size / kMiB));
+                (unsigned long long)r.count, r.name, (unsigned long long)r.each, (unsigned long long)(size / one_mib));
     for (const Range& r : ranges)
         if (r.offset > size || r.bytes() > size - r.offset)
             return error(Error::malformed, 0, "%s: its header puts the %s outside the region, at 0x%llx", path, r.name,
@@ -73,27 +73,27 @@ void divide(barcuda_header& h, std::uint64_t size) {
 }
 
 Error check_size(std::uint64_t size, const char* path) {
-    const auto mib = static_cast<unsigned long long>(size / kMiB);
+    const auto mib = static_cast<unsigned long long>(size / one_mib);
     if (size < BARCUDA_MIN_SIZE)
         return error(Error::bad_size, 0, "%s: too small for a region: %llu bytes, the least is %llu MiB", path,
-                     (unsigned long long)size, (unsigned long long)(BARCUDA_MIN_SIZE / kMiB));
+                     (unsigned long long)size, (unsigned long long)(BARCUDA_MIN_SIZE / one_mib));
     if (size > BARCUDA_MAX_SIZE)
         return error(Error::bad_size, 0, "%s: too large for a region: %llu MiB, the most is %llu MiB", path, mib,
-                     (unsigned long long)(BARCUDA_MAX_SIZE / kMiB));
+                     (unsigned long long)(BARCUDA_MAX_SIZE / one_mib));
     if (!std::has_single_bit(size))
         return error(Error::bad_size, 0,
                      "%s: %llu bytes are not a power of two, as a PCI BAR must be; %llu MiB would be one", path,
-                     (unsigned long long)size, (unsigned long long)(std::bit_floor(size) / kMiB));
+                     (unsigned long long)size, (unsigned long long)(std::bit_floor(size) / one_mib));
     return {};
 }
 
 Error check_base(std::uint64_t base, std::uint64_t size, const char* path) {
-    if (base == 0 || base % BARCUDA_GRANULE != 0 || base >= kUserEnd || size > kUserEnd - base)
+    if (base == 0 || base % BARCUDA_GRANULE != 0 || base >= user_end || size > user_end - base)
         return error(
             Error::bad_base, 0,
             "%s: no process can map it at 0x%llx: the base must be a multiple of 0x%llx, and the region must end "
             "below 0x%llx",
-            path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)kUserEnd);
+            path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)user_end);
     if (base < BARCUDA_DEVICE_POOLS_END || (base < BARCUDA_DEVICE_END && BARCUDA_DEVICE_MAPPED < base + size))
         return error(
             Error::bad_base, 0,
@@ -122,7 +122,7 @@ Error validate(const barcuda_header& h, std::uint64_t file_size, const char* pat
     if (Error e = check_size(h.size, path)) return e;
     if (file_size != 0 && file_size < h.size)
         return error(Error::bad_size, 0, "%s: too small: its header says %llu MiB, but only %llu MiB are there", path,
-                     (unsigned long long)(h.size / kMiB), (unsigned long long)(file_size / kMiB));
+                     (unsigned long long)(h.size / one_mib), (unsigned long long)(file_size / one_mib));
     if (Error e = check_base(h.base, h.size, path)) return e;
     if (h.header_bytes != BARCUDA_CHANNELS_OFFSET || h.channel_size != BARCUDA_CHANNEL_SIZE ||
         h.granule != BARCUDA_GRANULE || h.channel_count > BARCUDA_MAX_CHANNELS ||

@@ -84,9 +84,10 @@ class Liar {
             const bool sane = random_.chance(70);
             auto flags = static_cast<std::uint16_t>(random_.word());
             if (random_.chance(90))
-                flags =
-                    static_cast<std::uint16_t>((flags & ~(virtqueue::kAvail | virtqueue::kUsed)) | place.available());
-            if (sane) flags &= virtqueue::kAvail | virtqueue::kUsed | virtqueue::kNext | virtqueue::kWrite;
+                flags = static_cast<std::uint16_t>((flags & ~(virtqueue::flag_avail | virtqueue::flag_used)) |
+                                                   place.available());
+            if (sane)
+                flags &= virtqueue::flag_avail | virtqueue::flag_used | virtqueue::flag_next | virtqueue::flag_write;
             const std::uint64_t address =
                 sane ? memory + 8 * random_.below(BARCUDA_COMMANDS_SIZE / 8) : random_.word() >> random_.below(64);
             const auto length = static_cast<std::uint32_t>(sane ? random_.below(4096) : random_.word());

@@ -115,7 +115,8 @@ TEST_F(SharesTest, AreNotOfAFolderALinkOrAnotherFile) {
     std::filesystem::create_directory(loose);
     HostRegion second;
     const std::string inside = loose + "/region";
-    ASSERT_FALSE(second.create(inside.c_str(), {.size = kSize, .base = kBase, .build = "test", .rows = kRows}));
+    ASSERT_FALSE(second.create(inside.c_str(),
+                               {.size = region_size, .base = region_base, .build = "test", .rows = region_rows}));
     second.announce();
     EXPECT_TRUE(believes(inside, door_of(inside)));
     ASSERT_EQ(chmod(loose.c_str(), 0777), 0);  // another user may replace the file

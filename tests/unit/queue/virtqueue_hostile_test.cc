@@ -20,11 +20,11 @@ std::vector<std::uint8_t> bytes(std::mt19937_64& random) {
     }
     return b;
 }
-template <unsigned kSize> void torment(std::uint64_t rounds) {
-    std::mt19937_64 random(kSize);
+template <unsigned queue_size> void torment(std::uint64_t rounds) {
+    std::mt19937_64 random(queue_size);
     for (std::uint64_t i = 0; i < rounds; ++i) {
-        torment_device<kSize>(bytes(random));
-        torment_driver<kSize>(bytes(random));
+        torment_device<queue_size>(bytes(random));
+        torment_driver<queue_size>(bytes(random));
     }
 }
 

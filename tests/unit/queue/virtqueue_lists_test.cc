@@ -14,53 +14,53 @@ namespace {
 // ---- 2.8.5, 2.8.6, 2.8.7 lists --------------------------------------------------------------------------------------
 TEST(Clause_2_8_5, ListsLongerThanTheDeviceAllowsAreALie) {
     Pair<8> q;
-    q.ring.write(1, {0x2000, 8, 0, kAvail | kWrite | kNext});
-    q.ring.write(0, {0x1000, 8, 0, kAvail | kNext});
+    q.ring.write(1, {0x2000, 8, 0, flag_avail | flag_write | flag_next});
+    q.ring.write(0, {0x1000, 8, 0, flag_avail | flag_next});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::too_long);
 }
 TEST(Clause_2_8_6, NextStandsInAllButTheLastDescriptor) {
     Pair<4> q;
-    q.driver.post(kCall);
-    EXPECT_TRUE(q.ring.raw(0).flags & kNext);
-    EXPECT_FALSE(q.ring.raw(1).flags & kNext);
+    q.driver.post(call_chain);
+    EXPECT_TRUE(q.ring.raw(0).flags & flag_next);
+    EXPECT_FALSE(q.ring.raw(1).flags & flag_next);
 }
 TEST(Clause_2_8_6, IdIsReadFromTheLastDescriptor) {
     Pair<4> q;
-    q.ring.write(1, {0x2000, 8, 77, kAvail | kWrite});
-    q.ring.write(0, {0x1000, 8, 11, kAvail | kNext});
+    q.ring.write(1, {0x2000, 8, 77, flag_avail | flag_write});
+    q.ring.write(0, {0x1000, 8, 11, flag_avail | flag_next});
     auto c = q.device.next();
     ASSERT_TRUE(c);
     EXPECT_EQ(c->id, 77);
 }
 TEST(Clause_2_8_6, OneUsedDescriptorForTheWholeListOverwritesItsFirst) {
     Pair<4> q;
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
     const auto second = q.ring.raw(1);
     q.device.complete(*q.device.next(), 32);
     q.device.flush();
-    EXPECT_EQ(q.ring.raw(0).flags, kAvail | kUsed | kWrite);
+    EXPECT_EQ(q.ring.raw(0).flags, flag_avail | flag_used | flag_write);
     EXPECT_EQ(q.ring.raw(1).flags, second.flags);
     q.driver.reap();
-    q.driver.post(kPost);
-    EXPECT_EQ(q.ring.raw(2).flags, kAvail);  // both sides skipped forward by the list's size
+    q.driver.post(post_chain);
+    EXPECT_EQ(q.ring.raw(2).flags, flag_avail);  // both sides skipped forward by the list's size
     EXPECT_TRUE(q.device.next());
 }
 TEST(Clause_2_8_6, APartialListIsALie) {
     Pair<4> q;
-    q.ring.write(0, {0x1000, 8, 0, kAvail | kNext});
+    q.ring.write(0, {0x1000, 8, 0, flag_avail | flag_next});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::partial);
 }
 TEST(Clause_2_8_6, NextIsIgnoredInUsedDescriptors) {
     Pair<4> q;
-    q.driver.post(kPost);
-    q.ring.write(0, {0, 0, 0, kAvail | kUsed | kNext});
+    q.driver.post(post_chain);
+    q.ring.write(0, {0, 0, 0, flag_avail | flag_used | flag_next});
     EXPECT_EQ(q.driver.reap(), 1u);
 }
 TEST(Clause_2_8_7, IndirectDescriptorsWereNotOffered) {
     Pair<4> q;
-    q.ring.write(0, {0x1000, 16, 0, kAvail | kIndirect});
+    q.ring.write(0, {0x1000, 16, 0, flag_avail | flag_indirect});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::indirect);
 }
@@ -68,40 +68,40 @@ TEST(Clause_2_8_7, IndirectDescriptorsWereNotOffered) {
 // ---- 2.8.17, 2.8.18 lists: driver and device ------------------------------------------------------------------------
 TEST(Clause_2_8_17, ThereIsRoomForTheWholeListOrNone) {
     Pair<3> q;
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
     EXPECT_TRUE(q.driver.can_post(1));
     EXPECT_FALSE(q.driver.can_post(2));
     EXPECT_FALSE(q.driver.can_post(4));
 }
 TEST(Clause_2_8_17_DeathTest, PostingWithoutRoomIsABugOfTheDriver) {
     Pair<1> q;
-    EXPECT_DEATH(q.driver.post(kCall), "");
+    EXPECT_DEATH(q.driver.post(call_chain), "");
     Pair<4> r;
     EXPECT_DEATH(r.driver.post({}), "");
-    const Buffer three[] = {kRequest, kReply, kReply};
+    const Buffer three[] = {request_buffer, reply_buffer, reply_buffer};
     EXPECT_DEATH(r.driver.post(three), "");
 }
 TEST(Clause_2_8_17, WritableBeforeReadableIsALie) {
     Pair<4> q;
-    q.ring.write(1, {0x1000, 8, 0, kAvail});
-    q.ring.write(0, {0x2000, 8, 0, kAvail | kNext | kWrite});
+    q.ring.write(1, {0x1000, 8, 0, flag_avail});
+    q.ring.write(0, {0x2000, 8, 0, flag_avail | flag_next | flag_write});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::order);
 }
 TEST(Clause_2_8_17, AListThatLoopsIntoChainsUnderWayIsALie) {
     Pair<3> q;
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
     ASSERT_TRUE(q.device.next());
-    q.ring.write(2, {0x1000, 8, 0, kAvail | kNext});
-    q.ring.write(0, {0x2000, 8, 0, kUsed | kWrite});
+    q.ring.write(2, {0x1000, 8, 0, flag_avail | flag_next});
+    q.ring.write(0, {0x2000, 8, 0, flag_used | flag_write});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::overrun);
 }
 TEST(Clause_2_8_17, NothingIsTakenWhileEveryDescriptorIsUnderWay) {
     Pair<2> q;
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
     ASSERT_TRUE(q.device.next());
-    q.ring.write(0, {0x1000, 8, 0, kUsed});  // as if made available again, though it was not used
+    q.ring.write(0, {0x1000, 8, 0, flag_used});  // as if made available again, though it was not used
     for (int i = 0; i < 10; ++i) EXPECT_FALSE(q.device.next());
     EXPECT_FALSE(q.device.enable_kick());
 }
@@ -123,14 +123,14 @@ TEST(Clause_2_8_18, ChainsAreTakenInTheOrderTheyWereMadeAvailable) {
 // ---- 2.8.19 indirect descriptors ------------------------------------------------------------------------------------
 TEST(Clause_2_8_19, TheDriverNeverSetsTheIndirectFlag) {
     Pair<4> q;
-    q.driver.post(kCall);
-    q.driver.post(kCall);
-    for (unsigned i = 0; i < 4; ++i) EXPECT_FALSE(q.ring.raw(i).flags & kIndirect);
+    q.driver.post(call_chain);
+    q.driver.post(call_chain);
+    for (unsigned i = 0; i < 4; ++i) EXPECT_FALSE(q.ring.raw(i).flags & flag_indirect);
 }
 TEST(Clause_2_8_19, AnIndirectDescriptorInAListIsALie) {
     Pair<4> q;
-    q.ring.write(1, {0x2000, 16, 0, kAvail | kWrite | kIndirect});
-    q.ring.write(0, {0x1000, 16, 0, kAvail | kNext});
+    q.ring.write(1, {0x2000, 16, 0, flag_avail | flag_write | flag_indirect});
+    q.ring.write(0, {0x1000, 16, 0, flag_avail | flag_next});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::indirect);
 }
@@ -138,14 +138,14 @@ TEST(Clause_2_8_19, AnIndirectDescriptorInAListIsALie) {
 // ---- our own limits on what VIRTIO allows ---------------------------------------------------------------------------
 TEST(Device, TwoRequestsInOneChainAreNoCommand) {
     Pair<4> q;
-    q.ring.write(1, {0x1000, 8, 0, kAvail});
-    q.ring.write(0, {0x2000, 8, 0, kAvail | kNext});
+    q.ring.write(1, {0x1000, 8, 0, flag_avail});
+    q.ring.write(0, {0x2000, 8, 0, flag_avail | flag_next});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::shape);
 }
 TEST(Device, ALoneReplyIsNoCommand) {
     Pair<4> q;
-    q.ring.write(0, {0x2000, 8, 0, kAvail | kWrite});
+    q.ring.write(0, {0x2000, 8, 0, flag_avail | flag_write});
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::shape);
 }
@@ -153,16 +153,16 @@ TEST(Device, ReservedFlagsAreALie) {
     for (unsigned bit = 3; bit < 15; ++bit) {
         if (bit == 7) continue;
         Pair<4> q;
-        q.ring.write(0, {0x1000, 8, 0, static_cast<std::uint16_t>(kAvail | 1u << bit)});
+        q.ring.write(0, {0x1000, 8, 0, static_cast<std::uint16_t>(flag_avail | 1u << bit)});
         EXPECT_FALSE(q.device.next());
         EXPECT_EQ(q.device.lie(), Lie::reserved) << bit;
     }
 }
 TEST(Device, ALieIsForGood) {
     Pair<4> q;
-    q.ring.write(0, {0x1000, 8, 0, kAvail | kIndirect});
+    q.ring.write(0, {0x1000, 8, 0, flag_avail | flag_indirect});
     q.device.next();
-    q.ring.write(0, {0x1000, 8, 0, kAvail});
+    q.ring.write(0, {0x1000, 8, 0, flag_avail});
     EXPECT_FALSE(q.device.next());
     EXPECT_FALSE(q.device.enable_kick());
     EXPECT_EQ(q.device.lie(), Lie::indirect);

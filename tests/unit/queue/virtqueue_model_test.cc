@@ -34,11 +34,11 @@ class Model : public ::testing::Test {
     }
 };
 
-const char* const kDeadlock = "deadlock: everyone sleeps or polls in vain";
-constexpr int kGuest = 0, kHost = 1;  // threads, in the order in which scenarios name them
+const char* const deadlock_text = "deadlock: everyone sleeps or polls in vain";
+constexpr int guest_side = 0, host_side = 1;  // threads, in the order in which scenarios name them
 
-template <unsigned kSize, class Sync = model::Sync> struct Ring {
-    Descriptor<Sync> ring[kSize];
+template <unsigned queue_size, class Sync = model::Sync> struct Ring {
+    Descriptor<Sync> ring[queue_size];
     Event<Sync> driver_event, device_event;
     Parts<Sync> parts() { return {ring, &driver_event, &device_event}; }
 };
@@ -46,11 +46,11 @@ template <unsigned kSize, class Sync = model::Sync> struct Ring {
 // A ring of two descriptors, a call and posts through it: each descriptor is used more than once, and chains cross the
 // end of the ring. The bytes of requests and replies must be there when their chain is.
 struct Traffic {
-    static constexpr unsigned kSize = 3;
-    Ring<kSize> ring;
+    static constexpr unsigned queue_size = 3;
+    Ring<queue_size> ring;
     model::Bytes request[2], reply;
-    Driver<kSize, model::Sync> driver{ring.parts()};
-    Device<kSize, model::Sync> device{ring.parts()};
+    Driver<queue_size, model::Sync> driver{ring.parts()};
+    Device<queue_size, model::Sync> device{ring.parts()};
 };
 void guest(World& w, Traffic& t, int chains) {
     for (int i = 0; i < chains; ++i) {
@@ -87,10 +87,10 @@ void traffic(World& w, int chains, int batch) {
 // The device sleeps when it has nothing to do. A lost kick is a deadlock. `kicks` is the word that it sleeps on, as a
 // futex: it goes to sleep only if the word is still what it was before the sleep was announced.
 template <class Sync> struct Sleepers {
-    static constexpr unsigned kSize = 2;
-    Ring<kSize, Sync> ring;
-    Driver<kSize, Sync> driver{ring.parts()};
-    Device<kSize, Sync> device{ring.parts()};
+    static constexpr unsigned queue_size = 2;
+    Ring<queue_size, Sync> ring;
+    Driver<queue_size, Sync> driver{ring.parts()};
+    Device<queue_size, Sync> device{ring.parts()};
     int kicks = 0, wakes = 0;
 };
 template <class Sync> void sleeping_device(World& w, int chains, bool fenced) {
@@ -178,7 +178,7 @@ TEST_F(Model, NoWakeIsLost) {
 
 TEST_F(Model, Clause_2_8_21_1_1_AvailNeedsTheDriversRelease) {
     needs(
-        kGuest, Order::release, [](World& w) { traffic(w, 3, 1); }, "a chain is there before its request");
+        guest_side, Order::release, [](World& w) { traffic(w, 3, 1); }, "a chain is there before its request");
 }
 TEST_F(Model, Clause_2_8_6_APartialListIsNeverSeen) {
     const auto lists = [](World& w) {  // no bytes to look at: only the lists themselves
@@ -199,39 +199,39 @@ TEST_F(Model, Clause_2_8_6_APartialListIsNeverSeen) {
         });
     };
     passes({.preemptions = 3}, lists);
-    needs(kGuest, Order::release, lists, text(Lie::partial));
+    needs(guest_side, Order::release, lists, text(Lie::partial));
 }
 TEST_F(Model, AvailNeedsTheDevicesAcquire) {
     needs(
-        kHost, Order::acquire, [](World& w) { traffic(w, 3, 1); }, "a chain is there before its request");
+        host_side, Order::acquire, [](World& w) { traffic(w, 3, 1); }, "a chain is there before its request");
 }
 TEST_F(Model, UsedNeedsTheDevicesRelease) {
     needs(
-        kHost, Order::release, [](World& w) { traffic(w, 3, 1); }, "the last call's reply is not there");
+        host_side, Order::release, [](World& w) { traffic(w, 3, 1); }, "the last call's reply is not there");
 }
 TEST_F(Model, Clause_2_8_22_UsedNeedsTheDriversAcquire) {
     needs(
-        kGuest, Order::acquire, [](World& w) { traffic(w, 3, 1); }, "the last call's reply is not there");
+        guest_side, Order::acquire, [](World& w) { traffic(w, 3, 1); }, "the last call's reply is not there");
 }
 TEST_F(Model, Clause_2_8_21_3_1_KickNeedsTheDriversFence) {
     needs(
-        kGuest, Order::fence, [](World& w) { sleeping_device(w, 2); }, kDeadlock);
+        guest_side, Order::fence, [](World& w) { sleeping_device(w, 2); }, deadlock_text);
 }
 TEST_F(Model, KickNeedsTheDevicesFence) {
     needs(
-        kHost, Order::fence, [](World& w) { sleeping_device(w, 2); }, kDeadlock);
+        host_side, Order::fence, [](World& w) { sleeping_device(w, 2); }, deadlock_text);
 }
 TEST_F(Model, WithoutTheDriversFenceKickNeedsTheDevicesForBoth) {
     needs(
-        kHost, Order::fence, [](World& w) { sleeping_device_that_fences_for_both(w, 2); }, kDeadlock);
+        host_side, Order::fence, [](World& w) { sleeping_device_that_fences_for_both(w, 2); }, deadlock_text);
 }
 TEST_F(Model, WakeNeedsTheDevicesFence) {
     needs(
-        kHost, Order::fence, [](World& w) { sleeping_driver(w, 2); }, kDeadlock);
+        host_side, Order::fence, [](World& w) { sleeping_driver(w, 2); }, deadlock_text);
 }
 TEST_F(Model, WakeNeedsTheDriversFence) {
     needs(
-        kGuest, Order::fence, [](World& w) { sleeping_driver(w, 2); }, kDeadlock);
+        guest_side, Order::fence, [](World& w) { sleeping_driver(w, 2); }, deadlock_text);
 }
 
 // The checker itself, on what every textbook knows.

@@ -16,54 +16,54 @@ namespace {
 // ---- 2.8.1 wrap counters --------------------------------------------------------------------------------------------
 TEST(Clause_2_8_1, WrapCountersStartAtOneAndMarkAvailableByUnequalBits) {
     Pair<4> q;
-    q.driver.post(kPost);
-    EXPECT_EQ(q.ring.raw(0).flags & (kAvail | kUsed), kAvail);
+    q.driver.post(post_chain);
+    EXPECT_EQ(q.ring.raw(0).flags & (flag_avail | flag_used), flag_avail);
 }
 TEST(Clause_2_8_1, UsedDescriptorsHaveEqualBits) {
     Pair<4> q;
-    q.round(kPost);
-    EXPECT_EQ(q.ring.raw(0).flags & (kAvail | kUsed), kAvail | kUsed);
+    q.round(post_chain);
+    EXPECT_EQ(q.ring.raw(0).flags & (flag_avail | flag_used), flag_avail | flag_used);
 }
 TEST(Clause_2_8_1, EqualBitsAreNotAvailable) {
     Pair<4> q;
-    q.ring.write(0, {0x1000, 64, 0, kAvail | kUsed});
+    q.ring.write(0, {0x1000, 64, 0, flag_avail | flag_used});
     EXPECT_FALSE(q.device.next());
     EXPECT_FALSE(q.device.enable_kick());
 }
 TEST(Clause_2_8_1, DriverCounterFlipsBehindTheLastDescriptor) {
     Pair<3> q;
-    for (int i = 0; i < 3; ++i) q.round(kPost);
-    q.driver.post(kPost);
-    EXPECT_EQ(q.ring.raw(0).flags & (kAvail | kUsed), kUsed);
+    for (int i = 0; i < 3; ++i) q.round(post_chain);
+    q.driver.post(post_chain);
+    EXPECT_EQ(q.ring.raw(0).flags & (flag_avail | flag_used), flag_used);
 }
 TEST(Clause_2_8_1, DeviceCounterFlipsBehindTheLastDescriptor) {
     Pair<3> q;
-    for (int i = 0; i < 4; ++i) q.round(kPost);
-    EXPECT_EQ(q.ring.raw(0).flags & (kAvail | kUsed), 0);
+    for (int i = 0; i < 4; ++i) q.round(post_chain);
+    EXPECT_EQ(q.ring.raw(0).flags & (flag_avail | flag_used), 0);
 }
 TEST(Clause_2_8_1, AChainMaySpanTheEndOfTheRing) {
     Pair<3> q;
-    q.round(kCall);
-    q.driver.post(kCall);
-    EXPECT_EQ(q.ring.raw(2).flags, kAvail | kNext);
-    EXPECT_EQ(q.ring.raw(0).flags, kUsed | kWrite);
+    q.round(call_chain);
+    q.driver.post(call_chain);
+    EXPECT_EQ(q.ring.raw(2).flags, flag_avail | flag_next);
+    EXPECT_EQ(q.ring.raw(0).flags, flag_used | flag_write);
     auto c = q.device.next();
     ASSERT_TRUE(c);
     EXPECT_EQ(c->count, 2);
     q.device.complete(*c, 32);
     q.device.flush();
-    EXPECT_EQ(q.ring.raw(2).flags, kAvail | kUsed | kWrite);
+    EXPECT_EQ(q.ring.raw(2).flags, flag_avail | flag_used | flag_write);
     EXPECT_EQ(q.driver.reap(), 2u);
 }
-template <unsigned kSize> void many_laps() {
-    Pair<kSize> q;
-    for (unsigned i = 0; i < 5 * kSize + 3; ++i) {
-        if (kSize >= 2 && i % 3 == 0) q.round(kCall);
-        else q.round(kPost);
+template <unsigned queue_size> void many_laps() {
+    Pair<queue_size> q;
+    for (unsigned i = 0; i < 5 * queue_size + 3; ++i) {
+        if (queue_size >= 2 && i % 3 == 0) q.round(call_chain);
+        else q.round(post_chain);
     }
     EXPECT_EQ(q.device.lie(), Lie::none);
     EXPECT_FALSE(q.driver.broken());
-    EXPECT_TRUE(q.driver.can_post(kSize));
+    EXPECT_TRUE(q.driver.can_post(queue_size));
 }
 TEST(Clause_2_8_10_1, QueueSizeNeedNotBeAPowerOfTwo) {
     many_laps<1>();
@@ -85,39 +85,39 @@ TEST(Clause_2_8_10_1, PartsAreAlignedInAChannel) {
 // ---- 2.8.2 polling --------------------------------------------------------------------------------------------------
 TEST(Clause_2_8_2, DeviceLooksAtTheNextDescriptorOnly) {
     Pair<4> q;
-    q.ring.write(1, {0x1000, 64, 0, kAvail});  // available, but not next
+    q.ring.write(1, {0x1000, 64, 0, flag_avail});  // available, but not next
     EXPECT_FALSE(q.device.next());
     EXPECT_EQ(q.device.lie(), Lie::none);
 }
 TEST(Clause_2_8_2, DriverLooksAtTheNextUsedDescriptorOnly) {
     Pair<4> q;
-    q.driver.post(kPost);
-    q.driver.post(kPost);
-    q.ring.write(1, {0, 0, 1, kAvail | kUsed});
+    q.driver.post(post_chain);
+    q.driver.post(post_chain);
+    q.ring.write(1, {0, 0, 1, flag_avail | flag_used});
     EXPECT_EQ(q.driver.reap(), 0u);
 }
 
 // ---- 2.8.3, 2.8.4 what a used descriptor says -----------------------------------------------------------------------
 TEST(Clause_2_8_3, WriteFlagMarksWhatTheDeviceMayWrite) {
     Pair<4> q;
-    q.driver.post(kCall);
-    EXPECT_FALSE(q.ring.raw(0).flags & kWrite);
-    EXPECT_TRUE(q.ring.raw(1).flags & kWrite);
+    q.driver.post(call_chain);
+    EXPECT_FALSE(q.ring.raw(0).flags & flag_write);
+    EXPECT_TRUE(q.ring.raw(1).flags & flag_write);
 }
 TEST(Clause_2_8_3, UsedWriteFlagSaysWhetherAnythingWasWritten) {
     Pair<8> q;
-    q.driver.post(kCall);
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
+    q.driver.post(call_chain);
     q.device.complete(*q.device.next(), 32);
     q.device.flush();
     q.device.complete(*q.device.next(), 0);
     q.device.flush();
-    EXPECT_TRUE(q.ring.raw(0).flags & kWrite);
-    EXPECT_FALSE(q.ring.raw(2).flags & kWrite);
+    EXPECT_TRUE(q.ring.raw(0).flags & flag_write);
+    EXPECT_FALSE(q.ring.raw(2).flags & flag_write);
 }
 TEST(Clause_2_8_4, UsedLengthIsWhatTheDeviceWrote) {
     Pair<4> q;
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
     q.device.complete(*q.device.next(), 17);
     q.device.flush();
     EXPECT_EQ(q.ring.raw(0).len, 17u);
@@ -126,7 +126,7 @@ TEST(Clause_2_8_4, UsedLengthIsWhatTheDeviceWrote) {
 // ---- 2.8.8 in-order use ---------------------------------------------------------------------------------------------
 TEST(Clause_2_8_8, OneUsedDescriptorStandsForABatch) {
     Pair<8> q;
-    for (int i = 0; i < 3; ++i) q.driver.post(kPost);
+    for (int i = 0; i < 3; ++i) q.driver.post(post_chain);
     std::uint16_t last = 0;
     for (int i = 0; i < 3; ++i) {
         auto c = q.device.next();
@@ -136,39 +136,39 @@ TEST(Clause_2_8_8, OneUsedDescriptorStandsForABatch) {
     EXPECT_EQ(q.driver.reap(), 0u);  // not shown yet
     EXPECT_TRUE(q.device.flush());
     EXPECT_EQ(q.ring.raw(0).id, last);  // the first descriptor of the batch, the id of its last buffer
-    EXPECT_EQ(q.ring.raw(1).flags, kAvail);
-    EXPECT_EQ(q.ring.raw(2).flags, kAvail);
+    EXPECT_EQ(q.ring.raw(1).flags, flag_avail);
+    EXPECT_EQ(q.ring.raw(2).flags, flag_avail);
     EXPECT_EQ(q.driver.reap(), 3u);
     EXPECT_TRUE(q.driver.can_post(8));
 }
 TEST(Clause_2_8_8, TheNextBatchIsUsedWhereTheLastOneEnded) {
     Pair<8> q;
-    q.driver.post(kPost);
-    q.driver.post(kCall);
-    q.driver.post(kPost);
+    q.driver.post(post_chain);
+    q.driver.post(call_chain);
+    q.driver.post(post_chain);
     q.device.complete(*q.device.next(), 0);
     q.device.complete(*q.device.next(), 32);
     q.device.flush();
     q.device.complete(*q.device.next(), 0);
     q.device.flush();
-    EXPECT_EQ(q.ring.raw(3).flags, kAvail | kUsed);
+    EXPECT_EQ(q.ring.raw(3).flags, flag_avail | flag_used);
     EXPECT_EQ(q.driver.reap(), 3u);
 }
 TEST(Clause_2_8_8, ABatchMayFillTheWholeRing) {
     Pair<5> q;
-    q.round(kPost);  // begin off the start
-    for (int i = 0; i < 5; ++i) q.driver.post(kPost);
+    q.round(post_chain);  // begin off the start
+    for (int i = 0; i < 5; ++i) q.driver.post(post_chain);
     EXPECT_FALSE(q.driver.can_post(1));
     for (int i = 0; i < 5; ++i) q.device.complete(*q.device.next(), 0);
     q.device.flush();
     EXPECT_EQ(q.driver.reap(), 6u);
     EXPECT_TRUE(q.driver.can_post(5));
-    q.round(kPost);
+    q.round(post_chain);
 }
 TEST(Clause_2_8_8, SkippedBuffersAreUsedCompletelySoAShortReplyEndsItsBatch) {
     Pair<8> q;
-    q.driver.post(kCall);
-    q.driver.post(kCall);
+    q.driver.post(call_chain);
+    q.driver.post(call_chain);
     q.device.complete(*q.device.next(), 31);
     EXPECT_EQ(q.driver.reap(), 1u);
     q.device.complete(*q.device.next(), 32);
@@ -183,8 +183,8 @@ TEST(Clause_2_8_8, NothingIsWrittenForAnEmptyBatch) {
 }
 TEST(Clause_2_8_8_DeathTest, CompletingOutOfOrderIsABugOfTheDevice) {
     Pair<4> q;
-    q.driver.post(kPost);
-    q.driver.post(kPost);
+    q.driver.post(post_chain);
+    q.driver.post(post_chain);
     q.device.next();
     auto second = q.device.next();
     EXPECT_DEATH(q.device.complete(*second, 0), "");
@@ -192,8 +192,8 @@ TEST(Clause_2_8_8_DeathTest, CompletingOutOfOrderIsABugOfTheDevice) {
 TEST(Clause_2_8_8, AUsedIdThatIsNotUnderWayBreaksTheDriverOnly) {
     for (std::uint16_t id : {1, 2, 3, 4, 65535}) {  // one chain is under way, its id is 0
         Pair<4> q;
-        q.driver.post(kPost);
-        q.ring.write(0, {0, 0, id, kAvail | kUsed});
+        q.driver.post(post_chain);
+        q.ring.write(0, {0, 0, id, flag_avail | flag_used});
         EXPECT_EQ(q.driver.reap(), 0u);
         EXPECT_TRUE(q.driver.broken());
     }
@@ -239,7 +239,7 @@ TEST(Clause_2_8_14, FlagsStandInTheSecondHalfAndReservedBitsAreZero) {
 TEST(Clause_2_8_22, EnablingKicksLooksAgain) {
     Pair<4> q;
     q.device.disable_kick();
-    q.driver.post(kPost);
+    q.driver.post(post_chain);
     EXPECT_TRUE(q.device.enable_kick());
     EXPECT_TRUE(q.device.next());
     EXPECT_FALSE(q.device.enable_kick());
@@ -247,7 +247,7 @@ TEST(Clause_2_8_22, EnablingKicksLooksAgain) {
 TEST(Clause_2_8_22, EnablingWakesLooksAgain) {
     Pair<4> q;
     q.driver.disable_wake();
-    q.driver.post(kPost);
+    q.driver.post(post_chain);
     q.device.complete(*q.device.next(), 0);
     q.device.flush();
     EXPECT_TRUE(q.driver.enable_wake());
@@ -257,7 +257,7 @@ TEST(Clause_2_8_22, EnablingWakesLooksAgain) {
 TEST(Clause_2_8_22, AnIdleDriverNeverMistakesOldDescriptorsForUsedOnes) {
     Pair<2> q;
     for (int i = 0; i < 9; ++i) {
-        q.round(kPost);
+        q.round(post_chain);
         EXPECT_FALSE(q.driver.enable_wake());
         EXPECT_EQ(q.driver.reap(), q.driver.posted());
     }
@@ -267,13 +267,13 @@ TEST(Clause_2_8_22, AnIdleDriverNeverMistakesOldDescriptorsForUsedOnes) {
 TEST(Clause_2_8_13, FieldsLieWhereTheSpecificationPutsThem) {
     Pair<4> q;
     const Buffer b[] = {{0x1122334455667788, 0x99aabbcc, false}};
-    q.round(kPost);
+    q.round(post_chain);
     q.driver.post(b);
     const auto r = q.ring.raw(1);
     EXPECT_EQ(r.addr, 0x1122334455667788u);
     EXPECT_EQ(r.len, 0x99aabbccu);
     EXPECT_EQ(r.id, 1);
-    EXPECT_EQ(r.flags, kAvail);
+    EXPECT_EQ(r.flags, flag_avail);
 }
 TEST(Clause_2_8_15, TheDeviceUsesNothingInAZeroedRing) {
     Pair<4> q;
@@ -282,7 +282,7 @@ TEST(Clause_2_8_15, TheDeviceUsesNothingInAZeroedRing) {
 }
 TEST(Clause_2_8_15, TheDeviceLeavesAUsedDescriptorAlone) {
     Pair<4> q;
-    q.round(kPost);
+    q.round(post_chain);
     const auto before = q.ring.raw(0);
     EXPECT_FALSE(q.device.flush());
     q.device.next();
@@ -291,13 +291,13 @@ TEST(Clause_2_8_15, TheDeviceLeavesAUsedDescriptorAlone) {
 }
 TEST(Clause_2_8_15, TheAddressOfAUsedDescriptorIsNotTouched) {
     Pair<4> q;
-    q.round(kPost);
-    EXPECT_EQ(q.ring.raw(0).addr, kRequest.offset);
+    q.round(post_chain);
+    EXPECT_EQ(q.ring.raw(0).addr, request_buffer.offset);
 }
 TEST(Clause_2_8_16, ADescriptorIsReusedOnlyOnceItsUseWasSeen) {
     Pair<2> q;
-    q.driver.post(kPost);
-    q.driver.post(kPost);
+    q.driver.post(post_chain);
+    q.driver.post(post_chain);
     q.device.complete(*q.device.next(), 0);
     q.device.flush();
     EXPECT_FALSE(q.driver.can_post(1));  // used, but not yet seen

@@ -16,13 +16,13 @@ namespace barcuda::virtqueue {
 namespace {
 
 struct Traffic {
-    static constexpr unsigned kSize = 64;
-    Ring<kSize> ring;
-    std::uint64_t request[kSize]{};
-    std::uint64_t reply[kSize]{};
+    static constexpr unsigned queue_size = 64;
+    Ring<queue_size> ring;
+    std::uint64_t request[queue_size]{};
+    std::uint64_t reply[queue_size]{};
 };
 void serve(Traffic& t, std::uint64_t chains, bool batch) {
-    Device<Traffic::kSize> device(t.ring.parts());
+    Device<Traffic::queue_size> device(t.ring.parts());
     std::uint64_t done = 0;
     while (done < chains) {
         auto c = device.next();
@@ -41,13 +41,13 @@ void serve(Traffic& t, std::uint64_t chains, bool batch) {
     ASSERT_EQ(device.lie(), Lie::none);
 }
 void drive(Traffic& t, std::uint64_t chains) {
-    Driver<Traffic::kSize> driver(t.ring.parts());
+    Driver<Traffic::queue_size> driver(t.ring.parts());
     std::uint64_t checked = 0;
     const auto drain = [&] {
         const std::uint64_t completed = driver.reap();
         ASSERT_FALSE(driver.broken());
         for (; checked < completed; ++checked)
-            if ((checked + 1) % 4 == 0) { ASSERT_EQ(t.reply[(checked + 1) % Traffic::kSize], (checked + 1) * 7); }
+            if ((checked + 1) % 4 == 0) { ASSERT_EQ(t.reply[(checked + 1) % Traffic::queue_size], (checked + 1) * 7); }
     };
     for (std::uint64_t n = 1; n <= chains; ++n) {
         const bool call = n % 4 == 0;
@@ -55,7 +55,7 @@ void drive(Traffic& t, std::uint64_t chains) {
             drain();
             std::this_thread::yield();
         }
-        const std::uint64_t slot = n % Traffic::kSize;
+        const std::uint64_t slot = n % Traffic::queue_size;
         t.request[slot] = n * 3;
         const Buffer chain[] = {{slot, 8, false}, {slot, 8, true}};
         ASSERT_EQ(driver.post(std::span(chain, call ? 2 : 1)), n);
@@ -96,7 +96,7 @@ void sleep_and_be_kicked(bool fenced) {
     for (std::uint64_t n = 1; n <= chains; ++n) {
         const std::uint64_t before = sleeps;
         while (!q.driver.can_post(1)) q.driver.reap(), std::this_thread::yield();
-        q.driver.post(kPost);
+        q.driver.post(post_chain);
         if (q.driver.should_kick(fenced)) {
             std::atomic_ref(kicks).fetch_add(1);
             futex_wake(kicks, Among::threads);

@@ -34,13 +34,13 @@ struct In {
     }
     void sleep(std::uint64_t ns) { w->did('s', ns); }
 };
-constexpr Pace kPace{.spin = 10, .yield = 100, .nap_min = 50, .nap_max = 400, .ask = 1000};
+constexpr Pace test_pace{.spin = 10, .yield = 100, .nap_min = 50, .nap_max = 400, .ask = 1000};
 const auto never = [] { return false; };
 
 TEST(Wait, WhatIsDoneCostsNothing) {
     World w;
     EXPECT_EQ(wait(
-                  kPace, [] { return true; }, never, In{&w}),
+                  test_pace, [] { return true; }, never, In{&w}),
               Waited::done);
     EXPECT_EQ(w.acts, "");
     EXPECT_EQ(w.clock, 0u);
@@ -48,13 +48,13 @@ TEST(Wait, WhatIsDoneCostsNothing) {
 TEST(Wait, ItSpinsThenYieldsThenNaps) {
     World w;
     EXPECT_EQ(wait(
-                  kPace, [&] { return w.clock > 1'000'000; }, never, In{&w}),
+                  test_pace, [&] { return w.clock > 1'000'000; }, never, In{&w}),
               Waited::done);
     EXPECT_EQ(w.acts, "pyn");
 }
 TEST(Wait, AWaitThatBeginsAgainSpinsAgain) {
     World w;
-    Waiter waiter(kPace, In{&w});
+    Waiter waiter(test_pace, In{&w});
     while (w.acts != "pyn") waiter.turn();
     EXPECT_FALSE(waiter.is_spinning());
     waiter.begin_again();
@@ -65,19 +65,19 @@ TEST(Wait, AWaitThatBeginsAgainSpinsAgain) {
 TEST(Wait, AQuickAnswerIsMetSpinning) {
     World w;
     EXPECT_EQ(wait(
-                  kPace, [&] { return w.clock > 8'000; }, never, In{&w}),
+                  test_pace, [&] { return w.clock > 8'000; }, never, In{&w}),
               Waited::done);
     EXPECT_EQ(w.acts, "p");
 }
 TEST(Wait, NapsGrowToTheirBound) {
     World w;
     wait(
-        kPace, [&] { return w.naps.size() == 6; }, never, In{&w});
+        test_pace, [&] { return w.naps.size() == 6; }, never, In{&w});
     EXPECT_EQ(w.naps, (std::vector<std::uint64_t>{50'000, 100'000, 200'000, 400'000, 400'000, 400'000}));
 }
 TEST(Wait, WhoCanBeWokenSleepsOnceItsNapsHaveGrown) {
     World w;
-    Pace sleeper = kPace;
+    Pace sleeper = test_pace;
     sleeper.sleep = 50'000;
     wait(
         sleeper, [&] { return w.clock > 200'000'000; }, never, In{&w});
@@ -86,7 +86,7 @@ TEST(Wait, WhoCanBeWokenSleepsOnceItsNapsHaveGrown) {
 }
 TEST(Wait, WhoSleepsAsksAboutThePeerToo) {
     World w;
-    Pace sleeper = kPace;
+    Pace sleeper = test_pace;
     sleeper.sleep = 50'000;
     EXPECT_EQ(wait(
                   sleeper, never, [&] { return w.clock > 500'000'000; }, In{&w}),
@@ -94,7 +94,7 @@ TEST(Wait, WhoSleepsAsksAboutThePeerToo) {
 }
 TEST(Wait, WithoutSpinItGivesWayAtOnce) {
     World w;
-    Pace one_processor = kPace;
+    Pace one_processor = test_pace;
     one_processor.spin = 0;
     wait(
         one_processor, [&] { return w.clock > 5'000; }, never, In{&w});
@@ -103,14 +103,14 @@ TEST(Wait, WithoutSpinItGivesWayAtOnce) {
 TEST(Wait, WhoWaitsForTheDeadIsTold) {
     World w;
     EXPECT_EQ(wait(
-                  kPace, never, [&] { return w.clock > 5'000'000; }, In{&w}),
+                  test_pace, never, [&] { return w.clock > 5'000'000; }, In{&w}),
               Waited::dead);
 }
 TEST(Wait, WhatWasDoneBeforeTheDeathCounts) {
     World w;
     bool died = false;
     EXPECT_EQ(wait(
-                  kPace, [&] { return died; },  // seen only after the peer was asked about
+                  test_pace, [&] { return died; },  // seen only after the peer was asked about
                   [&] { return died = true; }, In{&w}),
               Waited::done);
 }
@@ -118,7 +118,7 @@ TEST(Wait, ThePeerIsAskedAboutSeldom) {
     World w;
     int asked = 0;
     wait(
-        kPace, [&] { return w.clock > 10'000'000; }, [&] { return ++asked, false; }, In{&w});
+        test_pace, [&] { return w.clock > 10'000'000; }, [&] { return ++asked, false; }, In{&w});
     EXPECT_GE(asked, 1);
     EXPECT_LE(asked, 10);
 }
@@ -126,13 +126,13 @@ TEST(Wait, ThePeerIsNotAskedAboutWhileSpinning) {
     World w;
     int asked = 0;
     wait(
-        kPace, [&] { return w.clock > 9'000; }, [&] { return ++asked, false; }, In{&w});
+        test_pace, [&] { return w.clock > 9'000; }, [&] { return ++asked, false; }, In{&w});
     EXPECT_EQ(asked, 0);
 }
 TEST(Wait, AWaitMayBeTakenTurnByTurn) {
     World w;
     int asked = 0;
-    for (Waiter<In> waiter(kPace, In{&w}); w.clock < 3'000'000; waiter.turn()) asked += waiter.should_ask();
+    for (Waiter<In> waiter(test_pace, In{&w}); w.clock < 3'000'000; waiter.turn()) asked += waiter.should_ask();
     EXPECT_EQ(w.acts, "pyn");
     EXPECT_GE(asked, 1);
     EXPECT_LE(asked, 3);

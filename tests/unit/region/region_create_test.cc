@@ -32,8 +32,8 @@ TEST_F(RegionTest, ANewRegionOpens) {
     const Error e = open_guest();
     EXPECT_FALSE(e) << e.text;
     EXPECT_NE(dynamic_cast<FileDoor*>(&guest.door()), nullptr);
-    EXPECT_EQ(guest.shape().size, kSize);
-    EXPECT_EQ(guest.shape().base, kBase);
+    EXPECT_EQ(guest.shape().size, region_size);
+    EXPECT_EQ(guest.shape().base, region_base);
     EXPECT_EQ(RegionProbe::header(guest).epoch, 1u);
     EXPECT_STREQ(RegionProbe::header(guest).build, "test build");
     EXPECT_EQ(RegionProbe::header(guest).bridge_pid, static_cast<barcuda_u32>(::getpid()));
@@ -42,17 +42,17 @@ TEST_F(RegionTest, ANewRegionOpens) {
 TEST_F(RegionTest, NobodyOpensItBeforeItIsAnnounced) {
     HostRegion other;
     const std::string fresh = scratch / "fresh";
-    ASSERT_FALSE(other.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = kRows}));
+    ASSERT_FALSE(other.create(fresh.c_str(), {.size = region_size, .base = region_base, .rows = region_rows}));
     EXPECT_EQ(guest.open(fresh.c_str()).kind, Error::not_ready);
     other.announce();
     EXPECT_FALSE(guest.open(fresh.c_str()));
 }
 TEST_F(RegionTest, ASizeThatNoBarCanHaveIsRefusedAndLeavesNoFile) {
-    for (std::uint64_t size :
-         std::vector<std::uint64_t>{0, kSize / 2, kSize + 4096, kSize * 3 / 2, 2 * BARCUDA_MAX_SIZE}) {
+    for (std::uint64_t size : std::vector<std::uint64_t>{0, region_size / 2, region_size + 4096, region_size * 3 / 2,
+                                                         2 * BARCUDA_MAX_SIZE}) {
         HostRegion r;
         const std::string odd = scratch / "odd";
-        EXPECT_EQ(r.create(odd.c_str(), {.size = size, .rows = kRows}).kind, Error::bad_size) << size;
+        EXPECT_EQ(r.create(odd.c_str(), {.size = size, .rows = region_rows}).kind, Error::bad_size) << size;
         EXPECT_NE(::access(odd.c_str(), F_OK), 0);
     }
 }
@@ -60,7 +60,7 @@ TEST_F(RegionTest, ABaseThatNoProcessCanMapIsRefused) {
     for (std::uint64_t base :
          std::vector<std::uint64_t>{4096, (1ull << 47) - BARCUDA_GRANULE, 1ull << 47, ~0ull - 4095}) {
         HostRegion r;
-        EXPECT_EQ(r.create((scratch / "odd").c_str(), {.size = kSize, .base = base, .rows = kRows}).kind,
+        EXPECT_EQ(r.create((scratch / "odd").c_str(), {.size = region_size, .base = base, .rows = region_rows}).kind,
                   Error::bad_base)
             << base;
     }
@@ -96,7 +96,7 @@ TEST_F(RegionTest, ANewRegionIsZeroWhereNothingIsSaid) {
     ASSERT_EQ(::read(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
     ::close(fd);
     std::memset(text.data(), 0, sizeof(barcuda_header));
-    std::memset(&text[BARCUDA_ROWS_OFFSET], 0, sizeof kRows);
+    std::memset(&text[BARCUDA_ROWS_OFFSET], 0, sizeof region_rows);
     for (std::uint32_t i = 0; i < host.shape().channel_count; ++i)
         std::memset(&text[BARCUDA_CHANNELS_OFFSET + i * BARCUDA_CHANNEL_SIZE + offsetof(barcuda_status, channel)], 0,
                     4);
@@ -107,49 +107,50 @@ TEST_F(RegionTest, AFileThatIsNoRegionIsNotOverwrittenUnlessTold) {
     const int fd = ::open(diary.c_str(), O_RDWR | O_CREAT, 0600);
     ASSERT_EQ(::write(fd, "dear diary", 10), 10);
     HostRegion r;
-    const Error e = r.create(diary.c_str(), {.size = kSize, .base = kBase, .rows = kRows});
+    const Error e = r.create(diary.c_str(), {.size = region_size, .base = region_base, .rows = region_rows});
     EXPECT_EQ(e.kind, Error::exists);
     char text[10];
     EXPECT_EQ(::pread(fd, text, 10, 0), 10);
     EXPECT_EQ(std::memcmp(text, "dear diary", 10), 0);
-    EXPECT_FALSE(r.create(diary.c_str(), {.size = kSize, .base = kBase, .overwrite = true, .rows = kRows}));
+    EXPECT_FALSE(
+        r.create(diary.c_str(), {.size = region_size, .base = region_base, .overwrite = true, .rows = region_rows}));
     ::close(fd);
 }
 TEST_F(RegionTest, AnUntouchedFileOfTheRightSizeIsFormatted) {  // as QEMU's memory-backend-file leaves it
     const std::string fresh = scratch / "fresh";
     const int fd = ::open(fresh.c_str(), O_RDWR | O_CREAT, 0600);
-    ASSERT_EQ(::ftruncate(fd, kSize), 0);
+    ASSERT_EQ(::ftruncate(fd, region_size), 0);
     ::close(fd);
     HostRegion r;
-    const Error e = r.create(fresh.c_str(), {.base = kBase, .rows = kRows});
+    const Error e = r.create(fresh.c_str(), {.base = region_base, .rows = region_rows});
     EXPECT_FALSE(e) << e.text;
-    EXPECT_EQ(r.shape().size, kSize);
+    EXPECT_EQ(r.shape().size, region_size);
 }
 TEST_F(RegionTest, ASecondBridgeIsRefusedWhileTheFirstLives) {
     HostRegion second;
-    EXPECT_EQ(second.create(path.c_str(), {.rows = kRows}).kind, Error::in_use);
+    EXPECT_EQ(second.create(path.c_str(), {.rows = region_rows}).kind, Error::in_use);
     host.close();
-    EXPECT_FALSE(second.create(path.c_str(), {.rows = kRows}));
+    EXPECT_FALSE(second.create(path.c_str(), {.rows = region_rows}));
 }
 TEST_F(RegionTest, ABridgeThatWasKilledIsFollowedWhenItsWorkersHaveEnded) {
     host.close();
     const pid_t bridge = fork();
     if (bridge == 0) {
         HostRegion killed;
-        if (killed.create(path.c_str(), {.rows = kRows})) _exit(1);
+        if (killed.create(path.c_str(), {.rows = region_rows})) _exit(1);
         if (fork() == 0) usleep(300'000), _exit(0);  // a worker, which outlives it a little
         kill(getpid(), SIGKILL);
     }
     int status = 0;
     waitpid(bridge, &status, 0);
     ASSERT_TRUE(WIFSIGNALED(status));
-    EXPECT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    EXPECT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
 }
 TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
     host.close();
-    EXPECT_EQ(host.create(path.c_str(), {.size = 2 * kSize, .rows = kRows}).kind, Error::bad_size);
-    EXPECT_FALSE(host.create(path.c_str(), {.size = 2 * kSize, .overwrite = true, .rows = kRows}));
-    EXPECT_EQ(host.shape().size, 2 * kSize);
+    EXPECT_EQ(host.create(path.c_str(), {.size = 2 * region_size, .rows = region_rows}).kind, Error::bad_size);
+    EXPECT_FALSE(host.create(path.c_str(), {.size = 2 * region_size, .overwrite = true, .rows = region_rows}));
+    EXPECT_EQ(host.shape().size, 2 * region_size);
 }
 
 // ---- whose it is ----------------------------------------------------------------------------------------------------
@@ -157,12 +158,13 @@ struct OwnRegion : RegionTest {
     std::string fresh = scratch / "fresh";
     OwnRegion() {  // as somebody may have left it
         const int fd = ::open(fresh.c_str(), O_RDWR | O_CREAT, 0600);
-        EXPECT_EQ(::ftruncate(fd, kSize), 0);
+        EXPECT_EQ(::ftruncate(fd, region_size), 0);
         ::close(fd);
     }
     Error create(const std::string& name) {
         HostRegion r;
-        return r.create(name.c_str(), {.size = kSize, .base = kBase, .overwrite = true, .rows = kRows});
+        return r.create(name.c_str(),
+                        {.size = region_size, .base = region_base, .overwrite = true, .rows = region_rows});
     }
     bool touched() {  // whoever formats a file writes to it
         struct stat st {};
@@ -219,9 +221,9 @@ TEST_F(RegionTest, ATakeoverRaisesTheEpochAndKeepsSlotsAndGrants) {
     ASSERT_FALSE(guest.open_channel(channel));
     host.host_grants()[1].owner = channel.index + 1;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     EXPECT_EQ(RegionProbe::header(host).epoch, 2u);
-    EXPECT_EQ(host.shape().base, kBase);
+    EXPECT_EQ(host.shape().base, region_base);
     EXPECT_EQ(host.slots()[channel.index].opened, 1u);
     EXPECT_EQ(host.slots()[channel.index].closed, 0u);
     EXPECT_EQ(host.grants()[1].owner, channel.index + 1);
@@ -229,7 +231,7 @@ TEST_F(RegionTest, ATakeoverRaisesTheEpochAndKeepsSlotsAndGrants) {
 // A guest's root has the whole region, and knows when a bridge has begun to take it over.
 TEST_F(RegionTest, WhatAGuestWritesIntoTheHeaderIsNothingToItsHost) {
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     barcuda_header& header = RegionProbe::header(host);
     const std::uint32_t channels = host.shape().channel_count, granules = host.shape().granule_count;
     header.channel_count = 470, header.granule_count = 1 << 20, header.device_count = 1000;
@@ -237,8 +239,8 @@ TEST_F(RegionTest, WhatAGuestWritesIntoTheHeaderIsNothingToItsHost) {
     host.announce();
     EXPECT_EQ(host.shape().channel_count, channels);
     EXPECT_EQ(host.shape().granule_count, granules);
-    EXPECT_EQ(host.shape().size, kSize);
-    EXPECT_EQ(host.shape().base, kBase);
+    EXPECT_EQ(host.shape().size, region_size);
+    EXPECT_EQ(host.shape().base, region_base);
     EXPECT_EQ(host.shape().granule, BARCUDA_GRANULE);
     EXPECT_LE(host.device_count(), BARCUDA_MAX_DEVICES);
     Channel channel;
@@ -267,20 +269,20 @@ TEST_F(RegionTest, NoRegionIsMadeWithoutRowsOrWithTooMany) {
     const std::vector<std::uint64_t> many(BARCUDA_MAX_ROWS + 1, 1);
     const std::string fresh = scratch / "fresh";
     HostRegion r;
-    EXPECT_EQ(r.create(fresh.c_str(), {.size = kSize, .base = kBase}).kind, Error::malformed);
-    EXPECT_EQ(r.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = many}).kind, Error::malformed);
+    EXPECT_EQ(r.create(fresh.c_str(), {.size = region_size, .base = region_base}).kind, Error::malformed);
+    EXPECT_EQ(r.create(fresh.c_str(), {.size = region_size, .base = region_base, .rows = many}).kind, Error::malformed);
     EXPECT_NE(::access(fresh.c_str(), F_OK), 0);
     const auto most = std::span(many).first(BARCUDA_MAX_ROWS);
-    EXPECT_FALSE(r.create(fresh.c_str(), {.size = kSize, .base = kBase, .rows = most}));
+    EXPECT_FALSE(r.create(fresh.c_str(), {.size = region_size, .base = region_base, .rows = most}));
 }
 TEST_F(RegionTest, ARegionOfAnotherLayoutIsOverwrittenOnlyWhenTold) {
     RegionProbe::header(host).layout = BARCUDA_LAYOUT - 1;
     host.close();
-    const Error e = host.create(path.c_str(), {.base = kBase, .rows = kRows});
+    const Error e = host.create(path.c_str(), {.base = region_base, .rows = region_rows});
     EXPECT_EQ(e.kind, Error::other_layout);
     EXPECT_TRUE(contains(says(e), "layout is number " + std::to_string(BARCUDA_LAYOUT - 1))) << e.text;
     EXPECT_TRUE(contains(says(e), "--overwrite")) << e.text;
-    EXPECT_FALSE(host.create(path.c_str(), {.base = kBase, .overwrite = true, .rows = kRows}));
+    EXPECT_FALSE(host.create(path.c_str(), {.base = region_base, .overwrite = true, .rows = region_rows}));
 }
 TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     ASSERT_FALSE(open_guest());
@@ -288,7 +290,7 @@ TEST_F(RegionTest, ATakeoverLeavesTheMemoryOfOpenChannelsAlone) {
     ASSERT_FALSE(guest.open_channel(channel));
     channel.commands()[7] = 42;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     EXPECT_EQ(channel.commands()[7], 42);
 }
 TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
@@ -296,7 +298,7 @@ TEST_F(RegionTest, ATakeoverCleansWhatIsFree) {
     ASSERT_FALSE(host.map_channel(3, c));
     std::memset(c.memory, 0xff, BARCUDA_CHANNEL_SIZE);
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     EXPECT_EQ(c.status().channel, 3u);
     EXPECT_EQ(c.status().state, 0u);
     EXPECT_EQ(c.fences()[0], 0u);
@@ -310,7 +312,7 @@ TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
     host.host_slots()[served.index].served = served.opening;
     served.status().state = BARCUDA_STATE_READY;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     EXPECT_EQ(served.status().state, BARCUDA_STATE_GONE);
     EXPECT_TRUE(contains(served.status().message, "restarted"));
     EXPECT_EQ(waiting.status().state, BARCUDA_STATE_NEW);
@@ -318,7 +320,7 @@ TEST_F(RegionTest, ATakeoverTellsTheClientsOfTheLastBridge) {
 TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
     RegionProbe::header(host).magic = 0;
     host.close();
-    ASSERT_FALSE(host.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     EXPECT_EQ(RegionProbe::header(host).epoch, 2u);
 }
 TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
@@ -331,7 +333,7 @@ TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
 TEST_F(RegionTest, ABridgeThatIsKilledIsNoticed) {
     host.close();
     const pid_t bridge = fork_child([&] {
-        if (host.create(path.c_str(), {.rows = kRows})) return 1;
+        if (host.create(path.c_str(), {.rows = region_rows})) return 1;
         host.announce();
         ::pause();
         return 0;

@@ -50,7 +50,7 @@ using Fields = std::map<std::string, Field>;
     {                                                       \
 #name, { offsetof(type, name), sizeof(type::name) } \
     }
-const std::map<std::string, std::pair<std::uint64_t, Fields>> kStructs = {
+const std::map<std::string, std::pair<std::uint64_t, Fields>> known_structs = {
     {"barcuda_header",
      {offsetof(barcuda_header, snapshot_offset) + 8,
       {FIELD(barcuda_header, magic),          FIELD(barcuda_header, layout),
@@ -139,7 +139,7 @@ std::map<std::string, Fields> documented_structs() {
 
 TEST(RegionDoc, TablesMatchTheLayout) {
     const auto documented = documented_structs();
-    for (const auto& [name, layout] : kStructs) {
+    for (const auto& [name, layout] : known_structs) {
         ASSERT_TRUE(documented.contains(name)) << name;
         for (const auto& [field, place] : layout.second) {
             ASSERT_TRUE(documented.at(name).contains(field)) << name << "." << field;
@@ -147,7 +147,7 @@ TEST(RegionDoc, TablesMatchTheLayout) {
         }
         EXPECT_EQ(documented.at(name).size(), layout.second.size()) << name << " has fields that do not exist";
     }
-    EXPECT_EQ(documented.size(), kStructs.size());
+    EXPECT_EQ(documented.size(), known_structs.size());
 }
 TEST(RegionDoc, NumbersAreThoseOfTheLayout) {
     const auto hex = [](std::uint64_t n) {
@@ -169,7 +169,7 @@ TEST(RegionDoc, NumbersAreThoseOfTheLayout) {
         EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 TEST(RegionDoc, TablesLeaveNoGaps) {  // a field that was added to layout.h alone would be one
-    for (const auto& [name, layout] : kStructs) {
+    for (const auto& [name, layout] : known_structs) {
         std::map<std::uint64_t, std::uint64_t> ends;
         for (const auto& [field, place] : layout.second) ends[place.offset] = place.offset + place.width;
         std::uint64_t at = 0;
@@ -179,7 +179,7 @@ TEST(RegionDoc, TablesLeaveNoGaps) {  // a field that was added to layout.h alon
         }
         EXPECT_EQ(at, layout.first) << name;
     }
-    EXPECT_EQ(kStructs.at("barcuda_header").first, sizeof(barcuda_header));
+    EXPECT_EQ(known_structs.at("barcuda_header").first, sizeof(barcuda_header));
 }
 TEST(RegionDoc, PartsLieWhereTheTablesSay) {
     const std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> parts = {

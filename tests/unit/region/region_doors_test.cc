@@ -29,7 +29,7 @@ using test::DoorTest;
 class InFile : public DoorSetting {
   public:
     InFile() {
-        const Error e = host.create(path.c_str(), {.size = kSize, .base = kBase, .rows = kRows});
+        const Error e = host.create(path.c_str(), {.size = region_size, .base = region_base, .rows = region_rows});
         EXPECT_FALSE(e) << e.text;
         host.announce();
     }
@@ -49,11 +49,12 @@ class InHugePages final : public DoorSetting {
     InHugePages() {
         fd_ = ::memfd_create("region", MFD_CLOEXEC | MFD_HUGETLB | 21u << 26);  // 21: the logarithm of 2 MiB
         void* p = MAP_FAILED;
-        if (fd_ >= 0 && ::ftruncate(fd_, kSize) == 0) p = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd_, 0);
+        if (fd_ >= 0 && ::ftruncate(fd_, region_size) == 0)
+            p = ::mmap(nullptr, region_size, PROT_READ, MAP_SHARED, fd_, 0);
         if (p == MAP_FAILED) return;
-        ::munmap(p, kSize);
+        ::munmap(p, region_size);
         path_ = "/proc/self/fd/" + std::to_string(fd_);
-        const Error e = host_.create(path_.c_str(), {.base = kBase, .overwrite = true, .rows = kRows});
+        const Error e = host_.create(path_.c_str(), {.base = region_base, .overwrite = true, .rows = region_rows});
         EXPECT_FALSE(e) << e.text;
         host_.announce();
     }
@@ -141,11 +142,11 @@ TEST(Doors, EachSaysWhatTheLayersAboveMustKnow) {
     EXPECT_TRUE(socket.properties().own_kernel);
     EXPECT_FALSE(socket.properties().forks_by_itself);
     EXPECT_FALSE(socket.properties().remaps);
-    const FileDoor file("/dev/shm/region", {}, kSize, BARCUDA_PAGE);
+    const FileDoor file("/dev/shm/region", {}, region_size, BARCUDA_PAGE);
     EXPECT_FALSE(file.properties().own_kernel);
     EXPECT_TRUE(file.properties().offset_is_place);
     EXPECT_TRUE(file.properties().opens_again);
-    const BarDoor bar("/sys/resource2", {}, kSize, BARCUDA_PAGE, BarDoor::By::pci);
+    const BarDoor bar("/sys/resource2", {}, region_size, BARCUDA_PAGE, BarDoor::By::pci);
     EXPECT_FALSE(bar.properties().own_kernel);
     EXPECT_FALSE(bar.properties().offset_is_place);
 }
@@ -184,7 +185,7 @@ TEST(StubDoorTest, IsWhatARegionMeetsThatHasNoDoor) {
     EXPECT_EQ(e.kind, Error::not_a_region);
     EXPECT_STREQ(e.text, "/dev/null: neither a file nor a device that can hold a region");
     HostRegion host;
-    EXPECT_STREQ(host.create("/dev/null", {.size = kSize, .rows = kRows}).text, e.text);
+    EXPECT_STREQ(host.create("/dev/null", {.size = region_size, .rows = region_rows}).text, e.text);
 }
 
 }  // namespace

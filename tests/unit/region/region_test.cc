@@ -67,12 +67,12 @@ TEST_F(RegionTest, ADamagedHeaderIsCalledDamagedAndNotForeign) {
 }
 TEST_F(RegionTest, ShowsTheRowsOfItsHost) {
     ASSERT_FALSE(open_guest());
-    EXPECT_TRUE(std::ranges::equal(guest.rows(), kRows));
+    EXPECT_TRUE(std::ranges::equal(guest.rows(), region_rows));
     guest.close();
     EXPECT_TRUE(guest.rows().empty());
 }
 TEST_F(RegionTest, AFileShorterThanItsHeaderSaysIsRefused) {
-    RegionProbe::header(host).size = 2 * kSize;
+    RegionProbe::header(host).size = 2 * region_size;
     EXPECT_EQ(open_guest().kind, Error::bad_size);
     ASSERT_EQ(::truncate(path.c_str(), 4096), 0);
     EXPECT_EQ(open_guest().kind, Error::not_a_region);
@@ -170,9 +170,9 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
     for (const Case& c : cases) {
         barcuda_header h = good;
         c.spoil(h);
-        EXPECT_EQ(validate(h, kSize, "it").kind, c.kind) << c.what;
+        EXPECT_EQ(validate(h, region_size, "it").kind, c.kind) << c.what;
     }
-    EXPECT_FALSE(validate(good, kSize, "it"));
+    EXPECT_FALSE(validate(good, region_size, "it"));
 }
 TEST_F(RegionTest, ABridgeThatTakesNoSnapshotIsAccepted) {  // of the day before there were any
     EXPECT_EQ(open_guest().kind, Error::none);
@@ -232,7 +232,7 @@ TEST_F(RegionTest, AnExtentLiesAtBasePlusOffset) {
     void* p = nullptr;
     const Error e = guest.map_extent(offset, BARCUDA_GRANULE, &p);
     ASSERT_FALSE(e) << e.text;
-    EXPECT_EQ(reinterpret_cast<std::uint64_t>(p), kBase + offset);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(p), region_base + offset);
     EXPECT_EQ(guest.at(offset), p);
     EXPECT_EQ(guest.offset_of(p), offset);
     guest.unmap_extent(offset, BARCUDA_GRANULE);
@@ -274,8 +274,8 @@ TEST_F(RegionTest, WhatIsNoExtentIsNotMapped) {
         {first + 4096, BARCUDA_GRANULE},  // unaligned
         {first, 4096},
         {first, 0},
-        {kSize, BARCUDA_GRANULE},
-        {first, kSize},
+        {region_size, BARCUDA_GRANULE},
+        {first, region_size},
         {first, 0 - BARCUDA_GRANULE},
         {0 - BARCUDA_GRANULE, 2 * BARCUDA_GRANULE},
     };
@@ -286,15 +286,15 @@ TEST_F(RegionTest, ContainsIsTrueForTheRegionsAddressesOnly) {
     EXPECT_FALSE(guest.contains(nullptr));  // not opened: nothing
     ASSERT_FALSE(open_guest());
     EXPECT_TRUE(guest.contains(guest.at(0)));
-    EXPECT_TRUE(guest.contains(guest.at(kSize - 1)));
-    EXPECT_FALSE(guest.contains(guest.at(kSize)));
-    EXPECT_FALSE(guest.contains(reinterpret_cast<void*>(kBase - 1)));
+    EXPECT_TRUE(guest.contains(guest.at(region_size - 1)));
+    EXPECT_FALSE(guest.contains(guest.at(region_size)));
+    EXPECT_FALSE(guest.contains(reinterpret_cast<void*>(region_base - 1)));
     EXPECT_FALSE(guest.contains(&guest));
 }
 TEST_F(RegionTest, ADescriptorThatTheProgramReusedIsNeverMapped) {
     ASSERT_FALSE(open_guest());
     const int other = ::memfd_create("other", 0);
-    ASSERT_EQ(::ftruncate(other, kSize), 0);
+    ASSERT_EQ(::ftruncate(other, region_size), 0);
     ASSERT_EQ(::dup2(other, guest.fd()), guest.fd());
     const int stays = guest.fd();
     void* extent = nullptr;
@@ -322,11 +322,11 @@ TEST_F(RegionTest, OurDescriptorStaysOutOfTheProgramsWay) {
 
 // ---- other kinds of memory ------------------------------------------------------------------------------------------
 void everything_works_on(int fd) {
-    ASSERT_EQ(::ftruncate(fd, kSize), 0);
+    ASSERT_EQ(::ftruncate(fd, region_size), 0);
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
     HostRegion host;
     Region guest;
-    Error e = host.create(path.c_str(), {.base = kBase, .overwrite = true, .rows = kRows});
+    Error e = host.create(path.c_str(), {.base = region_base, .overwrite = true, .rows = region_rows});
     ASSERT_FALSE(e) << e.text;
     host.announce();
     ASSERT_FALSE(e = guest.open(path.c_str())) << e.text;
@@ -356,12 +356,12 @@ TEST(RegionKinds, HugePagesAreARegionToo) {
     // 21: the logarithm of 2 MiB
     const int fd = ::memfd_create("region", MFD_CLOEXEC | MFD_HUGETLB | 21u << 26);
     void* p = MAP_FAILED;
-    if (fd >= 0 && ::ftruncate(fd, kSize) == 0) p = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd >= 0 && ::ftruncate(fd, region_size) == 0) p = ::mmap(nullptr, region_size, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         if (fd >= 0) ::close(fd);
         GTEST_SKIP() << "needs 64 huge pages of 2 MiB (sysctl vm.nr_hugepages=64)";
     }
-    ::munmap(p, kSize);
+    ::munmap(p, region_size);
     everything_works_on(fd);
     ::close(fd);
 }

@@ -19,7 +19,7 @@ cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t, cudaStreamCaptureStatus*);
 
 namespace {
 
-const char* const kCode = R"(
+const char* const ptx_code = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -40,7 +40,7 @@ struct Wrapper {
     int magic, version;
     const void* data;
     const void* rest;
-} wrapper = {0x466243b1, 1, kCode, nullptr};
+} wrapper = {0x466243b1, 1, ptx_code, nullptr};
 char stub;
 
 struct RuntimeGraph : testing::Test {

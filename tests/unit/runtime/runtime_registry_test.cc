@@ -30,7 +30,7 @@ cudaError_t cudaLaunch(const void*);
 namespace {
 
 // data[i] += step, with `step` a variable of the module.
-const char* const kCode = R"(
+const char* const ptx_code = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -55,7 +55,7 @@ struct Wrapper {
     int magic, version;
     const void* data;
     const void* rest;
-} wrapper = {0x466243b1, 1, kCode, nullptr};
+} wrapper = {0x466243b1, 1, ptx_code, nullptr};
 
 char stub, other_stub, shadow;  // their addresses are the names that a program uses
 
@@ -189,7 +189,7 @@ TEST_F(RuntimeRegistry, LaunchesAgainAfterTheDeviceWasReset) {
 }
 
 TEST(RuntimeRegistryAbi, RefusesAFatBinaryOfAnUnknownKind) {
-    Wrapper strange = {0x12345678, 1, kCode, nullptr};
+    Wrapper strange = {0x12345678, 1, ptx_code, nullptr};
     EXPECT_EQ(nullptr, __cudaRegisterFatBinary(&strange));
     __cudaRegisterFunction(nullptr, &stub, nullptr, "add_step", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
     EXPECT_EQ(nullptr, find_kernel(&stub));

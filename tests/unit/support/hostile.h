@@ -60,19 +60,19 @@ struct Sync {
     static bool fence_all() { return true; }
 };
 
-template <unsigned kSize> struct Ring {
-    virtqueue::Descriptor<Sync> ring[kSize];
+template <unsigned queue_size> struct Ring {
+    virtqueue::Descriptor<Sync> ring[queue_size];
     virtqueue::Event<Sync> driver_event, device_event;
     virtqueue::Parts<Sync> parts() { return {ring, &driver_event, &device_event}; }
 };
 
 // The device half against such memory, until the bytes run out or it has called the driver a liar.
-template <unsigned kSize> void torment_device(std::span<const std::uint8_t> bytes) {
+template <unsigned queue_size> void torment_device(std::span<const std::uint8_t> bytes) {
     Source source{bytes, {}, 0};
     Source::current() = &source;
-    Ring<kSize> ring;
-    virtqueue::Device<kSize, Sync> device(ring.parts());
-    virtqueue::Chain under_way[kSize];
+    Ring<queue_size> ring;
+    virtqueue::Device<queue_size, Sync> device(ring.parts());
+    virtqueue::Chain under_way[queue_size];
     unsigned taken = 0, done = 0, descriptors = 0;
     std::uint64_t sequence = 0;
     while (!source.empty()) {
@@ -88,14 +88,14 @@ template <unsigned kSize> void torment_device(std::span<const std::uint8_t> byte
                     expect(c->count == (c->reply.writable ? 2 : 1) && !c->request.writable,
                            "a chain that is no command");
                     descriptors += c->count;
-                    expect(descriptors <= kSize, "more descriptors under way than there are");
-                    under_way[taken++ % kSize] = *c;
+                    expect(descriptors <= queue_size, "more descriptors under way than there are");
+                    under_way[taken++ % queue_size] = *c;
                 }
-                expect(source.loads - before <= 2 * virtqueue::kMaxChain, "next() reads more than a chain");
+                expect(source.loads - before <= 2 * virtqueue::max_chain, "next() reads more than a chain");
                 break;
             case 2:
                 if (done != taken) {
-                    const virtqueue::Chain& c = under_way[done++ % kSize];
+                    const virtqueue::Chain& c = under_way[done++ % queue_size];
                     descriptors -= c.count;
                     device.complete(c, act & 4 ? c.reply.len : 0);
                 }
@@ -112,16 +112,16 @@ template <unsigned kSize> void torment_device(std::span<const std::uint8_t> byte
 }
 
 // The driver half against a device that has lost its mind. It need not get on; it must not get lost.
-template <unsigned kSize> void torment_driver(std::span<const std::uint8_t> bytes) {
+template <unsigned queue_size> void torment_driver(std::span<const std::uint8_t> bytes) {
     Source source{bytes, {}, 0};
     Source::current() = &source;
-    Ring<kSize> ring;
-    virtqueue::Driver<kSize, Sync> driver(ring.parts());
+    Ring<queue_size> ring;
+    virtqueue::Driver<queue_size, Sync> driver(ring.parts());
     const virtqueue::Buffer call[] = {{0, 8, false}, {0, 8, true}};
     std::uint64_t completed = 0;
     while (!source.empty()) {
         const auto act = source.take<std::uint8_t>();
-        const unsigned count = act & 4 && kSize > 1 ? 2 : 1;
+        const unsigned count = act & 4 && queue_size > 1 ? 2 : 1;
         source.forget();
         switch (act % 3) {
             case 0:
@@ -133,7 +133,7 @@ template <unsigned kSize> void torment_driver(std::span<const std::uint8_t> byte
                 expect(now >= completed && now <= driver.posted(), "more is completed than was posted");
                 expect(source.loads - before <= now - completed + 1, "reap() reads on without end");
                 completed = now;
-                expect(completed != driver.posted() || driver.can_post(kSize), "an idle queue with a full ring");
+                expect(completed != driver.posted() || driver.can_post(queue_size), "an idle queue with a full ring");
                 break;
             }
             case 2:

@@ -35,11 +35,11 @@
 
 namespace barcuda::model {
 
-constexpr unsigned kMaxLocations = 24;
+constexpr unsigned max_locations = 24;
 struct View {
-    std::array<std::uint16_t, kMaxLocations> at{};
+    std::array<std::uint16_t, max_locations> at{};
     void join(const View& other) {
-        for (unsigned i = 0; i < kMaxLocations; ++i) at[i] = std::max(at[i], other.at[i]);
+        for (unsigned i = 0; i < max_locations; ++i) at[i] = std::max(at[i], other.at[i]);
     }
 };
 
@@ -98,7 +98,7 @@ class World {
 
     // ---- for Atomic and fence
     unsigned new_location(std::uint64_t value) {
-        if (locations_ == kMaxLocations) std::abort();
+        if (locations_ == max_locations) std::abort();
         history_[locations_].assign(1, {value, {}});
         return locations_++;
     }
@@ -203,7 +203,7 @@ class World {
     struct Choice {
         unsigned chosen, of;
     };
-    static constexpr std::size_t kStack = 256 << 10;
+    static constexpr std::size_t stack_size = 256 << 10;
 
     void append(unsigned location, std::uint64_t value, const View& view, std::memory_order order) {
         if (is_total(order)) total_.at[location] = static_cast<std::uint16_t>(history_[location].size());
@@ -241,7 +241,7 @@ class World {
         next_thread(true);
     }
     void next_thread(bool may_go_on) {
-        int ready_threads[kMaxThreads], n = 0;
+        int ready_threads[max_threads], n = 0;
         if (may_go_on) ready_threads[n++] = running_;
         if (!may_go_on || preemptions_ < limits_.preemptions || random_)
             for (int i = 0; i < count_; ++i)
@@ -288,11 +288,11 @@ class World {
             f.blocked = nullptr;
             f.seen = f.tried = 0;
             f.polling = f.fresh = f.done = false;
-            if (!f.stack) f.stack = std::make_unique<char[]>(kStack);
-            ASAN_UNPOISON_MEMORY_REGION(f.stack.get(), kStack);  // the last path may have been left in the middle
+            if (!f.stack) f.stack = std::make_unique<char[]>(stack_size);
+            ASAN_UNPOISON_MEMORY_REGION(f.stack.get(), stack_size);  // the last path may have been left in the middle
             getcontext(&f.context);
             f.context.uc_stack.ss_sp = f.stack.get();
-            f.context.uc_stack.ss_size = kStack;
+            f.context.uc_stack.ss_size = stack_size;
             f.context.uc_link = nullptr;
             makecontext(&f.context, &World::enter, 0);
         }
@@ -320,10 +320,10 @@ class World {
         if (trace_) *trace_ += "\n  thread " + std::to_string(running_) + " " + what;
     }
 
-    static constexpr int kMaxThreads = 4;
+    static constexpr int max_threads = 4;
     Limits limits_;
-    std::array<Fiber, kMaxThreads> fibers_;
-    std::array<std::vector<Store>, kMaxLocations> history_;
+    std::array<Fiber, max_threads> fibers_;
+    std::array<std::vector<Store>, max_locations> history_;
     std::vector<Choice> choices_;
     View fence_;
     View total_;  // the last sequentially consistent store to each location

@@ -30,10 +30,10 @@ struct RegionProbe {
     static void become_dax(HostRegion& host) { host.whole_ = &become_bar(host, BarDoor::By::dax); }
 };
 
-constexpr std::uint64_t kRows[] = {0x1234567890abcdef, 2, 3};  // some identities
-constexpr std::uint64_t kSize = BARCUDA_MIN_SIZE;
+constexpr std::uint64_t region_rows[] = {0x1234567890abcdef, 2, 3};  // some identities
+constexpr std::uint64_t region_size = BARCUDA_MIN_SIZE;
 // ThreadSanitizer lets programs have memory in few places only; this is one of them.
-constexpr std::uint64_t kBase = 0x7e8000000000;
+constexpr std::uint64_t region_base = 0x7e8000000000;
 
 class RegionTest : public ::testing::Test {
   protected:
@@ -43,7 +43,8 @@ class RegionTest : public ::testing::Test {
     Region guest;
 
     void SetUp() override {
-        const Error e = host.create(path.c_str(), {.size = kSize, .base = kBase, .build = "test build", .rows = kRows});
+        const Error e = host.create(
+            path.c_str(), {.size = region_size, .base = region_base, .build = "test build", .rows = region_rows});
         ASSERT_FALSE(e) << e.text;
         host.announce();
     }

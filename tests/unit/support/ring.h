@@ -11,14 +11,14 @@
 namespace barcuda::virtqueue {
 
 // A queue's memory, zero-initialized (2.8.13), with the raw view that the specification draws.
-template <unsigned kSize> struct Ring {
+template <unsigned queue_size> struct Ring {
     struct Raw {
         std::uint64_t addr;
         std::uint32_t len;
         std::uint16_t id;
         std::uint16_t flags;
     };
-    alignas(64) Descriptor<> ring[kSize]{};
+    alignas(64) Descriptor<> ring[queue_size]{};
     alignas(64) Event<> driver_event{};
     alignas(64) Event<> device_event{};
 
@@ -31,15 +31,15 @@ template <unsigned kSize> struct Ring {
     void write(unsigned i, Raw r) { std::memcpy(static_cast<void*>(&ring[i]), &r, sizeof r); }
 };
 
-inline const Buffer kRequest{0x1000, 64, false};
-inline const Buffer kReply{0x2000, 32, true};
-inline const Buffer kCall[] = {kRequest, kReply};  // a command that wants an answer
-inline const Buffer kPost[] = {kRequest};          // one that does not
+inline const Buffer request_buffer{0x1000, 64, false};
+inline const Buffer reply_buffer{0x2000, 32, true};
+inline const Buffer call_chain[] = {request_buffer, reply_buffer};  // a command that wants an answer
+inline const Buffer post_chain[] = {request_buffer};                // one that does not
 
-template <unsigned kSize> struct Pair {
-    Ring<kSize> ring;
-    Driver<kSize> driver{ring.parts()};
-    Device<kSize> device{ring.parts()};
+template <unsigned queue_size> struct Pair {
+    Ring<queue_size> ring;
+    Driver<queue_size> driver{ring.parts()};
+    Device<queue_size> device{ring.parts()};
 
     void round(std::span<const Buffer> chain) {  // one chain all the way
         const std::uint64_t n = driver.post(chain);
