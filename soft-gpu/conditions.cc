@@ -4,7 +4,7 @@
 namespace barcuda::soft {
 
 Conditions& conditions() {
-    static auto* const all = new Conditions;  // never destroyed: graphs in static variables outlive it else
+    static auto* const all = new Conditions;  // never destroyed, because graphs in static variables would outlive it
     return *all;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// conditions.h: the values of conditional graph nodes. Kernels set them by their handles (cudaGraphSetConditional), graphs look
-// at them. A handle is a number that is never used again: one that is gone is nobody's.
+// conditions.h: the values of conditional graph nodes. Kernels set them by their handles (cudaGraphSetConditional),
+// graphs read them. A handle is a number that is never reused.
 #pragma once
 #include <cstdint>
 #include <mutex>

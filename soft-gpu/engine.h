@@ -4,7 +4,7 @@
 //   fat binary -> PTX text -> [Program: parse, prepare] -> [launch: execute] -> memory
 //
 // The driver half (driver/) owns contexts, streams, modules and allocations; the engine half owns PTX. This header is
-// all that one knows of the other. Device addresses are plain addresses of this process: a kernel's pointer is a
+// all that each knows of the other. Device addresses are plain addresses of this process: a kernel's pointer is a
 // pointer.
 #pragma once
 #include <atomic>
@@ -33,9 +33,9 @@ class AddressSpace {
     void add(Range range);  // ranges never overlap
     void remove(std::uintptr_t base);
     Range find(std::uintptr_t address) const;  // size 0 if there is none
-    // Grows with every remove(): whoever caches a Range drops it when the generation has changed.
+    // Grows with every remove(): code that caches a Range drops it when the generation has changed.
     std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
-    const std::uint64_t* generation_place() const {  // for compiled code, which looks as well
+    const std::uint64_t* generation_place() const {  // for compiled code, which checks it, too
         static_assert(sizeof generation_ == sizeof(std::uint64_t) && decltype(generation_)::is_always_lock_free);
         return reinterpret_cast<const std::uint64_t*>(&generation_);
     }
@@ -80,23 +80,22 @@ struct Limits {
     std::size_t malloc_heap_bytes = 8 << 20;
 };
 
-// Reads one texel or sample: the driver half creates texture and surface objects, the engine executes tex/suld/sust on
-// them.
+// The driver half creates texture and surface objects, the engine executes tex/suld/sust with them.
 struct TextureObject;  // texture.h
 
 // One loaded module: parsed, resolved and prepared for execution; its globals are allocated (by `allocate`) and
 // initialized.
 class Program {
   public:
-    // Throws Error (below) with a message that names the line and the instruction, directive or function it cannot run.
-    // `shared`: a program of the same text that lives longer, whose managed variables this one has too.
+    // Throws Error (below) with a message that names the line and the unsupported instruction, directive or function.
+    // `shared`: a program of the same text that lives longer; this one uses its managed variables.
     static std::unique_ptr<Program> load(std::string_view ptx, const Limits& limits, AddressSpace& space,
                                          const Program* shared = nullptr);
     virtual ~Program() = default;  // removes its globals from the address space
     virtual std::vector<std::string> kernel_names() const = 0;
     virtual const KernelInfo* kernel(std::string_view name) const = 0;
     virtual std::vector<GlobalInfo> globals() const = 0;
-    virtual void restart() = 0;      // its own globals are what they were when it was loaded; nothing of it runs
+    virtual void restart() = 0;      // sets its own globals to their initial values; none of its kernels may run
     virtual int target() const = 0;  // the number of its .target: 75 for sm_75
 };
 
@@ -125,7 +124,8 @@ struct Executed {
 };
 Executed executed();
 
-// Blocks of this shape that one multiprocessor holds at once (occupancy), by threads, shared memory and block limits.
+// Number of blocks of this shape that one multiprocessor can hold at once (occupancy), by threads, shared memory and
+// block limits.
 int max_active_blocks(const Limits& limits, const KernelInfo& kernel, int block_threads,
                       std::size_t dynamic_shared_bytes);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// image.cc: which PTX text of an image the software GPU runs. Lengths are checked by the reader of fat binaries.
+// image.cc: chooses the PTX text of an image that the software GPU runs. The reader of fat binaries checks lengths.
 #include "soft-gpu/image.h"
 
 #include <cuda.h>
@@ -15,7 +15,7 @@
 namespace barcuda::soft {
 namespace {
 
-// What the reader of fat binaries refuses is an invalid image to the driver.
+// An image that the reader of fat binaries refuses is an invalid image for the driver.
 template <class Read> auto reading(Read read) {
     try {
         return read();

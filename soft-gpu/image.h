@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// image.h: from what a program hands to cuModuleLoadData to PTX text. The first step of the software GPU:
+// image.h: turns what a program passes to cuModuleLoadData into PTX text. The first step of the software GPU:
 //
 //   image (fat binary, PTX text) -> PTX text -> Program (engine.h) -> execute
 //
-// A CPU can run the PTX alone; of several PTX entries the newest that the configured compute capability may run is
-// taken. All throw soft::Error: CUDA_ERROR_INVALID_IMAGE for what is no image, CUDA_ERROR_NO_BINARY_FOR_GPU naming what
-// there is where nothing fits.
+// A CPU can run only PTX; of several PTX entries it takes the newest one that the configured compute capability may
+// run. All functions throw soft::Error: CUDA_ERROR_INVALID_IMAGE if it is not an image, CUDA_ERROR_NO_BINARY_FOR_GPU,
+// with a list of the entries, if none fits.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace barcuda::soft {
 
-// Of a fat binary's container.
+// From a fat binary's container.
 std::string select_ptx(std::span<const std::byte> container, int compute_capability);
 
-// `image` as the driver API has it, without a length: a container, nvcc's wrapper around one, or NUL-terminated PTX
+// `image` in the driver API's form, without a length: a container, nvcc's wrapper around one, or NUL-terminated PTX
 // text.
 std::string ptx_of_image(const void* image, int compute_capability);
 

@@ -19,18 +19,19 @@ using Format = TextureObject::Format;
 using Border = TextureObject::Border;
 using Level = TextureObject::Level;
 
-// ---- the table: a handle is a slot and its count of uses, so that an old handle is not a new object -----------------
+// ---- the table: a handle is a slot and the count of its uses, so that an old handle never means a new object
+// ---------
 
 constexpr std::size_t most_objects = 1 << 16;
 struct Table {
     std::atomic<TextureObject*> slots[most_objects]{};
-    std::mutex mutex;  // of create and destroy
+    std::mutex mutex;  // for create and destroy
     std::vector<std::uint32_t> vacant;
-    // Of each slot, used again with it and never freed: a kernel that still runs may be reading a destroyed one.
+    // For each slot, reused with it and never freed: a running kernel may be reading a destroyed one.
     std::vector<TextureObject*> objects;
-    std::vector<bool> used;  // by an object that was not destroyed
+    std::vector<bool> used;  // by an object that is not destroyed
     std::uint32_t serial = 0;
-    TextureObject* of(std::uint64_t handle) const {  // under the mutex; there or not
+    TextureObject* of(std::uint64_t handle) const {  // needs the mutex; also finds hidden ones
         const std::uint32_t slot = static_cast<std::uint32_t>(handle) - 1;
         return slot < objects.size() && used[slot] && objects[slot]->handle == handle ? objects[slot] : nullptr;
     }
@@ -68,7 +69,7 @@ template <class T> T load(const std::byte* from) {
     return value;
 }
 
-// Of a byte, between 0 and 1: images are made of these.
+// The value of a byte, between 0 and 1: most images consist of these.
 const std::array<std::uint32_t, 256> real_bytes = [] {
     std::array<std::uint32_t, 256> all{};
     for (unsigned v = 0; v < 256; ++v) all[v] = std::bit_cast<std::uint32_t>(static_cast<float>(v) / 255.0f);
@@ -115,11 +116,11 @@ Texel border_texel(const TextureObject& texture) {
 
 // ---- addressing -----------------------------------------------------------------------------------------------------
 
-// The index that stands in for `i` outside of 0..size-1; -1: the border.
+// The index used for `i` outside of 0..size-1; -1: the border.
 std::int64_t place(std::int64_t i, std::size_t size, Border border, bool normalized) {
     const auto n = static_cast<std::int64_t>(size);
     if (i >= 0 && i < n) return i;
-    // Wrap and mirror are for normalized coordinates alone; otherwise they clamp.
+    // Wrap and mirror need normalized coordinates; without them they clamp.
     if (border == Border::border) return -1;
     if (!normalized || border == Border::clamp) return std::clamp<std::int64_t>(i, 0, n - 1);
     const std::int64_t period = border == Border::wrap ? n : 2 * n;
@@ -131,7 +132,7 @@ struct Index {
     std::int64_t x, y, z;  // z: of a volume
 };
 
-// Of an index that has its place already.
+// For an index that is already placed.
 Texel texel_in(const TextureObject& texture, const Level& level, Index i, std::size_t slice) {
     if (i.x < 0 || i.y < 0 || i.z < 0) return border_texel(texture);
     const std::byte* const at = level.base + slice * level.slice + static_cast<std::size_t>(i.y) * level.row +
@@ -171,7 +172,8 @@ struct Position {
     std::int64_t whole = 0;
     float part = 0;
 };
-// Far outside everything is clamped or bordered the same; keeps the conversion to integers defined. NaN is 0.
+// Far outside, everything is clamped or bordered in the same way; the bounds keep the conversion to integers defined.
+// NaN is 0.
 double bounded(double x) { return std::isnan(x) ? 0 : std::clamp(x, -1e15, 1e15); }
 
 std::int64_t nearest(float x, std::size_t size, bool normalized) {
@@ -183,8 +185,7 @@ Position between(float x, std::size_t size, bool normalized) {
     return {fixed >> 8, static_cast<float>(fixed & 255) / 256};
 }
 
-// The two texels that a linear filter takes in one direction. What has no weight is not looked at: it may not be a
-// number.
+// The two texels of a linear filter in one direction. A texel without weight is not read: it may not be a number.
 struct Neighbours {
     std::int64_t at[2] = {};  // -1: border
     float weight[2] = {1, 0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// texture.h: textures and surfaces, as kernels see them. The driver half makes objects of the program's descriptors
-// (create), the engine's tex, tld4, suld and sust instructions read and write through them. A handle is a 64-bit number
-// in a kernel's register: any number may come, find() tells which ones are objects.
+// texture.h: textures and surfaces, as kernels see them. The driver half makes objects from the program's descriptors
+// (create); the engine's tex, tld4, suld and sust instructions read and write through them. A handle is a 64-bit number
+// in a kernel's register: a kernel may pass any number, and find() tells which ones are objects.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -43,9 +43,9 @@ struct TextureObject {
 // Enters a copy and gives it its handle; 0 if there are too many.
 std::uint64_t create(const TextureObject& object);
 bool destroy(std::uint64_t handle);  // false: there was none
-// One whose memory is not there now is none to find(), and keeps its handle.
+// find() does not find an object whose memory is gone; the object keeps its handle.
 void show(std::uint64_t handle, bool there);
-const TextureObject* find(std::uint64_t handle);  // lock-free; nullptr if it is none. Stays readable memory
+const TextureObject* find(std::uint64_t handle);  // lock-free; nullptr if there is none. Stays readable memory
 
 // Red, green, blue, alpha: float bits if returns_float(), else integers. Channels that the format lacks are 0, 0, 1.
 struct Texel {
@@ -58,7 +58,7 @@ struct SamplePoint {
 };
 // tex with .f32 coordinates.
 Texel sample(const TextureObject& texture, const SamplePoint& at);
-// tex with .s32 coordinates: one texel, no filter; outside it is the border's.
+// tex with .s32 coordinates: one texel, no filter; outside it is the border.
 Texel fetch(const TextureObject& texture, std::int32_t x, std::int32_t y, std::int32_t z, std::uint32_t layer,
             int level);
 // tld4: one channel of the four texels that a linear filter would take, in the order of the instruction: (0,1) (1,1)
@@ -67,8 +67,8 @@ Texel gather(const TextureObject& texture, const SamplePoint& at, int channel);
 // The level for .grad: of derivatives in coordinate units, dx and dy of each coordinate.
 float level_of(const TextureObject& texture, const std::array<float, 3>& dx, const std::array<float, 3>& dy);
 
-// suld and sust: where `bytes` at byte column x of row y lie; z is the slice, layer, or layer * 6 + face. Outside: with
-// `clamp` the nearest place inside, else nullptr (.trap is a fault, .zero reads 0 and does not write).
+// suld and sust: the address of `bytes` at byte column x of row y; z is the slice, layer, or layer * 6 + face. Outside:
+// with `clamp` the nearest place inside, otherwise nullptr (.trap is a fault, .zero reads 0 and does not write).
 std::byte* locate(const TextureObject& surface, std::int32_t x, std::int32_t y, std::int32_t z, std::size_t bytes,
                   bool clamp);
 

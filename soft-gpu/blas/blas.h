@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// blas.h: the software GPU's cuBLAS: the libcublas.so.13 that the worker opens beside the software driver. Each
-// function of shm-device/rows/cublas.h is here, the ones with 64-bit sizes alone where there are two; what is
-// missing the worker refuses. The arithmetic is the system's CBLAS, on the device's memory where it lies, as a function
-// that the driver calls in the stream's order (cuLaunchHostFunc): so it waits for kernels and copies, they wait for it,
-// and graphs can hold it.
+// blas.h: the software GPU's cuBLAS: the libcublas.so.13 that the worker opens beside the software driver. It has each
+// function of shm-device/rows/cublas.h; of two versions only the one with 64-bit sizes. The worker refuses what is
+// missing. The arithmetic is the system's CBLAS, directly on device memory, in a function that the driver calls in the
+// stream's order (cuLaunchHostFunc). So it waits for kernels and copies, they wait for it, and graphs can contain it.
 #pragma once
 #include <cblas.h>
 #include <cublas_api.h>
@@ -24,7 +23,7 @@ struct cublasContext {
 
 #define BLAS extern "C" [[gnu::visibility("default")]] cublasStatus_t
 
-// Whether the device may read these bytes, or write them, and whether elements may lie there: driver/reach.cc.
+// Whether the device may read or write these bytes, and whether elements may be at that address: driver/reach.cc.
 extern "C" int barcuda_soft_reaches(CUcontext context, const void* address, std::size_t bytes, std::size_t alignment,
                                     int writes);
 
@@ -32,12 +31,12 @@ namespace barcuda::soft::blas {
 
 // Work in the handle's stream.
 cublasStatus_t enqueue(cublasHandle_t handle, std::function<void()> work);
-// The same; its result is awaited if it goes to host memory.
+// The same; if the result goes to host memory, waits for it.
 cublasStatus_t answer(cublasHandle_t handle, std::function<void()> work);
 
-// Whether operands are the device's when the work runs, from their first element to their last: an array in device memory
-// may have named them, or somebody taken the memory or the right to it away since the call. What is not there is the
-// context's fault, as when a kernel reads it. What is not const is written to.
+// Whether operands belong to the device when the work runs, from their first element to their last: an array in device
+// memory may have named them, or the memory or the right to it may have ended since the call. Access to anything else
+// is a fault of the context, as when a kernel reads it. Operands that are not const are written.
 class Reach {
   public:
     Reach() { cuCtxGetCurrent(&context_); }
@@ -61,7 +60,8 @@ class Reach {
     CUcontext context_ = nullptr;
 };
 
-// A scalar: its value now, or where it lies when the work runs, which reads it once: a kernel may change it meanwhile.
+// A scalar: its value now, or its address when the work runs. The work reads it once, because a kernel may change it
+// meanwhile.
 template <class T> class Scalar {
   public:
     Scalar(cublasHandle_t handle, const T* at) {
@@ -78,23 +78,23 @@ template <class T> class Scalar {
 
 inline CBLAS_TRANSPOSE transposed(cublasOperation_t op) { return op == CUBLAS_OP_N ? CblasNoTrans : CblasTrans; }
 
-// CBLAS ends the process when it gets what it does not like, and counts with ints.
+// CBLAS ends the process when its arguments are invalid, and counts with ints.
 template <class... N> bool countable(N... numbers) { return ((numbers <= INT_MAX && numbers >= -INT_MAX) && ...); }
 template <class... N> bool sizes(N... numbers) { return ((numbers >= 0) && ...); }
 inline bool leads(std::int64_t ld, std::int64_t rows) { return ld >= (rows > 1 ? rows : 1); }
 template <class... O> bool operations(O... all) { return ((all >= CUBLAS_OP_N && all <= CUBLAS_OP_C) && ...); }
 
-// What an array in device memory names; null, which nobody reaches, where there is no array.
+// An entry of an array in device memory; null, which is never valid, if there is no array.
 template <class P> P item(const Reach& reach, P const* array, std::int64_t i) {
     return array && reach.one(array + i) ? array[i] : nullptr;
 }
-// So far behind the first one: of no array that there is, an address as good as any.
+// A distance from the first one. Without an array any address will do.
 template <class T> T* step(T* first, std::int64_t i, std::int64_t stride) {
     return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(first) +
                                 static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(stride) * sizeof(T));
 }
 
-// One matrix product; all has been checked, but for where its matrices lie if an array named them.
+// One matrix product. Everything has been checked, except where the matrices are if an array named them.
 template <class T> struct Gemm {
     cublasOperation_t a_op, b_op;
     int m, n, k;

@@ -14,7 +14,7 @@ void CUDA_CB run_again(void* work) { (*static_cast<Work*>(work))(); }
 cublasStatus_t enqueue(cublasHandle_t handle, Work work) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     if (cuStreamIsCapturing(handle->stream, &capture) != CUDA_SUCCESS) return CUBLAS_STATUS_EXECUTION_FAILED;
-    // A graph runs it any number of times, and does not say when its last clone is gone.
+    // A graph may run the work any number of times, and does not report when its last clone ends.
     const bool once = capture == CU_STREAM_CAPTURE_STATUS_NONE;
     auto* own = new Work(std::move(work));
     const CUresult r = cuLaunchHostFunc(handle->stream, once ? run_once : run_again, own);
@@ -39,7 +39,7 @@ BLAS cublasCreate_v2(cublasHandle_t* handle) {
 }
 BLAS cublasDestroy_v2(cublasHandle_t handle) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-    return delete handle, CUBLAS_STATUS_SUCCESS;  // its work goes on without it
+    return delete handle, CUBLAS_STATUS_SUCCESS;  // its work continues
 }
 BLAS cublasGetVersion_v2(cublasHandle_t handle, int* version) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// matrices.cc: matrices with matrices: one product, many, and of other types than float and double.
+// matrices.cc: products of matrices: one, many, and of types other than float and double.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -12,7 +12,7 @@
 
 namespace barcuda::soft::blas {
 
-// `alpha` 0: neither a nor b was looked at (Gemm::in), and OpenBLAS would read them.
+// `alpha` 0: neither a nor b was checked (Gemm::in), but OpenBLAS would read them.
 template <> void Gemm<float>::operator()(float alpha, float beta) const {
     cblas_sgemm(CblasColMajor, transposed(a_op), transposed(b_op), m, n, alpha == 0 ? 0 : k, alpha, a, lda, b, ldb,
                 beta, c, ldc);
@@ -24,7 +24,7 @@ template <> void Gemm<double>::operator()(double alpha, double beta) const {
 
 namespace {
 
-// A matrix of another type, as float and back.
+// Converts a matrix of another type to float and back.
 struct Other {
     cudaDataType type;
     bool known() const { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
@@ -77,7 +77,7 @@ void multiply(const Gemm<float>& shape, const void* a, Other a_type, const void*
             c_type.put(c, std::int64_t{col} * shape.ldc + row, sum[std::size_t(col) * m + row]);
 }
 
-// The solution where the right-hand side is multiplied by 0; the triangle is not looked at.
+// The solution when the right-hand side is multiplied by 0; the triangle is not read.
 template <class T> void clear(T* at, std::int64_t rows, std::int64_t cols, std::int64_t ld) {
     for (std::int64_t col = 0; col < cols; ++col) std::fill_n(at + col * ld, rows, T{});
 }
@@ -229,8 +229,7 @@ MATRICES(double, D, d)
 
 namespace {
 
-// `count` products of matrices of any types that are known; `a`, `b` and `c` tell where the matrices of the
-// i-th lie.
+// `count` products of matrices of any known types; `a`, `b` and `c` return the address of the i-th matrix.
 template <class A, class B, class C>
 cublasStatus_t others(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
                       const void* alpha, A a, Other a_type, int64_t lda, B b, Other b_type, int64_t ldb,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vectors.cc: vectors with vectors, and a matrix with a vector. Empty vectors are no error: there is nothing to do.
+// vectors.cc: vectors, and a matrix with a vector. Empty vectors are no error: there is nothing to do.
 #include <cmath>
 
 #include "soft-gpu/blas/blas.h"
@@ -8,13 +8,13 @@ using namespace barcuda::soft::blas;
 
 namespace {
 
-// Runs `work` unless there is something wrong with the vectors.
+// Runs `work` unless the vectors are invalid.
 template <class... N> cublasStatus_t over(cublasHandle_t handle, std::function<void()> work, N... numbers) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!countable(numbers...)) return CUBLAS_STATUS_NOT_SUPPORTED;
     return enqueue(handle, std::move(work));
 }
-// What `value` tells goes to `result`, unless it has found something amiss.
+// Writes what `value` returns to `result`, unless `value` found an error.
 template <class T, class Value, class... N>
 cublasStatus_t ask(cublasHandle_t handle, T* result, Value value, N... numbers) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;

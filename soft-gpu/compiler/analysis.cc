@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// analysis.cc: what is known of a function before any of it is compiled: where its blocks begin, which registers live, and
-// how the numbers of half a warp lie in them.
+// analysis.cc: what is known about a function before it is compiled: where its blocks begin, which registers live, and
+// how the values of half a warp relate.
 #include "soft-gpu/compiler/translator.h"
 
 namespace barcuda::soft::compiler {
 
-// Instructions whose handlers neither park lanes nor change which lanes run. Of others nothing is taken for granted.
+// Instructions whose handlers neither park lanes nor change which lanes run. Nothing is assumed of the others.
 bool stays(std::string_view name) {
     static const auto& names = *new std::set<std::string_view>{
         "abs",       "activemask", "add",  "addc", "and",   "applypriority", "atom",  "bfe",  "bfi",
@@ -19,7 +19,7 @@ bool stays(std::string_view name) {
         "vabsdiff4", "xor"};
     return names.contains(name);
 }
-// Of those, the ones whose first operand is not a destination.
+// Those of them whose first operand is not a destination.
 static bool stores(std::string_view name) {
     static const auto& names = *new std::set<std::string_view>{
         "st", "red", "prefetch", "prefetchu", "discard", "applypriority", "fence", "membar", "sust"};
@@ -63,7 +63,7 @@ std::set<Slot> Translator::named(const Group& g) const {
     return slots;
 }
 
-// The registers that a group reads and writes. What is guarded may keep what it has.
+// The registers that a group reads and writes. A guarded write may keep the old value.
 std::pair<std::set<Slot>, std::set<Slot>> Translator::touches(const Group& g) const {
     std::set<Slot> reads, writes;
     if (g.in != nullptr && stays(g.in->name) && !stores(g.in->name) && g.in->guard < 0 && !g.in->operands.empty())
@@ -71,15 +71,16 @@ std::pair<std::set<Slot>, std::set<Slot>> Translator::touches(const Group& g) co
     if (g.in == nullptr || writes.empty()) return {named(g), writes};
     for (std::size_t k = 1; k < g.in->operands.size(); ++k)
         each_register(g.in->operands[k], [&](int r) { reads.insert(f_.slots[static_cast<std::size_t>(r)]); });
-    for (auto i = g.first; i < g.last; ++i)  // what is no register of the text: carries, scratch
+    for (auto i = g.first; i < g.last; ++i)  // slots without a register of the text: carries, scratch
         for (const Slot s : {f_.code[i].a, f_.code[i].b, f_.code[i].c, f_.code[i].e})
             if (s != nowhere && (s & 3) == registers_bank && !writes.contains(s)) reads.insert(s);
     return {reads, writes};
 }
 
-// How the numbers of half a warp lie, as most kernels have it: what does not come from the thread's x is the same, what
-// is a sum or a product of it a row. Where the quick form of a block finds its addresses so it goes on with no other way;
-// else the careful form does. Of what was read at a lane's own place nothing is expected.
+// The expected shapes of half a warp's values, as in most kernels: values that do not depend on the thread's x are
+// equal, and their sums and products with x form a row. If the quick form of a block finds addresses of that shape, it
+// continues without other paths; otherwise the careful form runs. Nothing is expected of values that were loaded from a
+// lane's own address.
 void Translator::find_shapes() {
     static const auto& linear =
         *new std::set<std::string_view>{"mov", "cvt", "cvta", "add", "sub", "mul", "mad", "shl", "or"};
@@ -108,7 +109,8 @@ Translator::Shape Translator::expected_shape(int reg, bool load) const {
     return n == 2 ? Shape::any : n == 1 ? Shape::row : load ? Shape::same : Shape::any;
 }
 
-// Which registers each block reads before it writes them, from behind, until nothing changes. A guarded write keeps.
+// Which registers each block reads before it writes them, computed backwards until nothing changes. A guarded write
+// keeps the register live.
 void Translator::find_live() {
     struct Of {
         std::set<Slot> uses, kills;
@@ -152,7 +154,7 @@ void Translator::find_live() {
     }
 }
 
-// What lives where a block loads or stores.
+// Which registers live at a block's loads and stores.
 void Translator::find_live_within(std::uint32_t leader) {
     auto live = live_in_[leader | 0x80000000u];
     const auto next = blocks_.upper_bound(leader);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arithmetic.cc: what is computed, as the handlers of ptx/ compute it: no contraction, the same NaN, the same results
-// where PTX leaves one open. What is not here the handlers compute.
+// arithmetic.cc: arithmetic, exactly as the handlers of ptx/ compute it: no contraction, the same NaN, and the same
+// results where PTX leaves one open. The handlers compute what is missing here.
 #include "soft-gpu/compiler/translator.h"
 
 namespace barcuda::soft::compiler {
@@ -9,7 +9,7 @@ bool Translator::compute(const Group& g) { return integers(g) || floats(g) || co
 
 static bool whole_number(Type t) { return is_integer(t) && bytes_of(t) >= 2; }
 
-// ---- integers ------------------------------------------------------------------------------------------------------------
+// ---- integers -------------------------------------------------------------------------------------------------------
 
 bool Translator::integers(const Group& g) {
     if (g.last != g.first + 1) return false;
@@ -17,7 +17,7 @@ bool Translator::integers(const Group& g) {
     const Instr& in = f_.code[g.first];
     Modifiers m(*g.in);
     if (m.take("cc") || m.take("sat") || m.take("relu")) return false;
-    const auto binary = [&](Type t, auto&& op) {  // with what is known of uniform operands
+    const auto binary = [&](Type t, auto&& op) {  // uses what is known about uniform operands
         const unsigned n = bytes_of(t);
         Value v{n};
         V a = scalar(in.a, n), b = scalar(in.b, n);
@@ -167,7 +167,7 @@ bool Translator::integers(const Group& g) {
     return false;
 }
 
-// ---- floating-point numbers ----------------------------------------------------------------------------------------------
+// ---- floating-point numbers -----------------------------------------------------------------------------------------
 
 V Translator::flushed(V x) {
     V magnitude = ir_.intrinsic("llvm.fabs", LLVMTypeOf(x), {x});
@@ -254,7 +254,7 @@ bool Translator::floats(const Group& g) {
     return true;
 }
 
-// ---- comparisons and choices ---------------------------------------------------------------------------------------------
+// ---- comparisons and choices ----------------------------------------------------------------------------------------
 
 bool Translator::compares(const Group& g) {
     const auto name = g.in->name;

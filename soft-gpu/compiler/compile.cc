@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// compile.cc: the library's one door: a prepared function in, a relocatable object for this processor out. By LLVM's C
-// interface, the same from LLVM 14 on. The object has no address in it: what differs from run to run is in `Running`.
+// compile.cc: the library's only entry: takes a prepared function, returns a relocatable object for this processor. It
+// uses LLVM's C interface, which is the same from LLVM 14 on. The object contains no addresses: what differs from run
+// to run is in `Running`.
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// flow.cc: the shape of the compiled function. A block begins wherever a fragment may stand: at branches' targets, behind
-// branches, and at and behind every instruction that may leave lanes waiting. At each end of a block its instructions
-// are counted, and the scheduler is asked where it wants to be: when lanes that are behind are met, when lanes part, and
-// in loops when the warp's budget is used up. All of this at the same instructions as in the interpreter.
+// flow.cc: the shape of the compiled function. A block begins wherever a fragment may stand: at branches' targets,
+// after branches, and at and after every instruction that may leave lanes waiting. Each end of a block counts its
+// instructions. The scheduler decides how to continue when lanes that were behind are met, when lanes part, and in
+// loops when the warp's budget is used up: at the same instructions as in the interpreter.
 #include <algorithm>
 #include <cstddef>
 
@@ -60,7 +60,7 @@ bool Translator::translate() {
     return true;
 }
 
-// From where the careful form of a block takes over: nothing of it is done twice.
+// Switches to the careful form of a block at this point: nothing is done twice.
 void Translator::unless(V fine, std::uint32_t index) {
     B on = ir_.block(), out = ir_.block();
     B& careful = careful_at_[index];
@@ -80,7 +80,7 @@ void Translator::unless(V fine, std::uint32_t index) {
     ir_.go(on);
 }
 
-// Begins at a leader, or, carefully, where the quick form of a block leaves it.
+// Begins at a leader, or, in the careful form, where the quick form of a block leaves it.
 void Translator::block(std::uint32_t from) {
     const auto leader = std::prev(blocks_.upper_bound(from))->first;
     known_.clear(), patterns_.clear(), spans_.clear();
@@ -91,7 +91,7 @@ void Translator::block(std::uint32_t from) {
     std::uint32_t at = from;
     const auto next_leader = blocks_.upper_bound(leader);
     auto end = next_leader == blocks_.end() ? static_cast<std::uint32_t>(f_.code.size()) : next_leader->first;
-    B further = nullptr;  // another place where the careful form begins
+    B further = nullptr;  // another entry of the careful form
     if (const auto more = careful_at_.upper_bound(from); careful_ && more != careful_at_.end() && more->first < end)
         end = more->first, further = more->second;
     block_end_ = end;
@@ -129,7 +129,7 @@ void Translator::group(const Group& g) {
     handler(g);
 }
 
-// ---- the end of a block ------------------------------------------------------------------------------------------------
+// ---- the end of a block ---------------------------------------------------------------------------------------------
 
 void Translator::count() {
     if (counted_ == 0) return;
@@ -147,7 +147,7 @@ void Translator::leave(V how) {
     ended_ = true;
 }
 
-// To another block, unless the scheduler wants to be asked.
+// Continues in another block, unless the scheduler must decide.
 void Translator::edge(std::uint32_t to, bool back) {
     B out = ir_.block();
     V stop = field(offsetof(Running, stop), ir_.integer(4), 4);
@@ -188,7 +188,7 @@ void Translator::branch(const Instr& in, std::uint32_t index) {
     leave(ir_.number(static_cast<std::uint32_t>(Went::left), 4));
 }
 
-// ---- the interpreter's handlers ------------------------------------------------------------------------------------------
+// ---- the interpreter's handlers -------------------------------------------------------------------------------------
 
 V Translator::call_step(std::uint32_t index, V mask) {
     T parameters[] = {ir_.integer(8), ir_.integer(4), ir_.integer(4)};
@@ -206,7 +206,7 @@ void Translator::leave_unless_fine(V result) {
     ir_.go(fine);
 }
 
-// Instructions that this compiler does not know: their registers go into the frame, and come back from it.
+// Instructions that this compiler does not know: their registers go into the frame, and back.
 void Translator::handler(const Group& g) {
     const auto slots = named(g);
     V lanes = active();
@@ -223,7 +223,7 @@ void Translator::handler(const Group& g) {
     counted_ += g.last - g.first;
 }
 
-// The same for what may park lanes, part them or end them: everything that lives is in the frame then, and the next
+// The same for instructions that may park, part or end lanes: all live registers go into the frame, and the next
 // instruction begins a block.
 void Translator::leaving(std::uint32_t index, const ast::Instruction* written) {
     const Instr& in = f_.code[index];
@@ -245,7 +245,7 @@ void Translator::leaving(std::uint32_t index, const ast::Instruction* written) {
         ir_.go(some);
     }
     leave_unless_fine(call_step(index, lanes));
-    if (whole_) {  // some lanes may be gone: the rest goes on in the other form
+    if (whole_) {  // some lanes may have ended: the rest continues in the other form
         B moved = ir_.block();
         ir_.fork(ir_.compare(LLVMIntEQ, field(offsetof(Running, mask), ir_.integer(4), 4), ir_.number(~0u, 4)), next,
                  moved);
@@ -259,7 +259,7 @@ void Translator::leaving(std::uint32_t index, const ast::Instruction* written) {
     edge(index + 1, false);
 }
 
-// bar.sync 0 of all threads: what most blocks wait at. The warp's lanes are counted where all of them are looked at.
+// bar.sync 0 of all threads, the barrier of most blocks. The warp's lanes are counted where all of them are checked.
 bool Translator::meets(const Group& g) {
     const Instr& in = f_.code[g.first];
     if (g.in->name != "bar" && g.in->name != "barrier") return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ir.h: LLVM's builder by its C interface, which has stayed the same for years, with short names. Values of a warp are
-// vectors of 32; halves of a warp, vectors of 16. Addresses are numbers until they are used.
+// ir.h: short names for LLVM's builder, through its C interface, which has been stable for years. Values of a warp are
+// vectors of 32; values of half a warp, vectors of 16. Addresses are numbers until they are used.
 #pragma once
 #include <llvm-c/Core.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // memory.cc: loads and stores. Most of them read or write a row of memory with each half of a warp, or read one place:
-// these are compiled, with the checks of ptx/memory.h. Whatever else a warp does, and every fault, the handler does.
+// these are compiled, with the checks of ptx/memory.h. The handler does everything else, and every fault.
 //
-// Whether addresses lie in a row is looked at once for all addresses that differ from each other by the same number in
-// every lane: the elements of an unrolled loop, the same place of several arrays.
+// One check finds whether addresses form a row, for all addresses that differ from each other by the same number in
+// every lane: the elements of an unrolled loop, the same place in several arrays.
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
@@ -38,7 +38,7 @@ bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
     const unsigned n = m.take("v2") ? 2 : m.take("v4") ? 4 : m.take("v8") ? 8 : 1;
     const Type t = m.type();
     if (!m.done() || t == Type::none || bytes_of(t) > 8 || bytes_of(t) == 0) return false;
-    if (a.looks && (!shared || n != 1)) return false;  // what other threads of this machine do not see
+    if (a.looks && (!shared || n != 1)) return false;  // other threads of this machine may not see a partial access
     a.global = !shared && !a.local, a.generic = a.global && !global, a.bytes = bytes_of(t), a.sign = is_signed(t);
     const auto& data = g.in->operands[a.load ? 0 : 1];
     const auto reg = [&](const ast::Operand& o) {
@@ -81,8 +81,8 @@ bool Translator::accesses(const Group& g) {
     return true;
 }
 
-// The offsets from the same addresses that this block goes on to read, or to write: if they are all fine, which is looked
-// at once, each is. None of them is guarded: if one is not fine, the kernel will fault there.
+// The offsets from the same addresses that this block will also read, or write: if one check finds all of them valid,
+// each one is. None of them is guarded: if one is invalid, the kernel will fault there.
 std::pair<std::int64_t, std::int64_t> Translator::offsets_ahead(const Group& g, const Access& a) const {
     std::int64_t low = a.in->imm, high = a.in->imm;
     if (guard_ != nullptr || low % a.together() != 0) return {low, high};
@@ -106,7 +106,8 @@ std::pair<std::int64_t, std::int64_t> Translator::offsets_ahead(const Group& g, 
     return {low, high};
 }
 
-// One half's addresses, from the lowest offset to the highest: whether they are fine, whether a row, and where it begins.
+// The addresses of one half, from the lowest offset to the highest: whether they are valid, whether they form a row,
+// and where it begins.
 Translator::Half Translator::half(const Access& a, std::int64_t low, std::int64_t high, unsigned h, const Range& range,
                                   Shape shape) {
     const unsigned n = a.address, step = a.together();
@@ -164,7 +165,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     V fine = nullptr, full = nullptr;
     const bool all = whole_ && guard_ == nullptr;
     V lanes = active(), addresses = bits(a.in->a, a.address);
-    // Whether the block's quick form goes on only if what is looked at first is as expected.
+    // Whether the block's quick form continues only if the first check finds the expected shape.
     const Shape shape = careful_ || guard_ != nullptr || !(a.load || all) ? Shape::any : expected_shape(a.base, a.load);
     const bool straight = shape != Shape::any;
     const auto key = std::make_tuple(addresses, a.together(), a.load, a.global, straight, guard_);
@@ -210,7 +211,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
         full = ir_.compare(LLVMIntEQ, lanes, ir_.number(~0u, 4));
         if (!masks) fine = ir_.both(fine, full);
     }
-    // What the handler will read must be as memory wants it before the ways part.
+    // What the handler will read must have memory's format before the paths part.
     std::vector<V> data;
     if (!a.load)
         for (const Slot s : a.slots) data.push_back(bits(s, a.reg));
@@ -225,7 +226,7 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     if (a.looks) look();
     T element = ir_.integer(a.bytes);
     std::vector<V> loaded;
-    std::vector<std::pair<std::vector<V>, B>> ways;  // what was loaded, and where from
+    std::vector<std::pair<std::vector<V>, B>> ways;  // what was loaded, and on which path
     const bool one_place = a.load && scalar(a.in->a, a.address) != nullptr;
     if (a.load) {
         V parts[2];

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// moves.cc: what changes where or how a value stands: conversions, moves, addresses of symbols, and exchanges of lanes.
+// moves.cc: changes of a value's place or representation: conversions, moves, addresses of symbols, and exchanges of
+// lanes.
 #include <cmath>
 
 #include "soft-gpu/compiler/translator.h"
 
 namespace barcuda::soft::compiler {
 
-// ---- conversions ---------------------------------------------------------------------------------------------------------
+// ---- conversions ----------------------------------------------------------------------------------------------------
 
 bool Translator::converts(const Group& g) {
     if (g.in->name != "cvt" || g.last != g.first + 1) return false;
@@ -16,7 +17,7 @@ bool Translator::converts(const Group& g) {
         std::string_view name;
         const char* whole;
     } integrals[] = {{"rni", "llvm.nearbyint"}, {"rzi", "llvm.trunc"}, {"rmi", "llvm.floor"}, {"rpi", "llvm.ceil"}};
-    const char* to_whole = nullptr;  // the function that makes an integral number
+    const char* to_whole = nullptr;  // the function that makes a number integral
     for (const auto& i : integrals)
         if (m.take(i.name)) to_whole = i.whole;
     const bool nearest = m.take("rn"), flush = m.take("ftz");
@@ -89,7 +90,7 @@ bool Translator::converts(const Group& g) {
     return true;
 }
 
-// ---- moves ---------------------------------------------------------------------------------------------------------------
+// ---- moves ----------------------------------------------------------------------------------------------------------
 
 bool Translator::moves(const Group& g) {
     if (g.last != g.first + 1) return false;
@@ -152,10 +153,10 @@ bool Translator::moves(const Group& g) {
     return true;
 }
 
-// ---- the lanes of a warp exchange values -------------------------------------------------------------------------------
+// ---- the lanes of a warp exchange values ----------------------------------------------------------------------------
 
-// When all lanes are here nobody waits, and with constant distances it is known who reads from whom: ptx/warp.cc. The
-// other exchanges are left to their handlers.
+// If all lanes are active no lane waits, and with constant distances it is known which lane reads from which:
+// ptx/warp.cc. The handlers do the other exchanges.
 bool Translator::exchanges(const Group& g) {
     const Instr& in = f_.code[g.first];
     if (!whole_ || in.guard != nowhere || g.last != g.first + 1) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// registers.cc: what a basic block knows of its registers. They are read from the frame once, changed as values, and
-// written back where somebody else may look: at the block's end those that live on, before a handler what it names.
+// registers.cc: what a basic block knows about its registers. They are read from the frame once, changed as values, and
+// written back before other code may read them: at the block's end the live ones, before a handler the ones that it
+// names.
 #include "soft-gpu/compiler/translator.h"
 
 namespace barcuda::soft::compiler {
@@ -10,7 +11,7 @@ V Translator::address(Slot slot) {
     return ir_.add(bank, ir_.number(slot & ~Slot{3}, 8));
 }
 
-// What does not change from run to run is part of the code; addresses are read.
+// Constants that are the same in every run are part of the code; addresses are read.
 V Translator::known_constant(Slot slot, unsigned bytes, V* scalar) {
     std::uint64_t bits = 0;
     const unsigned width = bytes == 0 ? 4 : bytes;
@@ -81,7 +82,7 @@ V Translator::predicate(Slot slot) {
     return v.bits;
 }
 
-// Lanes that the guard leaves out keep what they had.
+// Lanes excluded by the guard keep their old values.
 void Translator::write(Slot slot, Value v) {
     if (guard_ != nullptr) {
         if (v.bytes == 0) {
@@ -104,7 +105,7 @@ void Translator::write(Slot slot, Value v) {
     known_[slot] = v;
 }
 
-// Writes one register into the frame: other fragments' lanes of it are theirs.
+// Writes one register into the frame; lanes of other fragments are not touched.
 void Translator::put(Slot slot, Value& v) {
     V to = address(slot);
     if (v.bytes == 0) {

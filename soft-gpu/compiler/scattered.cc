@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scattered.cc: loads and stores whose lanes each go their own way: those that are no row of memory, and local memory,
-// which is another place in each lane. All addresses are looked at together, as ptx/memory.h looks at each; if one is
-// not good, the handler does them all.
+// scattered.cc: loads and stores whose lanes have unrelated addresses, and local memory, which is a different place in
+// each lane. All addresses are checked together, as ptx/memory.h checks each; if one is invalid, the handler does the
+// whole access.
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -22,8 +22,8 @@ void Translator::look() {
     ir_.store(field_address(offsetof(Running, budget)), ir_.minus(left, ir_.number(look_cost, 8)), 8);
 }
 
-// A function of the module that copies, for each lane of a mask, `bytes` between its place and its data in `Running`. No
-// lane waits for the others' sake: mostly few of them take part.
+// A function of the module that copies, for each lane of a mask, `bytes` between its place and its data in `Running`.
+// It handles one lane after the other, because usually few take part.
 V Translator::copy_lanes(bool load, unsigned bytes) {
     V& f = copy_lanes_[{load, bytes}];
     if (f != nullptr) return f;
@@ -61,7 +61,7 @@ V Translator::copy_lanes(bool load, unsigned bytes) {
     return f;
 }
 
-// Of the elements of a vector, each for so many lanes: those of the first lane, then those of the second.
+// Orders the elements of a vector, each for `lanes` lanes: those of the first lane, then those of the second.
 V Translator::in_order_of_memory(std::vector<V> of, unsigned lanes) {
     const auto n = static_cast<unsigned>(of.size());
     if (n == 1) return of[0];
@@ -76,7 +76,7 @@ V Translator::in_order_of_memory(std::vector<V> of, unsigned lanes) {
                                   LLVMConstVector(order.data(), n * lanes), "");
 }
 
-// The elements that the lanes load from, or store to, their places.
+// Copies the elements that the lanes load from, or store to, their places.
 std::vector<V> Translator::copied(const Access& a, V where, V lanes, const std::vector<V>& data) {
     const auto n = static_cast<unsigned>(a.slots.size());
     T element = ir_.integer(a.bytes);
@@ -100,7 +100,7 @@ std::vector<V> Translator::copied(const Access& a, V where, V lanes, const std::
     return values;
 }
 
-// Each lane's address in this process, looked at by itself. `fine`: all that take part are good.
+// Each lane's address in this process, checked by itself. `fine`: the addresses of all active lanes are valid.
 V Translator::places(const Access& a, V lanes, V* fine) {
     V where = ir_.add(bits(a.in->a, a.address), ir_.all(static_cast<std::uint64_t>(a.in->imm), a.address));
     if (a.address == 4) where = LLVMBuildZExt(ir_.at, where, ir_.of(ir_.integer(8)), "");
@@ -145,11 +145,11 @@ void Translator::locally(const Group& g, const Access& a) {
     std::vector<V> data;
     if (!a.load)
         for (const Slot s : a.slots) data.push_back(bits(s, a.reg));
-    (void)bits(a.in->a, a.address);  // both ways have it
+    (void)bits(a.in->a, a.address);  // both paths have it
     slowly(g, a, data, ir_.block(), {});
 }
 
-// Each lane by itself, and, where that does not do, the handler. Then all ways meet.
+// Each lane by itself, and, if that fails, the handler. Then all paths meet.
 void Translator::slowly(const Group& g, const Access& a, const std::vector<V>& data, B behind,
                         std::vector<std::pair<std::vector<V>, B>> ways) {
     const auto n = static_cast<unsigned>(a.slots.size());
@@ -157,7 +157,7 @@ void Translator::slowly(const Group& g, const Access& a, const std::vector<V>& d
     const bool all = whole_ && guard_ == nullptr;
     V lanes = active();
     T reg = ir_.integer(a.reg);
-    if (guard_ != nullptr) {  // nobody asks
+    if (guard_ != nullptr) {  // result unused
         B some = ir_.block(), none = ir_.block();
         ir_.fork(ir_.compare(LLVMIntEQ, lanes, ir_.number(0, 4)), none, some);
         ir_.go(none);

@@ -17,24 +17,24 @@
 
 namespace barcuda::soft::compiler {
 
-// A warp's value, as far as it has been asked for in a form.
+// A warp's value, in the forms that were requested so far.
 struct Value {
     unsigned bytes = 0;  // of a lane; 0: a predicate
     V bits = nullptr;    // 32 integers; of a predicate 32 bits in one number
     V reals = nullptr;   // the same as floating-point numbers; of a predicate 32 truths
-    V scalar = nullptr;  // an integer: what all lanes have, if that is known
+    V scalar = nullptr;  // an integer: the value of all lanes, if known
     V origin = nullptr;  // a vector that differs from this one by the same number in all lanes
-    bool open = false;   // f32: its NaN may be any; arithmetic does not mind, everybody else sees the one of PTX
+    bool open = false;   // f32: may be any NaN; arithmetic does not mind, everything else must use PTX's
     bool dirty = false;  // newer than the register in memory
 };
 
-// The written instruction and what was prepared of it.
+// A written instruction and its prepared instructions.
 struct Group {
     const ast::Instruction* in;
     std::uint32_t first, last;  // [first, last)
 };
 
-bool stays(std::string_view name);  // whether an instruction of that name neither parks lanes nor changes which run
+bool stays(std::string_view name);  // whether this instruction neither parks lanes nor changes which lanes run
 
 class Translator {
   public:
@@ -68,7 +68,7 @@ class Translator {
     V field_address(std::size_t offset) { return ir_.add(running_, ir_.number(offset, 8)); }
     Value& value(Slot slot, unsigned bytes);
     V bits(Slot slot, unsigned bytes);
-    V scalar(Slot slot, unsigned bytes);  // null if not known to be the same in all lanes
+    V scalar(Slot slot, unsigned bytes);  // null if the lanes may differ
     V origin(Slot slot, unsigned bytes);
     V reals(Slot slot, unsigned bytes, bool any_nan = false);
     V truths(Slot slot);
@@ -136,7 +136,7 @@ class Translator {
     Shape expected_shape(int reg, bool load) const;
     void find_shapes();
     Half half(const Access& a, std::int64_t low, std::int64_t high, unsigned h, const Range& range, Shape shape);
-    struct Span {  // of offsets that have been looked at together
+    struct Span {  // of offsets that are checked together
         std::int64_t low = 0, high = 0;
         std::uint32_t site = 0;
         V fine = nullptr, seen = nullptr;  // seen: the generation
@@ -158,16 +158,16 @@ class Translator {
     std::map<std::uint32_t, std::set<Slot>> live_in_;  // by leader
     std::set<Slot> live_out_;                          // of the block at hand
     std::map<std::uint32_t, std::set<Slot>> live_at_;  // by load or store
-    std::map<std::uint32_t, B> careful_at_;            // by load or store: where blocks go on with all ways of access
-    std::map<int, unsigned> lane_shapes_;              // registers: 0 the same in half a warp, 1 a row, 2 neither
+    std::map<std::uint32_t, B> careful_at_;  // by load or store: where blocks continue with all paths of access
+    std::map<int, unsigned> lane_shapes_;    // registers: 0 the same in half a warp, 1 a row, 2 neither
     std::map<Slot, Value> known_;
     V mask_ = nullptr, guard_ = nullptr, guard_truths_ = nullptr;
     std::uint32_t counted_ = 0, block_end_ = 0;
-    std::map<std::uint32_t, std::uint32_t> sites_;  // by load or store: what the careful form finds the quick one knows
+    std::map<std::uint32_t, std::uint32_t> sites_;  // by load or store: found by the careful form for the quick form
     bool ended_ = false, careful_ = false;
 };
 
-// Modifiers that were taken, as the interpreter's decoders do it: what nobody took is not known.
+// Tracks the modifiers that were taken, as the interpreter's decoders do: a remaining one is unknown.
 class Modifiers {
   public:
     explicit Modifiers(const ast::Instruction& in) : left_(in.modifiers) {}

@@ -2,15 +2,15 @@
 // api.h: the frame of every exported function of the software GPU's libcuda.so.1.
 //
 // Read the driver half in this order: driver.h (the devices and their settings), context.h, memory.h (what a pointer
-// is), operation.h and stream.h (what runs when), module.h; then the *_calls.cc files, which hold the functions of
-// <cuda.h> in its order, and entry_points.cc, which gives them their other names. A function that is not done is absent:
-// no stub pretends.
+// is), operation.h and stream.h (what runs when), module.h; then the *_calls.cc files, which contain the functions of
+// <cuda.h> in its order, and entry_points.cc, which gives them their other names. A function that is not implemented is
+// absent: there are no stubs.
 //
 // The Makefile links the archives soft-driver and soft-engine into the library; a test links the same two and calls the
 // driver API in its own process.
 #pragma once
-// All versions of each function and the per-thread-default-stream twins are declared, and none of the macros that hide
-// them; what is declared here is exported where we define it, although everything else is hidden.
+// Declares all versions of each function and the per-thread-default-stream twins, without the macros that hide them.
+// What is declared here is exported where we define it; everything else is hidden.
 #define __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_PUSH_VISIBILITY_DEFAULT
 #include <cuda.h>
@@ -31,7 +31,7 @@ namespace barcuda::soft::driver {
 // One line on standard error: what happened and where.
 void log(const std::string& line);
 
-// Throws Error: CUDA_ERROR_NOT_INITIALIZED before cuInit and in the child of a process that had called it.
+// Throws Error: CUDA_ERROR_NOT_INITIALIZED before cuInit and in the child of a process that has called it.
 void require_initialized();
 
 // Set around a host function: the driver's functions are forbidden in it.
@@ -60,7 +60,8 @@ template <class Body> CUresult answer(const char* name, const Body& body) {
     } catch (const std::bad_alloc&) { return CUDA_ERROR_OUT_OF_MEMORY; }
 }
 
-// The frame of almost every function: after cuInit, not from within a host function, and not while the process is locked.
+// The frame of almost every function: it needs cuInit, and is forbidden in a host function and while the process is
+// locked.
 template <class Body> CUresult api(const Body& body, const char* name = __builtin_FUNCTION()) {
     return answer(name, [&] {
         require_initialized();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// array.cc: the storage of arrays, in the device's heap but outside of the ranges that a kernel's pointers may reach.
+// array.cc: the storage of arrays, in the device's heap but outside of the ranges that a kernel's pointers may access.
 #include "soft-gpu/driver/array.h"
 
 #include "soft-gpu/driver/context.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // array.h: CUDA arrays: device memory that has a shape and no address that a program sees. Here they are plain rows,
-// one behind the other; layers and cube faces are slices.
+// one after the other; layers and cube faces are slices.
 #pragma once
 #include <memory>
 #include <vector>
@@ -23,15 +23,15 @@ struct Array {
     std::size_t rows = 1, slices = 1;  // never 0, as shape's may be
     std::size_t row_bytes = 0, slice_bytes = 0, bytes = 0;
     std::byte* base = nullptr;
-    bool in_mipmap = false;  // a level: destroyed with its whole
+    bool in_mipmap = false;  // a level: destroyed with its mipmap
 };
 
 struct Mipmap {
     CUDA_ARRAY3D_DESCRIPTOR shape{};
     CUcontext context = nullptr;
-    std::vector<std::shared_ptr<Array>> levels;  // each half as large as the one before
+    std::vector<std::shared_ptr<Array>> levels;  // each half as large as the previous one
 };
 
-std::size_t channel_bytes(CUarray_format format);  // 0 for formats that are not done
+std::size_t channel_bytes(CUarray_format format);  // 0 for formats that are not implemented
 
 }  // namespace barcuda::soft::driver

@@ -78,7 +78,7 @@ bool wait_in_capture(Stream& stream, const std::shared_ptr<Event>& event, unsign
         return true;
     }
     if (!event->capture) {
-        // A captured graph cannot depend on what was not captured.
+        // A captured graph cannot depend on work that was not captured.
         if (stream.capture && event->record) {
             stream.capture->invalid = true;
             fail(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
@@ -119,7 +119,7 @@ void begin(CUstream handle, CUstreamCaptureMode mode, std::shared_ptr<Graph> gra
     std::lock_guard order(stream->context().order);
     require(!stream->capture, CUDA_ERROR_ILLEGAL_STATE);
     auto capture = std::make_shared<Capture>(std::move(graph));
-    std::vector<GraphNode*> frontier = nodes_of(after, count);  // now that none goes away
+    std::vector<GraphNode*> frontier = nodes_of(after, count);  // from here on no node is removed
     for (const GraphNode* node : frontier) require(&node->graph == capture->graph.get());
     capture->id = Driver::get().next_id++;
     capture->mode = mode;
@@ -138,7 +138,7 @@ void end_members(Capture& capture) {
     }
 }
 
-// Every member's last nodes are before the origin's: the graph's end is one that all have reached.
+// The last nodes of all members come before the origin's: the end of the graph depends on all of them.
 bool joined(const Capture& capture) {
     std::set<const GraphNode*> reached;
     std::vector<const GraphNode*> left(capture.origin->frontier.begin(), capture.origin->frontier.end());
@@ -155,7 +155,7 @@ bool joined(const Capture& capture) {
 }
 
 void end(CUstream handle, CUgraph* made) {
-    if (made) *made = nullptr;  // who captures to a graph of its own has it, and may pass null
+    if (made) *made = nullptr;  // a caller that captures to its own graph has it, and may pass null
     const auto stream = stream_of(handle);
     std::lock_guard order(stream->context().order);
     const auto capture = stream->capture;
@@ -183,7 +183,8 @@ Info info(CUstream handle) {
     const auto stream = stream_of(handle);
     std::lock_guard order(stream->context().order);
     const auto& capture = stream->capture;
-    // While a stream that waits for the legacy one captures, that one cannot tell; but to ask does the capture no harm.
+    // While a stream that waits for the legacy stream captures, the legacy stream's state is unknown; but the query
+    // does the capture no harm.
     require(!stream->context().is_held_by_capture(*stream), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (!capture) return {};
     static_assert(sizeof(GraphNode*) == sizeof(CUgraphNode));  // a handle is its node's address
@@ -204,7 +205,7 @@ CUresult put_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id
             if (id) *id = of.id;
             if (graph) *graph = of.graph;
             if (frontier) *frontier = of.frontier;
-            if (edges) *edges = nullptr;  // all plain
+            if (edges) *edges = nullptr;  // all are plain
             if (count) *count = of.count;
         },
         name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint.h: the gate that every call passes (api.h). cuCheckpointProcessLock shuts the gate: calls that come then wait in front
-// of it, those that are inside finish. (checkpoint_calls.cc has the functions.)
+// checkpoint.h: the gate that every call passes (api.h). cuCheckpointProcessLock shuts the gate: later calls wait in
+// front of it, calls that are inside finish. (checkpoint_calls.cc has the functions.)
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace barcuda::soft::driver {
 
 class Gate {
   public:
-    // A call of the program's, from its beginning to its end. A call that another call makes is a part of that call.
+    // One call of the program. A call made by another call is a part of that call.
     class Call {
       public:
         Call() {
@@ -35,7 +35,7 @@ class Gate {
         shut_ = false;
         shut_.notify_all();
     }
-    static bool empty() { return inside_ == 0; }  // while it is shut: no call comes in any more
+    static bool empty() { return inside_ == 0; }  // while the gate is shut no call enters
 
   private:
     inline static std::atomic<bool> shut_{false};

@@ -23,7 +23,7 @@ Context::Context(int device, unsigned flags, bool primary)
 }
 
 void Context::set_fault(CUresult code, const std::string& message) {
-    static std::mutex first;  // who finds the error finds that it has been told
+    static std::mutex first;  // an error is visible only after its message was printed
     std::lock_guard lock(first);
     if (fault() != CUDA_SUCCESS) return;
     const char* name = "?";
@@ -100,7 +100,7 @@ void Context::drop_stream(Stream& stream) {
     forget_dropped();
 }
 
-// One with work left stays, so that synchronize() and the default stream still see it.
+// A stream with work left stays, so that synchronize() and the default stream still see it.
 void Context::forget_dropped() {
     std::erase_if(streams_, [](const auto& each) { return each->dropped && each->idle(); });
 }
@@ -131,8 +131,8 @@ Mark Context::enqueue(Stream& stream, std::shared_ptr<Operation> operation, std:
     return *last = stream.enqueue(std::move(operation), std::move(after));
 }
 
-// How much a stream may have to do: as much as on hardware, and less where there are very many. Who posts more waits until
-// the stream has done some of it: the process does not grow.
+// How much work a stream may queue: as much as on hardware, and less if there are very many streams. A thread that
+// posts more waits until the stream has done some of it, so that the process does not grow.
 namespace {
 constexpr std::size_t most_queued = 1024, most_queued_by_all = 1 << 16, least_queued = 16;
 }
@@ -157,7 +157,7 @@ Mark Context::post(Stream& stream, std::shared_ptr<Operation> operation, std::ve
 
 void Context::post_between(Stream& stream, std::shared_ptr<Operation> operation,
                            const std::vector<std::shared_ptr<Context>>& contexts) {
-    std::set<Context*> all{this};  // in one order, whoever asks
+    std::set<Context*> all{this};  // a fixed order, for any caller
     for (const auto& each : contexts) all.insert(each.get());
     std::vector<std::unique_lock<std::mutex>> held;
     for (Context* each : all) held.emplace_back(each->order);
@@ -243,7 +243,7 @@ void Context::synchronize() {
 }
 
 void Context::tear_down() {
-    if (alive_.exchange(false))  // waits for values in memory end with it
+    if (alive_.exchange(false))  // ends waits for values in memory
         --Ledger::of(device).contexts;
     synchronize();
     Driver& driver = Driver::get();
@@ -255,7 +255,7 @@ void Context::tear_down() {
     driver.mipmaps.take_if([&](const Mipmap& mipmap) { return mipmap.context == handle(); });
     for (const Allocation& gone : driver.memory.remove_all([&](const Allocation& allocation) {
              return allocation.context == handle() &&
-                    allocation.kind != Allocation::Kind::global;  // they go with modules
+                    allocation.kind != Allocation::Kind::global;  // they end with their modules
          }))
         unmap_host(gone);
     for (const auto& other : driver.contexts.all()) {

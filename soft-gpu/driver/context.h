@@ -43,51 +43,52 @@ class Context : public std::enable_shared_from_this<Context> {
     // Adds work to a stream, in the order of the calls and of the default stream's rules. If the stream is capturing
     // the work becomes a graph node.
     Mark post(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after = {});
-    // The same, and waits until it is done; throws the context's fault. Not while capturing.
+    // The same, and waits until the work is done; throws the context's fault. Not during a capture.
     void perform(Stream& stream, std::shared_ptr<Operation> operation);
-    // The same as post(), but ordered against all work of these contexts: after what they were given so far, and before
-    // what they will be given.
+    // The same as post(), but ordered against all work of these contexts: after all earlier work, and before all later
+    // work.
     void post_between(Stream& stream, std::shared_ptr<Operation> operation,
                       const std::vector<std::shared_ptr<Context>>& contexts);
-    // What waiting for the stream waits for: its own work, and the blocking streams' if it is the legacy one.
+    // What a wait for the stream waits for: its own work, and for the legacy stream also the blocking streams'.
     std::vector<Mark> ends(Stream& stream);
-    // Work behind all that the context was given so far.
+    // Work after all earlier work of the context.
     Mark post_behind_all(std::shared_ptr<Operation> operation);
-    // All that the context is given from now on begins behind `mark`.
+    // All later work of the context begins after `mark`.
     void hold_until(const Mark& mark);
     void drop_per_thread(std::uint64_t thread);
     void synchronize();         // all streams
     std::vector<Mark> marks();  // the end of each stream
     bool capturing_anywhere();
-    bool is_held_by_capture(const Stream& stream) const;  // the legacy one, by a blocking one; with the order held
+    // by a blocking stream, if this is the legacy one; needs the order
+    bool is_held_by_capture(const Stream& stream) const;
 
-    void tear_down();  // waits, then frees all that the context owns
+    void tear_down();  // waits, then frees everything that the context owns
 
     std::mutex order;  // the order of submissions; never held while waiting
     std::mutex limits_mutex;
-    Limits limits;  // what the engine gets at load; stack, printf buffer, heap
+    Limits limits;  // for the engine at load: stack, printf buffer, heap
     std::map<CUlimit, std::size_t> other_limits;
-    std::set<CUcontext> peers;  // whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
+    std::set<CUcontext> peers;  // contexts whose memory cuCtxEnablePeerAccess has opened; guarded by limits_mutex
 
   private:
     std::shared_ptr<Stream> make_stream(unsigned flags, int priority);
-    // All with the order held. What the default stream's rules make it wait for.
+    // All of these need the order. What the rules of the default stream make the stream wait for.
     std::vector<Mark> before(Stream& stream);
     // Work begins when it is its turn in the stream, and in the queue that the stream shares with others
-    // (BARCUDA_SOFT_QUEUES): what stands in front there must be done, also where it waits for an event, for a word or
-    // for the host. So it is on hardware, but that a kernel there lets those behind it begin.
+    // (BARCUDA_SOFT_QUEUES). Everything before it in the queue must be done, even if that waits for an event, for a
+    // word or for the host. Hardware does the same, but there a running kernel lets the work after it begin.
     Mark enqueue(Stream& stream, std::shared_ptr<Operation> operation, std::vector<Mark> after);
-    Mark* last_in_queue(const Stream& stream, const Operation& operation);  // null: it has none
+    Mark* last_in_queue(const Stream& stream, const Operation& operation);  // null: it has no queue
     std::vector<Mark> marks_held();                                         // with the order held
     void forget_dropped();
 
     std::atomic<bool> alive_;  // the primary one lives while it is retained
     std::atomic<int> fault_{CUDA_SUCCESS};
-    std::shared_ptr<Stream> legacy_;                               // made with the first use: it holds the context
-    std::vector<std::shared_ptr<Stream>> streams_;                 // all but the legacy one
+    std::shared_ptr<Stream> legacy_;                               // made at its first use: it keeps the context alive
+    std::vector<std::shared_ptr<Stream>> streams_;                 // all except the legacy one
     std::map<std::uint64_t, std::shared_ptr<Stream>> per_thread_;  // by thread number
-    Mark gate_;                                                    // nothing begins before it: post_between()
-    std::vector<Mark> queues_;  // the last work in each: those of copies behind those of the rest
+    Mark gate_;                                                    // no work begins before it: post_between()
+    std::vector<Mark> queues_;  // the last work in each: first the queues of other work, then those of copies
     unsigned next_queue_ = 0;
 };
 
@@ -95,15 +96,15 @@ class Context : public std::enable_shared_from_this<Context> {
 std::shared_ptr<Context> current_context();
 std::vector<std::shared_ptr<Context>>& context_stack();
 
-// What a stream argument means; throws CUDA_ERROR_INVALID_HANDLE, or the fault of its context.
+// The stream of an argument; throws CUDA_ERROR_INVALID_HANDLE, or the fault of its context.
 std::shared_ptr<Stream> stream_of(CUstream stream);
-std::shared_ptr<Stream> stream_of_sync_call();  // of cuMemcpy and its like
+std::shared_ptr<Stream> stream_of_sync_call();  // for cuMemcpy and other synchronous calls
 
-// capture.cc: the stream's work becomes a node; called with the context's order held.
+// capture.cc: turns the stream's work into a node; needs the context's order.
 void capture_operation(Stream& stream, std::shared_ptr<Operation> operation);
 // A synchronous call on a capturing stream ends the capture: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
 void refuse_in_capture(Stream& stream);
-// The legacy stream waits for all blocking ones, and none of them may be waited for while it captures.
+// The legacy stream waits for all blocking ones, and a capturing stream must not be waited for.
 void refuse_legacy_while_capturing(const std::vector<std::shared_ptr<Stream>>& streams);
 
 }  // namespace barcuda::soft::driver

@@ -12,7 +12,7 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// A pointer's side; `span` is the bytes from its first to its last.
+// One side of a copy, given by a pointer; `span`: bytes from its first to its last.
 Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool for_writing) {
     Memory& memory = Driver::get().memory;
     const auto known = memory.find(address);
@@ -27,7 +27,7 @@ Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool fo
             .checked = checked || known ? span : 0};
 }
 
-// When work runs: it is the context's fault if its memory is there no more.
+// Checks memory when the work runs: missing memory is a fault of the context.
 void require_there(std::uintptr_t address, std::size_t bytes, bool for_writing) {
     if (bytes == 0 || Driver::get().memory.covered(address, bytes, for_writing)) return;
     char text[100];
@@ -48,7 +48,7 @@ Where where_of(CUmemorytype type) {
     }
 }
 
-// Bytes from the box's first to its last, seen from `first`; throws if they do not fit into 64 bits.
+// Bytes from the box's first to its last, counted from `first`; throws if they do not fit into 64 bits.
 std::size_t span_of(std::size_t width, std::size_t height, std::size_t depth, std::size_t row, std::size_t slice) {
     const auto last =
         static_cast<unsigned __int128>(depth - 1) * slice + static_cast<unsigned __int128>(height - 1) * row + width;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// driver.cc: settings, the first cuInit, and what a fork does to us.
+// driver.cc: settings, the first cuInit, and the effect of a fork.
 #include "soft-gpu/driver/driver.h"
 
 #include <pthread.h>
@@ -89,13 +89,13 @@ Settings Settings::from_environment() {
     settings.shared = number_in("BARCUDA_SOFT_SHARED", 0, 0, 1) != 0;
     settings.queues = static_cast<unsigned>(number_in("BARCUDA_SOFT_QUEUES", 0, 0, 1024));
     std::vector<CUuuid> uuids;
-    std::vector<DeviceId> ids;  // their order is that of their places on the bus, whatever CUDA_DEVICE_ORDER says
+    std::vector<DeviceId> ids;  // in the order of their bus addresses, whatever CUDA_DEVICE_ORDER says
     for (int i = 0; i < settings.devices; ++i) uuids.push_back(uuid_of(i));
     for (const CUuuid& uuid : uuids) ids.push_back({reinterpret_cast<const unsigned char*>(uuid.bytes), ""});
     settings.numbers = visible_devices(ids, std::getenv("CUDA_VISIBLE_DEVICES"), nullptr).numbers;
     settings.devices = static_cast<int>(settings.numbers.size());
     if (settings.devices == 0) fail(CUDA_ERROR_NO_DEVICE);
-    // Whole VMM granules, so that all of it can be given out.
+    // Whole VMM granules, so that all of it can be allocated.
     settings.memory &= ~((std::size_t{2} << 20) - 1) | (settings.memory < (2u << 20) ? ~std::size_t{0} : 0);
     if (const char* text = std::getenv("BARCUDA_SOFT_CC"); text && *text) {
         if (std::sscanf(text, "%d.%d", &settings.major, &settings.minor) != 2 || settings.major < 5 ||
@@ -138,7 +138,7 @@ CUresult Driver::initialize() {
         device.set_current(device.default_pool);
         driver->pools.add(device.default_pool);
     }
-    // The child has neither our threads nor our memory: as with hardware, it cannot go on where its parent was.
+    // The child has neither our threads nor our memory: as with hardware, it cannot continue the work of its parent.
     pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
     return CUDA_SUCCESS;
 }

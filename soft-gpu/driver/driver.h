@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// driver.h: the devices, their settings, and the tables of everything that a program holds a handle of. It is made by
-// the first cuInit and never destroyed: threads of streams may outlive main().
+// driver.h: the devices, their settings, and the tables of all objects with handles. The first cuInit makes it, and it
+// is never destroyed: threads of streams may outlive main().
 //
-//   BARCUDA_SOFT_DEVICES  how many devices there are, 1 (default) to 32: alike, and all on the same cores
-//   BARCUDA_SOFT_QUEUES   how many queues the streams of a context share, as they share channels on hardware: 1 to 1024; 0
-//                         (default): none, streams never hold one another up
-//   CUDA_VISIBLE_DEVICES  which of them are shown, and in which order, as of any driver
+//   BARCUDA_SOFT_DEVICES  number of devices, 1 (default) to 32: all alike, and all on the same cores
+//   BARCUDA_SOFT_QUEUES   number of queues that a context's streams share, like the channels of hardware: 1 to 1024;
+//                         0 (default): no queues, streams never block one another
+//   CUDA_VISIBLE_DEVICES  which devices are visible, and in which order, as with any driver
 //   BARCUDA_SOFT_MEMORY   a device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
 //   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
-//   BARCUDA_SOFT_COMPILE  kernels become machine code: 1 (default) those that run for a while, 0 none, always
-//   BARCUDA_SOFT_SHARED   1: a restore (checkpoint_calls.cc) finds only the room that other processes leave on a card of this size;
-//                         not in a worker's cage, which hides them. 0 (default): a process has a card for itself
-//   BARCUDA_SOFT_WINDOW   where device memory lies in this process (default 0x300000000000)
+//   BARCUDA_SOFT_COMPILE  which kernels become machine code: 1 (default) those that run for some time; 0 none; always
+//   BARCUDA_SOFT_SHARED   1: a restore (checkpoint_calls.cc) finds only the room that other processes leave on a card
+//                         of this size; not in a worker's cage, which hides them. 0 (default): each process has a card
+//   BARCUDA_SOFT_WINDOW   the address of device memory in this process (default 0x300000000000)
 #pragma once
 #include <array>
 #include <atomic>
@@ -41,20 +41,21 @@ struct Array;
 struct Mipmap;
 
 struct Settings {
-    int devices = 1;           // that are shown
-    std::vector<int> numbers;  // of those that are shown, among all that there are
+    int devices = 1;           // visible ones
+    std::vector<int> numbers;  // of the visible devices, among all
     std::size_t memory = 0;    // bytes, of each device
     int major = 9, minor = 0;
     std::uintptr_t window = 0x300000000000;
     int cores = 1;        // of this machine: each is a multiprocessor
-    bool shared = false;  // with other processes
-    unsigned queues = 0;  // of a context, for copies and for the rest each; 0: as many as streams
+    bool shared = false;  // the card is shared with other processes
+    unsigned queues = 0;  // per context, for copies and for other work each; 0: as many as streams
 
     int compute_capability() const { return major * 10 + minor; }
     static Settings from_environment();
 };
 
-// What each device has of its own. Handles, and what pointers are, belong to the driver: all devices reach all memory.
+// What each device has of its own. Handles and the table of pointers belong to the driver: all devices can access all
+// memory.
 struct Device {
     std::shared_ptr<Context> primary;
     std::shared_ptr<Pool> default_pool;
@@ -84,7 +85,7 @@ struct Driver {
         require(ordinal >= 0 && ordinal < settings.devices, CUDA_ERROR_INVALID_DEVICE);
         return devices[static_cast<std::size_t>(ordinal)];
     }
-    // Waits for all work of all devices: what is done to memory that each of them may be using.
+    // Waits for all work of all devices, before a change to memory that any of them may be using.
     void synchronize();
 
     Handles<CUcontext, Context> contexts{CUDA_ERROR_INVALID_CONTEXT};
@@ -110,9 +111,9 @@ struct Driver {
     std::array<Device, most_devices> devices;
 };
 
-CUuuid uuid_of(int number);  // of all devices that there are
+CUuuid uuid_of(int number);  // of all devices, also hidden ones
 
-// The device argument of so many functions. Throws CUDA_ERROR_INVALID_DEVICE.
+// Checks the device argument of a function. Throws CUDA_ERROR_INVALID_DEVICE.
 inline void require_device(CUdevice device) { Driver::get().device(device); }
 
 }  // namespace barcuda::soft::driver

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // entry_points.cc: cuGetProcAddress, the twins for per-thread default streams and the plain names, all from the table
-// of CUDA's names (shm-device/cuda/api.h). Which of them there are here, the other files say by defining them: the build
-// notes down in soft_functions.h, for each function that they define,
+// of CUDA's names (shm-device/cuda/api.h). A function exists here if another file defines it: for each such function
+// the build writes into soft_functions.h
 //     #define SOFT_cuInit ~,
 #include "soft_functions.h"
 
 #include <cstring>
 #include <iterator>
 
-#include "soft-gpu/driver/api.h"  // before the table: it has cuda.h declare every name
+#include "soft-gpu/driver/api.h"  // before the table, so that cuda.h declares every name
 
 #include "shm-device/cuda/api.h"
 #include "shm-device/cuda/other_names.h"
@@ -16,7 +16,7 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// Stream 0 is the calling thread's own while this lives.
+// While this lives, stream 0 is the calling thread's own.
 struct PerThreadDefault {
     const bool before = per_thread_default;
     PerThreadDefault() { per_thread_default = true; }
@@ -38,8 +38,8 @@ struct PerThreadDefault {
 
 #define TWIN_1(symbol, twin) BARCUDA_TWIN(symbol, twin, barcuda::soft::driver::PerThreadDefault)
 #define TWIN_0(symbol, twin)
-// The plain name of a function whose first version took the same, or had 32-bit addresses and sizes: programs that look
-// functions up by themselves mean today's.
+// The plain name of a function whose first version took the same arguments, or had 32-bit addresses and sizes: programs
+// that look functions up by name mean the current version.
 #define PLAIN(symbol, name) CHOSEN(PLAIN_, CHOSEN(THERE(symbol), THERE(name)))(symbol, name)
 #define PLAIN_10(symbol, name) \
     BARCUDA_NAME(name, reinterpret_cast<decltype(&::name)>(reinterpret_cast<void*>(&::symbol)))
@@ -60,7 +60,7 @@ namespace {
 
 // In the order of api_symbols.
 struct EntryPoint {
-    void* function;  // none: not done
+    void* function;  // none: not implemented
     void* twin;      // none: the function has no stream
 };
 #define FUNCTION(symbol, twin) CHOSEN(FUNCTION_, THERE(symbol))(symbol, twin),

@@ -86,7 +86,7 @@ GraphNode& Graph::add(std::shared_ptr<Operation> operation, const std::vector<Gr
             link(*after[i], *node, edges ? edges[i] : CUgraphEdgeData{});
         }
         take_in(*node->operation);
-    } catch (...) {  // a dependency that was named twice, say: none may keep a node that is not there
+    } catch (...) {  // a dependency that was named twice, for example: no node may keep a missing one
         while (!node->after.empty()) unlink(*node->after.back(), *node);
         throw;
     }
@@ -171,7 +171,7 @@ std::vector<const GraphNode*> Graph::in_order() const {
 
 ChildGraph::ChildGraph(std::shared_ptr<Graph> child, bool moved) : graph(std::move(child)), moved(moved) {
     graph->embedded = true;
-    Driver::get().graphs.add(graph);  // cuGraphChildGraphNodeGetGraph gives it out
+    Driver::get().graphs.add(graph);  // cuGraphChildGraphNodeGetGraph returns its handle
 }
 ChildGraph::~ChildGraph() {
     if (moved && !graph->taken_in) graph->embedded = false;
@@ -216,7 +216,7 @@ void Conditional::run(Context& context) {
 }
 
 namespace {
-// All conditions of a graph and of the graphs in it.
+// All conditions of a graph and of the graphs inside it.
 void collect(std::vector<std::shared_ptr<Condition>>& all, const Graph& graph) {
     all.insert(all.end(), graph.conditions.begin(), graph.conditions.end());
     for (const auto& node : graph.nodes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph.h: graphs: operations and what must come before what. Instantiating one copies it; an executable graph has a
-// plan, its operations in one order that keeps every dependency, and a launch is one operation that runs the plan.
-// Changing an executable graph makes a new plan: launches in flight keep theirs.
+// graph.h: graphs: operations and their dependencies. Instantiation copies a graph. An executable graph has a plan: its
+// operations in one order that keeps every dependency; a launch is one operation that runs the plan. A change of an
+// executable graph makes a new plan: launches in flight keep theirs.
 #pragma once
 #include <atomic>
 #include <map>
@@ -19,52 +19,52 @@ struct GraphNode {
     GraphNode(Graph& graph, std::shared_ptr<Operation> operation) : graph(graph), operation(std::move(operation)) {}
     Graph& graph;
     std::shared_ptr<Operation> operation;
-    std::vector<GraphNode*> after, before;                  // its dependencies, and its dependents
-    std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of those dependencies that are not plain
-    const GraphNode* original = nullptr;                    // of a clone's node
-    bool enabled = true;                                    // of an executable graph's node
+    std::vector<GraphNode*> after, before;                  // its dependencies, and the nodes that depend on it
+    std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of dependencies that are not plain
+    const GraphNode* original = nullptr;                    // in a clone: the node that was copied
+    bool enabled = true;                                    // in an executable graph
 
     CUgraphNode handle() const { return reinterpret_cast<CUgraphNode>(const_cast<GraphNode*>(this)); }
 };
 
-// What a program gave a graph to keep. Gone with the last reference.
+// An object that a program gave graphs to keep. Destroyed with the last reference.
 struct UserObject {
     UserObject(void* data, CUhostFn destroy, unsigned references)
         : data(data), destroy(destroy), references(references) {}
     ~UserObject() { destroy(data); }
     void* const data;
     const CUhostFn destroy;
-    unsigned references;  // the program's own. Guarded by graphs_mutex()
+    unsigned references;  // of the program. Guarded by graphs_mutex()
 };
 
-// What the handle of a conditional node's value stands for: gone with the last outermost graph that it was made in, and its
-// copies. Any graph in that one may have the node, and there is one such node at most.
+// The object behind the handle of a conditional node's value. It ends with the last outermost graph in which it was
+// made, and that graph's copies. Any graph inside that one may have the node, and at most one such node exists.
 struct Condition {
     Condition(unsigned initial, bool assigned);
     ~Condition();
     const std::uint64_t handle;
     const unsigned initial;
-    const bool assigned;  // `initial`, when a launch begins
+    const bool assigned;  // set to `initial` when a launch begins
     bool used = false;    // a node has it
 };
 
 struct Graph : std::enable_shared_from_this<Graph> {
     ~Graph();
-    std::vector<std::shared_ptr<GraphNode>> nodes;  // as they were added
+    std::vector<std::shared_ptr<GraphNode>> nodes;  // in the order of their addition
     std::map<std::shared_ptr<UserObject>, unsigned> users;
     std::vector<std::shared_ptr<Condition>> conditions;
-    bool embedded = false;    // a child node's: destroyed with it
-    Graph* inside = nullptr;  // whose child node's
+    bool embedded = false;    // part of a child node: destroyed with it
+    Graph* inside = nullptr;  // the graph whose child node this is
     Graph& outermost() { return inside ? inside->outermost() : *this; }
-    bool taken_in = false;               // it has been in one
-    std::size_t all_nodes = 0;           // its own, and those of graphs in it
-    std::atomic<unsigned> captures = 0;  // that make nodes of it now, and remember which came last
+    bool taken_in = false;               // it has been in another graph
+    std::size_t all_nodes = 0;           // its own nodes, and those of graphs inside it
+    std::atomic<unsigned> captures = 0;  // captures that add nodes to it now, and remember the last ones
 
-    // `edges`: null, or as many as it comes after.
+    // `edges`: null, or one for each dependency.
     GraphNode& add(std::shared_ptr<Operation> operation, const std::vector<GraphNode*>& after,
                    const CUgraphEdgeData* edges = nullptr);
     void remove(GraphNode& node);
-    // Another operation for one of its nodes.
+    // Replaces the operation of one of its nodes.
     void replace(GraphNode& node, std::shared_ptr<Operation> operation);
     std::shared_ptr<Graph> clone() const;
     // Nodes in an order that keeps the dependencies. Throws CUDA_ERROR_INVALID_VALUE if they form a circle.
@@ -72,22 +72,22 @@ struct Graph : std::enable_shared_from_this<Graph> {
     CUgraph handle() const { return reinterpret_cast<CUgraph>(const_cast<Graph*>(this)); }
 
   private:
-    // Graphs in an operation come to lie in this one, or do so no more. Throws if they lead back here, and where there
-    // would be too many in each other, or too many nodes: clones of clones grow with each by as much again.
+    // Registers or removes the graphs inside an operation. Throws if they contain this graph, if the nesting is too
+    // deep, or if there are too many nodes: clones of clones grow exponentially.
     void take_in(const Operation& operation);
     void let_go(const Operation& operation) noexcept;
     void grow(std::ptrdiff_t by) noexcept;
 };
 
-// Throws if they are linked already. What `edge` allows to begin early, begins when it may at the latest: here a dependency
-// is always the whole of its node.
+// Throws if they are already linked. A programmatic `edge` would let the second node begin early; here it always waits
+// for the whole first node.
 void link(GraphNode& first, GraphNode& second, const CUgraphEdgeData& edge = {});
 CUgraphEdgeData edge_between(const GraphNode& first, const GraphNode& second);
-void unlink(GraphNode& first, GraphNode& second);  // throws if they are not
+void unlink(GraphNode& first, GraphNode& second);  // throws if they are not linked
 
 struct ChildGraph final : Operation {
-    explicit ChildGraph(std::shared_ptr<Graph> graph, bool moved = false);  // a graph of its own, or the program's
-    ~ChildGraph() override;  // of one that no graph took in: what the program moved here is the program's again
+    explicit ChildGraph(std::shared_ptr<Graph> graph, bool moved = false);  // a clone, or the program's graph itself
+    ~ChildGraph() override;  // if no graph took the node in, the program gets a moved graph back
     const std::shared_ptr<Graph> graph;
     const bool moved;
     void run(Context& context) override;
@@ -100,7 +100,7 @@ struct Conditional final : Operation {
     const CUgraphConditionalNodeType kind;
     const std::shared_ptr<Condition> condition;
     std::vector<std::shared_ptr<ChildGraph>> branches;
-    std::vector<CUgraph> handles;  // of the branches' graphs, as the program is shown them
+    std::vector<CUgraph> handles;  // of the branches' graphs, as the program sees them
     void run(Context& context) override;
     CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_CONDITIONAL; }
     std::shared_ptr<Operation> copy() const override;
@@ -119,13 +119,13 @@ struct GraphExec {
 
     GraphNode& node_of(CUgraphNode original);  // throws CUDA_ERROR_INVALID_VALUE
     void plan_again();
-    // Takes over what `fresh` does where both have the same shape: the same nodes in the same order, with the same edges. Nodes stay
-    // which they are, in graphs within it too: the originals' handles go on to mean them.
+    // Takes over the operations of `fresh` if both have the same shape: the same nodes in the same order, with the same
+    // edges. Nodes keep their identity, also in graphs inside it: the originals' handles still refer to them.
     CUgraphExecUpdateResultInfo update(const Graph& fresh);
-    void update(GraphNode& node, std::shared_ptr<Operation> fresh);  // one of them; throws CUDA_ERROR_INVALID_VALUE
+    void update(GraphNode& node, std::shared_ptr<Operation> fresh);  // one node; throws CUDA_ERROR_INVALID_VALUE
 
   private:
-    void note_originals(const Graph& copy);  // those of its nodes, and of nodes of graphs in it
+    void note_originals(const Graph& copy);  // notes its nodes, and those of graphs inside it
 };
 
 // A launch's operation.

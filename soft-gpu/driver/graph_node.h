@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_node.h: from the parameter structures of graph nodes to operations. Throws CUDA_ERROR_INVALID_VALUE for
+// graph_node.h: turns the parameter structures of graph nodes into operations. Throws CUDA_ERROR_INVALID_VALUE for
 // parameters that the same call on a stream would refuse.
 #pragma once
 #include <memory>
@@ -16,7 +16,7 @@ std::shared_ptr<Operation> child_operation(CUgraph graph);
 std::shared_ptr<Operation> record_operation(CUevent event);
 std::shared_ptr<Operation> wait_operation(CUevent event);
 std::shared_ptr<Operation> values_operation(const CUDA_BATCH_MEM_OP_NODE_PARAMS& asked);
-// cuGraphAddNode, and what sets a node anew: then there is no graph, and what the node has of its own stays.
+// For cuGraphAddNode, and for a change of a node: then there is no graph, and the node keeps its own objects.
 std::shared_ptr<Operation> operation_of(CUgraphNodeParams& asked, Graph* graph = nullptr);
 
 CUDA_KERNEL_NODE_PARAMS_v2 parameters_of(Launch& launch);  // its pointers live as long as the launch

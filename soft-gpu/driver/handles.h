@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// handles.h: handles that are checked. A program may hand in anything; a handle that is not one of ours, or no longer,
-// is CUDA_ERROR_INVALID_HANDLE and not a crash, and whoever works on an object keeps it alive.
+// handles.h: checked handles. A program may pass any value: an unknown or stale handle gives CUDA_ERROR_INVALID_HANDLE
+// and not a crash, and a call that uses an object keeps it alive.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -12,7 +12,7 @@
 
 namespace barcuda::soft::driver {
 
-// Handle is the API's opaque pointer type, T what stands behind it.
+// Handle is the API's opaque pointer type, T the type of the object.
 template <class Handle, class T> class Handles {
   public:
     explicit Handles(CUresult invalid = CUDA_ERROR_INVALID_HANDLE) : invalid_(invalid) {}
@@ -35,7 +35,7 @@ template <class Handle, class T> class Handles {
         const auto found = objects_.find(handle);
         return found == objects_.end() ? nullptr : found->second;
     }
-    // The handle is invalid from now on.
+    // Makes the handle invalid.
     std::shared_ptr<T> take(Handle handle) {
         std::unique_lock lock(mutex_);
         const auto found = objects_.find(handle);
@@ -54,7 +54,7 @@ template <class Handle, class T> class Handles {
         std::unique_lock lock(mutex_);
         objects_.erase(handle);
     }
-    // Takes all for which `of` holds: what a context owned, when it goes.
+    // Takes all objects for which `of` holds: those of a context that ends.
     template <class Predicate> std::vector<std::shared_ptr<T>> take_if(const Predicate& of) {
         std::vector<std::shared_ptr<T>> taken;
         std::unique_lock lock(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// heap.cc: the window is a file in memory, mapped once: the system gives pages when they are touched, so a device of 4
-// GiB costs nothing until it is used.
+// heap.cc: the window is a file in memory, mapped once: the system provides pages when they are touched, so a device of
+// 4 GiB costs nothing until it is used.
 #include "soft-gpu/driver/heap.h"
 
 #include <sys/mman.h>
@@ -15,7 +15,8 @@ namespace barcuda::soft::driver {
 
 namespace {
 constexpr std::size_t page = 4096;
-// A freed range shorter than this keeps its pages: giving back and faulting in again would cost more than the memory.
+// A freed range shorter than this keeps its pages: returning them and faulting them in again would cost more than the
+// memory.
 constexpr std::size_t worth_giving_back = 64 << 10;
 
 constexpr std::size_t whole(std::size_t size) { return (size + page - 1) / page * page; }
@@ -36,7 +37,7 @@ Heap::Heap(std::uintptr_t hint, std::size_t size, int file) : size_(whole(size))
         close(file_);
         fail(CUDA_ERROR_OUT_OF_MEMORY, "no address space for the device's memory");
     }
-    // A forked child has no device: it need not pay for a copy of its memory.
+    // A forked child has no device, so it needs no copy of its memory.
     madvise(at, size_, MADV_DONTFORK);
     base_ = reinterpret_cast<std::uintptr_t>(at);
     holes_[base_] = size_;

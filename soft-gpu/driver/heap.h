@@ -11,19 +11,19 @@ namespace barcuda::soft::driver {
 
 class Heap {
   public:
-    // Maps the window at `hint` if that is free, else anywhere. Throws Error{CUDA_ERROR_OUT_OF_MEMORY}.
+    // Maps the window at `hint` if that is free, otherwise anywhere. Throws Error{CUDA_ERROR_OUT_OF_MEMORY}.
     Heap(std::uintptr_t hint, std::size_t size);
-    // The same of a file that is there, and from now on the heap's.
+    // The same with an existing file, which the heap takes over.
     Heap(std::uintptr_t hint, std::size_t size, int file);
     ~Heap();
     Heap(const Heap&) = delete;
 
-    // 0 if there is no such hole. `alignment` is a power of two; contents are not defined.
+    // Returns 0 if there is no such hole. `alignment` is a power of two; contents are undefined.
     std::uintptr_t allocate(std::size_t size, std::size_t alignment = granule);
     void release(std::uintptr_t address, std::size_t size);
 
-    // Gives up the memory behind the addresses, which stay: its file goes on for other processes that have it. Then there is
-    // memory again: a new file, or this one.
+    // Gives up the memory, but keeps the addresses: the file continues to exist for other processes that have it.
+    // come_back() maps memory again: a new file, or this one.
     void leave();
     void come_back(int file = -1);  // throws Error{CUDA_ERROR_OUT_OF_MEMORY}
 

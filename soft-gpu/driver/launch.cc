@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch.cc: from a launch's arguments to the engine, and the limits that a shape must keep.
+// launch.cc: turns a launch's arguments into a call of the engine, and checks the limits of its shape.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// Parameters given as one buffer, in the list of `extra`.
+// Parameters in one buffer, named by the list `extra`.
 std::vector<std::byte> packed_by_caller(void** extra, std::size_t needed) {
     const void* buffer = nullptr;
     std::size_t size = 0;
@@ -23,7 +23,7 @@ std::vector<std::byte> packed_by_caller(void** extra, std::size_t needed) {
     require(buffer || needed == 0);
     const auto* bytes = static_cast<const std::byte*>(buffer);
     std::vector<std::byte> packed(bytes, bytes + std::min(size, needed));
-    packed.resize(needed);  // drivers take a part of them, too
+    packed.resize(needed);  // drivers accept a smaller buffer, too
     return packed;
 }
 
@@ -71,7 +71,7 @@ std::shared_ptr<Launch> make_launch(std::shared_ptr<Function> function, const CU
             case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: refuse("CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT");
             case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
                 refuse("CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE");
-            default: break;  // preferences: nothing to prefer here
+            default: break;  // preferences, which have no effect here
         }
         launch->attributes.push_back(attribute);
     }
@@ -104,7 +104,7 @@ void Launch::run(Context& context) {
     look_at_textures();
     bool printed = false;
     const auto flush = [&] {
-        if (printed) std::fflush(stdout);  // whoever waits for the kernel finds its output written
+        if (printed) std::fflush(stdout);  // a program that waits for the kernel finds its output written
     };
     try {
         execute(*module->program, function->info, here, Driver::get().space, [&](std::string_view text) {

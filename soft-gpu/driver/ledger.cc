@@ -14,7 +14,7 @@ namespace {
 
 std::mutex beginnings_and_ends;
 
-// Where no file can be had, nobody sees it.
+// Without a file no other process sees the ledger.
 void* memory() {
     alignas(Ledger) static char unseen[sizeof(Ledger)];
     const int file = memfd_create(Ledger::name, MFD_CLOEXEC);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ledgers.h: the ledgers of all processes (ledger.h), as far as this process may read them: for the software GPU's NVML, and for a
-// restore, which needs the room that others leave on the card.
+// ledgers.h: the ledgers of all processes (ledger.h) that this process may read: for the software GPU's NVML, and for a
+// restore, which needs the room that other processes leave on the card.
 #pragma once
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 namespace barcuda::soft {
 
-// Of another process, or this one; false: it has none.
+// Reads the ledger of a process; false: it has none.
 inline bool read_ledger(const char* pid, Ledger& ledger) {
     const std::string path = std::string("/proc/") + pid + "/fd/" + std::to_string(Ledger::descriptor);
     char target[64];
@@ -20,7 +20,8 @@ inline bool read_ledger(const char* pid, Ledger& ledger) {
     if (n < 0) return false;
     target[n] = '\0';
     if (std::string(target).find(std::string("/memfd:") + Ledger::name) != 0) return false;
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // it may be another by now
+    // it may be another file by now
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0) return false;
     const bool whole = pread(file, static_cast<void*>(&ledger), sizeof ledger, 0) == sizeof ledger;
     close(file);

@@ -45,7 +45,7 @@ bool Memory::take(int device, std::size_t bytes) {
     return true;
 }
 
-// What a pool shows to other processes lies in a file of its own.
+// Memory of a pool that other processes may have is in a file of its own.
 Heap& Memory::heap_of(const Allocation& allocation) {
     return allocation.pool && allocation.pool->own ? *allocation.pool->own : heap_;
 }
@@ -71,7 +71,7 @@ void Memory::adopt(Allocation range, CUresult overlap) {
     if (overlapping(range.base, range.size) != ranges_.end()) fail(overlap);
     if (range.counted() && !take(range.device, Heap::rounded(range.size))) fail(CUDA_ERROR_OUT_OF_MEMORY);
     range.id = next_id_++;
-    // A module has told the engine of its variables itself.
+    // A module registers its variables with the engine itself.
     if (range.accessible && range.kind != Allocation::Kind::global)
         space_.add({range.base, range.size, range.writable});
     const std::uintptr_t base = range.base;
@@ -99,7 +99,7 @@ void Memory::move(std::uintptr_t base, CUcontext context, int device) {
     range.context = context, range.device = device;
 }
 
-// There is one mapping: what any device may do, all do.
+// There is one mapping: all devices have the rights of any device.
 void Memory::set_access(std::uintptr_t base, int device, CUmemAccess_flags flags) {
     std::unique_lock lock(mutex_);
     const auto found = ranges_.find(base);
@@ -144,7 +144,8 @@ bool Memory::covered(std::uintptr_t address, std::size_t size, bool for_writing)
     while (size != 0) {
         const AddressSpace::Range range = space_.find(address);
         if (range.size == 0) return false;
-        if (for_writing && !range.writable) {  // constant memory is read-only to kernels, not to cudaMemcpyToSymbol
+        // constant memory is read-only for kernels, but not for cudaMemcpyToSymbol
+        if (for_writing && !range.writable) {
             const auto found = find(address);
             if (!found || found->kind != Allocation::Kind::global) return false;
         }

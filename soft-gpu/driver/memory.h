@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.h: what a pointer is. Every range that kernels may touch is an allocation: device memory in the heap's window,
-// pinned host memory, the program's own memory once it is registered, managed memory, mapped physical memory, a
-// module's variables, another process's memory. They never overlap, whichever device they are of. Device memory is
-// counted against its device's size.
+// memory.h: what a pointer is. Every range that kernels may access is an allocation: device memory in the heap's
+// window, pinned host memory, registered memory of the program, managed memory, mapped physical memory, a module's
+// variables, another process's memory. They never overlap, whichever device they belong to. Device memory counts
+// against its device's size.
 #pragma once
 #include <array>
 #include <atomic>
@@ -25,7 +25,7 @@ struct GraphMemory;
 struct Physical {
     Physical(const CUmemAllocationProp& properties, std::size_t size,
              class Memory& memory);  // throws CUDA_ERROR_OUT_OF_MEMORY
-    // Another process's, counted there.
+    // Memory of another process, which counts there.
     Physical(const CUmemAllocationProp& properties, std::size_t size, int file)
         : file(file), size(size), properties(properties) {}
     ~Physical();
@@ -46,8 +46,8 @@ struct Opened {
     Opened(const Opened&) = delete;
     void* const pages;
     const std::size_t length;
-    const std::uintptr_t address;  // of the allocation, in them
-    std::atomic<int> times{1};     // that it was opened and not closed
+    const std::uintptr_t address;  // address of the allocation, in the mapping
+    std::atomic<int> times{1};     // number of opens minus closes
 };
 
 struct Allocation {
@@ -55,33 +55,34 @@ struct Allocation {
     std::uintptr_t base = 0;
     std::size_t size = 0;
     Kind kind = Kind::device;
-    unsigned flags = 0;  // as the allocating call had them
+    unsigned flags = 0;  // from the allocating call
     CUcontext context = nullptr;
     int device = 0;
     std::uint64_t id = 0;    // CU_POINTER_ATTRIBUTE_BUFFER_ID
     bool accessible = true;  // mapped memory: cuMemSetAccess has been called
     bool writable = true;
     bool sync_memops = false;
-    std::shared_ptr<Pool> pool{};                          // of cuMemAllocAsync
-    std::weak_ptr<GraphMemory> graph{};                    // of a graph's allocation node
-    std::shared_ptr<Physical> physical{};                  // of mapped memory
-    std::size_t offset = 0;                                // in it
-    std::array<CUmemAccess_flags, most_devices> access{};  // to mapped memory, of each device
+    std::shared_ptr<Pool> pool{};                          // for cuMemAllocAsync
+    std::weak_ptr<GraphMemory> graph{};                    // for a graph's allocation node
+    std::shared_ptr<Physical> physical{};                  // for mapped memory
+    std::size_t offset = 0;                                // in the physical memory
+    std::array<CUmemAccess_flags, most_devices> access{};  // of each device to mapped memory
     std::shared_ptr<Opened> opened{};
 
-    // Takes a part of its device's memory by itself.
+    // Uses a part of its device's memory by itself.
     bool counted() const { return in_heap() || (kind == Kind::global && !(flags & CU_MEM_ATTACH_GLOBAL)); }
     bool on_device() const {
         return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened;
     }
     bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
-    bool of_others_pool() const { return kind == Kind::opened && pool; }                  // cuMemPoolImportPointer
-    bool freeable() const { return in_heap() || of_others_pool(); }                       // cuMemFree takes it
-    bool legacy_ipc() const { return kind == Kind::device && !pool && graph.expired(); }  // cuIpcGetMemHandle takes it
+    bool of_others_pool() const { return kind == Kind::opened && pool; }  // from cuMemPoolImportPointer
+    bool freeable() const { return in_heap() || of_others_pool(); }       // cuMemFree accepts it
+    // cuIpcGetMemHandle accepts it
+    bool legacy_ipc() const { return kind == Kind::device && !pool && graph.expired(); }
     bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
 };
 
-// Gives the pages of pinned memory (Kind::host) back to the system, once nobody finds it any more.
+// Returns the pages of pinned memory (Kind::host) to the system, once the table no longer has it.
 void unmap_host(const Allocation& gone);
 
 class Memory {
@@ -91,7 +92,7 @@ class Memory {
 
     // Device or managed memory. Throws CUDA_ERROR_OUT_OF_MEMORY.
     std::uintptr_t allocate(Allocation wanted, std::size_t alignment = Heap::granule);
-    // A range that exists already: registered, pinned, mapped, global. Throws `overlap` if it meets another.
+    // Adds an existing range: registered, pinned, mapped, global. Throws `overlap` if it overlaps another.
     void adopt(Allocation range, CUresult overlap);
     // Forgets the allocation that starts at `base`, if `expected` holds for it; frees heap memory.
     // Throws CUDA_ERROR_INVALID_VALUE if there is none.
@@ -117,7 +118,7 @@ class Memory {
         change(const_cast<Allocation&>(found->second));
         return true;
     }
-    // A module's variable is another device's from now on, and in another context.
+    // Moves a module's variable to another device and another context.
     void move(std::uintptr_t base, CUcontext context, int device);
     void set_access(std::uintptr_t base, int device, CUmemAccess_flags flags);
     std::optional<Allocation> find(std::uintptr_t address) const;
@@ -128,7 +129,7 @@ class Memory {
         for (const auto& [base, range] : ranges_) f(range);
     }
 
-    // Every byte lies in ranges that kernels may touch, perhaps of several neighbouring allocations.
+    // Whether kernels may access every byte, perhaps in several adjacent allocations.
     bool covered(std::uintptr_t address, std::size_t size, bool for_writing) const;
 
     // Counts device memory; false if the device is full.

@@ -22,7 +22,7 @@ JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
             case CU_JIT_INFO_LOG_BUFFER: info_ = static_cast<char*>(values[i]); break;
             case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: info_size_ = size(i), info_filled_ = &values[i]; break;
             case CU_JIT_LOG_VERBOSE: verbose_ = size(i) != 0; break;
-            default: break;  // how to optimize, for which target: nothing to choose here
+            default: break;  // how to optimize, for which target: no effect here
         }
     }
     error({});
@@ -35,10 +35,10 @@ void JitLog::write(const std::string& text, char* buffer, std::size_t size, void
     std::memcpy(buffer, text.data(), length);
     buffer[length] = '\0';
     if (filled)
-        *filled = reinterpret_cast<void*>(std::min(text.size(), size));  // of a text that is cut, all of the room
+        *filled = reinterpret_cast<void*>(std::min(text.size(), size));  // a truncated text uses all of the room
 }
 
-// As ptxas -v does: what a thread and a block of each kernel need.
+// As ptxas -v prints: what a thread and a block of each kernel need.
 void JitLog::needs(const Program& program) {
     if (!verbose_ || !info_) return;
     std::string text;
@@ -53,7 +53,7 @@ void JitLog::needs(const Program& program) {
 
 namespace {
 
-// `of_context`: a module of the program's; else a library's.
+// `of_context`: a module of the program; otherwise a library's.
 std::shared_ptr<Module> load(const std::string& ptx, Context& owner, bool of_context, const Module* first,
                              JitLog& log) {
     Driver& driver = Driver::get();
@@ -106,7 +106,7 @@ std::shared_ptr<Module> load_module(const std::string& ptx, Context& context, co
 std::shared_ptr<Module> Library::in(const std::shared_ptr<Context>& context) {
     std::lock_guard lock(mutex);
     if (module->used_by == context->id) return module;
-    // A context that has one keeps it, also when the first one's context has ended and left it to the next.
+    // A context that has a module keeps it, also after the first context has ended and left its module to another one.
     if (const auto known = others.find(context->id); known != others.end()) return known->second;
     if (module->used_by == 0) {
         module->used_by = context->id;

@@ -16,7 +16,7 @@ struct Operation {
     virtual void run(Context& context) = 0;  // throws Error: the context's error from then on
     virtual CUgraphNodeType type() const = 0;
     virtual std::shared_ptr<Operation> copy() const = 0;
-    // Runs although the context is in error: callbacks and releases must not be lost.
+    // Whether it runs even if the context is in error: callbacks and releases must not be lost.
     virtual bool runs_after_fault() const { return false; }
 };
 
@@ -26,7 +26,7 @@ template <class Self, CUgraphNodeType Type> struct OperationOf : Operation {
     std::shared_ptr<Operation> copy() const override { return std::make_shared<Self>(static_cast<const Self&>(*this)); }
 };
 
-// Work that has no node type of its own and no parameters to read back: never recorded into a graph as such.
+// Work without a node type and without parameters to read back: never recorded into a graph.
 struct Action final : OperationOf<Action, CU_GRAPH_NODE_TYPE_EMPTY> {
     explicit Action(std::function<void(Context&)> body, bool always = false) : body(std::move(body)), always(always) {}
     std::function<void(Context&)> body;

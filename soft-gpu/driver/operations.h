@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// operations.h: the operations beside copies and fills (copy.h): launches, host functions, events, values in memory.
+// operations.h: the operations other than copies and fills (copy.h): launches, host functions, events, values in
+// memory.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,18 +13,18 @@ namespace barcuda::soft::driver {
 struct Launch final : OperationOf<Launch, CU_GRAPH_NODE_TYPE_KERNEL> {
     std::shared_ptr<Module> module;  // kept alive
     std::shared_ptr<Function> function;
-    LaunchConfig config;  // its parameters are `parameters` at run
+    LaunchConfig config;  // its parameters point to `parameters` when it runs
     std::vector<std::byte> parameters;
     std::vector<CUlaunchAttribute> attributes;
-    std::vector<void*> pointers;  // to its parameters, for who asks a graph node
+    std::vector<void*> pointers;  // to its parameters, for queries of graph nodes
     void run(Context& context) override;
 };
 
-// Packs the parameters as the kernel's table says; throws what cuLaunchKernel returns.
+// Packs the parameters according to the kernel's table; throws what cuLaunchKernel returns.
 std::shared_ptr<Launch> make_launch(std::shared_ptr<Function> function, const CUlaunchConfig& config, bool cooperative,
                                     void** parameters, void** extra);
 
-// Hides from kernels the textures whose memory is not there any more, and shows those whose memory is there again.
+// Hides textures whose memory is gone from kernels, and shows those whose memory exists again.
 void look_at_textures();
 
 struct HostCall final : OperationOf<HostCall, CU_GRAPH_NODE_TYPE_HOST> {
@@ -33,15 +34,15 @@ struct HostCall final : OperationOf<HostCall, CU_GRAPH_NODE_TYPE_HOST> {
 
 struct EventRecord final : OperationOf<EventRecord, CU_GRAPH_NODE_TYPE_EVENT_RECORD> {
     std::shared_ptr<Event> event;
-    std::shared_ptr<Event::Record> record;  // filled by the run; of a graph node: made anew for each launch
-    std::uint64_t number = 0;               // of a shared event's record; 0: the run asks for one
+    std::shared_ptr<Event::Record> record;  // filled by the run; for a graph node: a new one for each launch
+    std::uint64_t number = 0;               // of a shared event's record; 0: determined by the run
     void run(Context&) override;
     bool runs_after_fault() const override { return true; }
 };
 
 struct EventWait final : OperationOf<EventWait, CU_GRAPH_NODE_TYPE_WAIT_EVENT> {
     std::shared_ptr<Event> event;
-    // What was recorded when the graph was launched; what is recorded behind that may come after it in its own stream.
+    // The last record when the graph was launched; later records may come after it in their own streams.
     std::shared_ptr<Event::Record> record{};
     std::uint64_t number = 0;     // of a shared event's
     void run(Context&) override;  // only in graphs: a stream waits by marks
@@ -49,7 +50,7 @@ struct EventWait final : OperationOf<EventWait, CU_GRAPH_NODE_TYPE_WAIT_EVENT> {
 
 struct Values final : OperationOf<Values, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP> {
     std::vector<CUstreamBatchMemOpParams> asked;
-    void run(Context& context) override;  // waits end, too, when the context goes or faults
+    void run(Context& context) override;  // waits also end when the context ends or faults
 };
 std::shared_ptr<Values> values(const CUstreamBatchMemOpParams* asked, unsigned count);
 

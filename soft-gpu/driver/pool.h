@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool.h: memory pools. A pool counts what is taken from it; the memory itself is the device's. Memory of
-// cuMemAllocAsync has its address at once, and is given back when its stream reaches cuMemFreeAsync. The memory of a pool that
-// other processes may have lies in a file of its own, which is what they get (shareable.h).
+// pool.h: memory pools. A pool counts its allocations; the memory itself is the device's. Memory of cuMemAllocAsync has
+// its address at once, and is freed when its stream reaches cuMemFreeAsync. The memory of a shareable pool is in a file
+// of its own, which other processes get (shareable.h).
 #pragma once
 #include <unistd.h>
 

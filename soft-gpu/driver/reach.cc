@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// reach.cc: the software GPU's own libraries (soft-gpu/blas) work on device memory in functions of the host. They ask
-// before they touch it, when the stream has come to them, and an address that is nobody's by then, or that the device may
-// not read or write, is the context's fault, as a kernel's is.
+// reach.cc: the software GPU's own libraries (soft-gpu/blas) use device memory in functions of the host. They ask
+// before each access, when the stream has reached them. An address that is invalid by then, or that the device may not
+// read or write, is a fault of the context, as for a kernel.
 #include <cstdio>
 
 #include "soft-gpu/driver/context.h"

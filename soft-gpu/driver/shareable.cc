@@ -11,7 +11,7 @@
 namespace barcuda::soft::driver {
 namespace {
 constexpr std::size_t page = 4096;
-// Who has mapped it counts on every page of it.
+// A process that maps the file relies on all of its pages.
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// shareable.h: device memory that other processes may have: a file in memory, of a fixed size, whose last page says what it is.
-// Its descriptor is what they get.
+// shareable.h: device memory that other processes may have: a file in memory, of a fixed size, whose last page
+// describes it. Other processes get its descriptor.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Label {
 // Throw CUDA_ERROR_OUT_OF_MEMORY.
 int make_shareable(const Label& label);
 int duplicate(int file);
-// What a program has handed in as such a file. Throws CUDA_ERROR_INVALID_VALUE if it is none.
+// The label of a file that a program has passed in. Throws CUDA_ERROR_INVALID_VALUE if it is not such a file.
 Label label_of(int file, Label::What what);
-// Files are told apart by it.
+// Identifies a file.
 std::uint64_t inode_of(int file);  // throws CUDA_ERROR_INVALID_HANDLE
 
 }  // namespace barcuda::soft::driver

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream.cc: the thread behind a stream. It starts with the first work that finds nobody to run it and leaves after a
-// while without any, so that a thousand idle streams cost no threads. Threads are detached: a program that exits does
-// not wait for its device.
+// stream.cc: the thread of a stream. It starts with the first work that finds no thread, and ends after some time
+// without work, so that a thousand idle streams cost no threads. Threads are detached: a program that exits does not
+// wait for its device.
 #include "soft-gpu/driver/stream.h"
 
 #include <chrono>
@@ -90,7 +90,7 @@ void Stream::work() {
         busy_ = true;
         lock.unlock();
         execute(*entry.operation, entry.after);
-        entry = {};  // what it held is given back before anybody learns that it is done
+        entry = {};  // release what it held before a waiter learns that it is done
         lock.lock();
         busy_ = false;
         completed_.fetch_add(1, std::memory_order_release);

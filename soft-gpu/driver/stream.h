@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // stream.h: what runs when. A stream runs its operations one after the other on a thread of its own; an operation may
-// wait for marks of other streams first. A mark is a place in a stream's order, always an earlier one in the order of
+// first wait for marks of other streams. A mark is a place in a stream's order, always an earlier one in the order of
 // the calls, so that waits never form a circle. Events are marks with a time.
 #pragma once
 #include <sys/types.h>
@@ -37,7 +37,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const unsigned flags;  // CU_STREAM_NON_BLOCKING
     const int priority;
     const std::uint64_t id;
-    const unsigned queue;  // that its work goes through: Context::enqueue()
+    const unsigned queue;  // for its work: Context::enqueue()
     // Ordered against the legacy default stream, both ways.
     bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 
@@ -47,7 +47,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool idle() { return last().done(); }
     std::atomic<bool> dropped{false};  // destroyed by its owner; its queued work still runs
 
-    // Capture (capture.cc): while `capture` is set, work becomes nodes behind `frontier`. Guarded by the context's
+    // Capture (capture.cc): while `capture` is set, work becomes nodes after `frontier`. Guarded by the context's
     // order.
     std::shared_ptr<Capture> capture;
     std::vector<GraphNode*> frontier;
@@ -59,7 +59,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
         std::vector<Mark> after;
     };
     Mark enqueue(std::shared_ptr<Operation> operation, std::vector<Mark> after);
-    // True: nothing is before the operation, the caller runs it itself and calls end_here().
+    // True: nothing comes before the operation; the caller runs it and calls end_here().
     bool begin_here(const std::vector<Mark>& after);
     void end_here();
     void execute(Operation& operation, const std::vector<Mark>& after);
@@ -74,18 +74,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
     bool busy_ = false, threaded_ = false;
 };
 
-// The state of an event that several processes know (ipc_calls.cc).
+// The state of an event that several processes share (ipc_calls.cc).
 class SharedEvent {
   public:
-    explicit SharedEvent(int file);  // owned from here on; throws CUDA_ERROR_OUT_OF_MEMORY
+    explicit SharedEvent(int file);  // takes the file over; throws CUDA_ERROR_OUT_OF_MEMORY
     ~SharedEvent();
     SharedEvent(const SharedEvent&) = delete;
     static std::shared_ptr<SharedEvent> make();
 
-    std::uint64_t ask();  // a record of this process: its number
+    std::uint64_t ask();  // begins a record of this process; returns its number
     void reach(std::uint64_t number);
     std::uint64_t asked() const { return page_->asked.load(std::memory_order_acquire); }
-    bool reached(std::uint64_t number) const;  // or nobody is left who could
+    bool reached(std::uint64_t number) const;  // or no process is left that could reach it
     const int file;
     static constexpr std::size_t bytes = 4096;
 
@@ -100,7 +100,7 @@ class SharedEvent {
 
 class Event {
   public:
-    // One cuEventRecord: later waits mean the one that was the last when they were called.
+    // One cuEventRecord. A wait means the last record at the time of its call.
     struct Record {
         Mark mark;
         std::atomic<std::int64_t> nanoseconds{0};  // of the steady clock, when it was reached
@@ -108,11 +108,11 @@ class Event {
     Event(std::shared_ptr<Context> context, unsigned flags) : context(std::move(context)), flags(flags) {}
     const std::shared_ptr<Context> context;
     const unsigned flags;
-    std::shared_ptr<SharedEvent> shared{};  // CU_EVENT_INTERPROCESS: its records count, not the ones here
+    std::shared_ptr<SharedEvent> shared{};  // CU_EVENT_INTERPROCESS: its records are used, not the ones here
 
     std::mutex mutex;
     std::shared_ptr<Record> record;  // none: never recorded, which counts as reached
-    // Recorded in a capture instead: the nodes it stands for.
+    // If recorded in a capture: the nodes that it stands for.
     std::shared_ptr<Capture> capture;
     std::vector<GraphNode*> captured;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// values.cc: a stream that writes a word into memory, or waits for one: how a host learns of the device's progress
-// without a call, and how a stream waits for the host. Host, kernels and streams see the same memory, so release and
-// acquire on the word are all that there is to it.
+// values.cc: a stream writes a word into memory, or waits for one: so a host learns of the device's progress without a
+// call, and a stream waits for the host. Host, kernels and streams see the same memory, so release and acquire on the
+// word are sufficient.
 #include <sched.h>
 
 #include <atomic>
@@ -29,7 +29,7 @@ template <class Word> void wait(Context& context, CUdeviceptr address, Word want
         if (!context.alive() || context.fault() != CUDA_SUCCESS) return;
         if (tries < 64) __builtin_ia32_pause();
         else if (tries < 1024) sched_yield();
-        else  // nobody is in a hurry after a millisecond: leave the core to whoever shall write the word
+        else  // after a millisecond latency matters less: leave the core to the thread that will write the word
             std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
 }
@@ -38,7 +38,7 @@ template <class Word> void write(CUdeviceptr address, Word value) {
     __atomic_store_n(reinterpret_cast<Word*>(address), value, __ATOMIC_RELEASE);
 }
 
-// A full barrier, in a form that the thread sanitizer knows.
+// A full barrier, in a form that ThreadSanitizer knows.
 void barrier() {
     static std::atomic<unsigned> any{0};
     any.fetch_add(1, std::memory_order_seq_cst);
@@ -69,7 +69,7 @@ std::shared_ptr<Values> values(const CUstreamBatchMemOpParams* asked, unsigned c
     return operation;
 }
 
-// A graph may run them when their memory is there no more.
+// A graph may run them after their memory has been freed.
 void require_there(CUdeviceptr address, std::size_t size, bool for_writing) {
     if (!Driver::get().memory.covered(address, size, for_writing))
         fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a stream waits for or writes a word that is not there any more");
@@ -142,7 +142,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatc
         where->context().post(*where, values(paramArray, count));
     });
 }
-// The first version had the same meaning behind a module parameter of the kernel driver.
+// The first version had the same meaning, enabled by a module parameter of the kernel driver.
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
     return cuStreamWaitValue32_v2(stream, addr, value, flags);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lacks.cc: what a guest may be asked and a piece of software has not: a weak definition each, so that what nvml.cc has wins.
+// lacks.cc: functions for properties that software lacks: a weak definition each, which a definition in nvml.cc
+// overrides.
 #include "shm-device/cuda/nvml.h"
 #include "shm-device/rows/nvml.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml.cc: the software GPU's NVML. What its devices are it asks its driver (libcuda.so.1, beside it); what they do stands in
-// the ledgers of the processes that use them (driver/ledger.h). What a piece of software has not, a temperature, a fan, a
-// link, is in lacks.cc. NVML's devices are all that there are: whoever opens it does so without CUDA_VISIBLE_DEVICES.
+// nvml.cc: the software GPU's NVML. It asks its driver (libcuda.so.1, beside it) what the devices are, and reads what
+// they do from the ledgers of the processes that use them (driver/ledger.h). What software lacks (a temperature, a fan,
+// a link) is in lacks.cc. NVML lists all devices: a process that opens it does so without CUDA_VISIBLE_DEVICES.
 #include <cuda.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,13 +28,13 @@ using soft::Ledger;
 bool initialized = false;
 std::mutex mutex;
 
-// What a process's ledger says of a device.
+// A process's entry for a device.
 struct Entry {
     unsigned pid;
     std::uint64_t used, busy;
 };
 
-// Of a card: processes that set another size (BARCUDA_SOFT_MEMORY) do not share it.
+// All entries for a card: processes with different sizes (BARCUDA_SOFT_MEMORY) do not share it.
 std::vector<Entry> entries(int device) {
     std::vector<Entry> all;
     std::size_t total = 0;
@@ -49,13 +49,13 @@ std::vector<Entry> entries(int device) {
     return all;
 }
 
-// How much of the time since it was last asked something was busy, in percent.
+// Which part of the time since the last query something was busy, in percent.
 class Gauge {
   public:
     unsigned read(std::uint64_t busy) {
         const std::uint64_t now = Ledger::now();
         if (then_ == 0) then_ = now, before_ = busy;
-        constexpr std::uint64_t least = 100'000'000;  // in a shorter time it says what it said
+        constexpr std::uint64_t least = 100'000'000;  // after a shorter time it repeats the last answer
         if (now - then_ < least) return percent_;
         percent_ = static_cast<unsigned>(
             busy < before_ ? 0 : std::min<std::uint64_t>(100, (busy - before_) * 100 / (now - then_)));
@@ -70,7 +70,7 @@ class Gauge {
 
 Device handle(int device) { return reinterpret_cast<Device>(static_cast<std::uintptr_t>(device) + 1); }
 
-// The device that a handle means; -1: none.
+// The device of a handle; -1: none.
 int device_of(Device handle) {
     int count = 0;
     const auto n = reinterpret_cast<std::uintptr_t>(handle) - 1;
@@ -127,7 +127,7 @@ template <class Matches> Status find(Device* out, const Matches& matches) {
     return not_found;
 }
 
-// Each process has the whole device for itself: together they may have more than there is.
+// Each process has the whole device for itself: together they may have more than the device.
 Memory memory(int device) {
     std::size_t total = 0;
     cuDeviceTotalMem(&total, device);
@@ -228,19 +228,20 @@ NVML nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* out) {
     });
 }
 
-// Nobody counts what kernels do with memory.
+// What kernels do with memory is not counted.
 NVML nvmlDeviceGetUtilizationRates(Device device, Utilization* out) {
     return about(device, out, [&](int d) {
         static struct {
             std::map<unsigned, std::uint64_t> seen;  // by process
-            std::uint64_t busy = 0;                  // of all, those that have ended too
+            std::uint64_t busy = 0;                  // of all processes, also those that have ended
             Gauge gauge;
         } devices[barcuda::soft::most_devices];
         auto& [seen, busy, gauge] = devices[d];
         std::map<unsigned, std::uint64_t> now;
         for (const Entry& e : entries(d)) {
             const auto before = seen.find(e.pid);
-            const bool same = before != seen.end() && before->second <= e.busy;  // not another one with its pid
+            // not another process with the same pid
+            const bool same = before != seen.end() && before->second <= e.busy;
             busy += same ? e.busy - before->second : e.busy;
             now[e.pid] = e.busy;
         }
@@ -258,7 +259,7 @@ NVML nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, Pro
     });
 }
 
-// Every device reaches the memory of every other one: reading, writing, atomics. There is no NVLink and no bus.
+// Every device can read and write every other one's memory, and use atomics there. There is no NVLink and no bus.
 NVML nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned what, unsigned* status) {
     return about(device, status, [&](int) {
         constexpr unsigned ok = 0, not_supported_here = 5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// allocate.cc: liveness over basic blocks, then a linear scan. A thread's registers are its own column of the slots, so
-// what holds for one thread's flow holds for the warp, however its lanes diverge.
+// allocate.cc: liveness over basic blocks, then a linear scan. Each thread's registers are a column of the slots, so
+// what is true for one thread's flow is true for the warp, however its lanes diverge.
 #include "soft-gpu/ptx/allocate.h"
 
 #include <algorithm>
@@ -83,8 +83,9 @@ std::vector<Interval> live_intervals(const ast::Function& f, const std::vector<A
     };
     const auto n = static_cast<std::uint32_t>(f.body.size());
     std::vector<BasicBlock> blocks = n == 0 ? std::vector<BasicBlock>{} : blocks_of(f);
-    constexpr std::size_t most_words = std::size_t{1}
-                                       << 26;  // 512 MiB of sets: beyond it every register keeps its own slot
+    constexpr std::size_t most_words =
+        std::size_t{1}  // 512 MiB of sets: for more than that every register keeps its own slot
+        << 26;
     if (blocks.size() * words * 4 > most_words) {
         for (const auto& a : accesses) extend(a.reg, 0, n);
         return intervals;

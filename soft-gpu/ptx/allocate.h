@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// allocate.h: registers of a function -> few slots. PTX numbers its registers without end; a warp's registers should
-// fit a cache.
+// allocate.h: maps a function's registers to few slots. PTX uses any number of registers; a warp's registers should fit
+// into a cache.
 #pragma once
 #include <cstdint>
 #include <vector>

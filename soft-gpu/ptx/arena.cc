@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // arena.cc: links an object of the compiler into the arena. The objects are our own compiler's: code, constants, and
-// references between them relative to where they stand. Anything else is not placed, and the kernel is interpreted.
+// relative references between them. Anything else is rejected, and the kernel is interpreted.
 #include "soft-gpu/ptx/arena.h"
 
 #include <elf.h>
@@ -89,7 +89,7 @@ void* place_object(std::span<const std::byte> object, std::byte** memory) {
     for (unsigned i = 0; i < header.e_shnum; ++i) {
         const auto& s = sections[i];
         if ((s.sh_flags & SHF_ALLOC) == 0 || s.sh_type != SHT_PROGBITS)
-            continue;  // unwinding tables: nobody unwinds here
+            continue;  // unwinding tables, which are not needed here
         if (o.at<std::byte>(s.sh_offset, s.sh_size) == nullptr) return nullptr;
         total = up(total, std::max<std::size_t>(s.sh_addralign, 1));
         offsets[i] = total;

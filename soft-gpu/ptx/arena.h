@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// arena.h: where machine code lies. One range of addresses, reserved once and aligned to its size, so that a filter of
-// system calls can tell it by a mask: code is written while its pages are writable, then they become executable, and
-// never are they both.
+// arena.h: the memory of machine code. One range of addresses, reserved once and aligned to its size, so that a filter
+// of system calls can recognize it by a mask. Code is written while its pages are writable, then they become
+// executable; they are never both.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,9 @@ namespace barcuda::soft {
 
 inline constexpr std::size_t arena_bytes = std::size_t{64} << 20;  // thousands of kernels
 
-std::uintptr_t reserve_arena();  // 0 if there is no room; the same however often it is asked
-// Puts a relocatable object (ELF, x86-64) there. Where its function `run` begins, or null; `*memory` is to be given back.
+std::uintptr_t reserve_arena();  // 0 if there is no room; always returns the same address
+// Puts a relocatable object (ELF, x86-64) there. Returns the start of its function `run`, or null; release `*memory`
+// later.
 void* place_object(std::span<const std::byte> object, std::byte** memory);
 void give_back(std::byte* memory);
 

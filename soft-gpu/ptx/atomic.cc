@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// atomic.cc: atom and red of every operation and type: real atomics of the host, so that blocks and the CPU's threads
-// may take part.
+// atomic.cc: atom and red of every operation and type: real atomics of the host, because other blocks and the CPU's
+// threads may take part.
 #include <algorithm>
 
 #include "soft-gpu/ptx/coder.h"
@@ -92,12 +92,12 @@ struct BfloatValue {
     static float value(u16 x) { return bfloat_to_float(x); }
 };
 
-struct alignas(8) Wide {  // .b128: a lane's place is not aligned to 16 bytes, an atomic's is
+struct alignas(8) Wide {  // .b128: a lane's place may not be aligned to 16 bytes, an atomic's must be
     u64 low, high;
 };
 __extension__ using u128 = unsigned __int128;
 u128 compare_and_swap(u128* at, u128 expected, u128 wanted) {
-#if defined(__x86_64__)  // by hand: compilers make a call into a library of it
+#if defined(__x86_64__)  // in assembly: compilers would call a library
     u64 low = static_cast<u64>(expected), high = static_cast<u64>(expected >> 64);
     asm volatile("lock cmpxchg16b %0"
                  : "+m"(*at), "+a"(low), "+d"(high)
@@ -109,7 +109,7 @@ u128 compare_and_swap(u128* at, u128 expected, u128 wanted) {
 #endif
 }
 template <class Op> u128 update_wide(u128* at, u128 b, u128 c) {
-    u128 old = 0, seen = 0;  // a guess: where it is wrong, the comparison fails, and tells what is there
+    u128 old = 0, seen = 0;  // a guess: if it is wrong, the comparison fails and returns the real value
     do old = seen;
     while ((seen = compare_and_swap(at, old, std::is_same_v<Op, Exchange> ? b : old == b ? c : old)) != old);
     return old;
@@ -248,7 +248,7 @@ void decode_atomic(Coder& c) {
         c.emit(run, d, a.base, b, sources == 2 ? c.read(c.operand(first + 2), type) : nowhere).imm = a.offset;
         return;
     }
-    // A vector is not one atomic, but as many: CUDA promises no more.
+    // A vector is several atomics, not one: CUDA promises no more.
     const auto& values = c.operand(first + 1).items;
     if (values.size() != n || sources == 2 || (returns && c.operand(0).items.size() != n)) c.refuse();
     for (unsigned k = 0; k < n; ++k) {

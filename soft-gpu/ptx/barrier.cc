@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// barrier.cc: where the threads of a block meet, fences, and the asynchronous copies that are done at once.
+// barrier.cc: barriers of a block's threads, fences, and the asynchronous copies, which are done at once.
 #include <cuda.h>
 
 #include "soft-gpu/ptx/coder.h"
@@ -28,7 +28,7 @@ void arrive(Warp& w, const Instr& in, Mask lanes, bool waits) {
     if (expected % lane_count != 0)
         throw Fault{CUDA_ERROR_ILLEGAL_INSTRUCTION,
                     "a barrier of " + std::to_string(expected) + " threads: not whole warps", first};
-    // A counted barrier counts warps: one whose live lanes are all here is whole.
+    // A counted barrier counts warps: a warp counts if all of its live lanes are here.
     const Mask alive = ~w.exited;
     b.arrived += expected != 0 && lanes == alive ? lane_count : static_cast<unsigned>(__builtin_popcount(lanes));
     b.expected = expected;
@@ -54,7 +54,7 @@ template <bool waits> Step barrier(Warp& w, const Instr& in, Mask mask) {
     return w.mask == 0 ? Step::leave : Step::go;
 }
 
-// What a reduction found, read once its barrier has let the lane go. imm: 0 popc, 1 and, 2 or
+// The result of a reduction, read after its barrier has released the lane. imm: 0 popc, 1 and, 2 or
 Step reduction_result(Warp& w, const Instr& in, Mask mask) {
     const Barrier& b = w.block->barriers[w.at<u32>(in.a)[__builtin_ctz(mask)] & 15];
     if (in.imm == 0) {
@@ -103,7 +103,7 @@ void decode_bar(Coder& c) {
     c.emit(sync ? barrier<true> : barrier<false>, nowhere, a, b);
 }
 
-// A whole fence is at least as strong as any that is asked for.
+// A full fence is at least as strong as any requested one.
 void decode_fence(Coder& c) {
     const bool proxy = c.take("proxy");
     if (proxy)
@@ -167,7 +167,7 @@ void decode_cp(Coder& c) {
     in.target = c.list({static_cast<u32>(to.offset), static_cast<u32>(from.offset)});
 }
 
-void decode_policy(Coder& c) {  // a cache policy: any number does
+void decode_policy(Coder& c) {  // a cache policy: any number will do
     for (const auto m : c.in().modifiers) c.take(m);
     c.emit(lanes<std::uint64_t, std::uint64_t>([](std::uint64_t a) { return a; }), c.write(c.operand(0), Type::b64),
            c.constant(0, 8));

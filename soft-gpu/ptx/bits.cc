@@ -258,7 +258,7 @@ template <class T> T extract(T a, u32 position, u32 length) {
     if (length == 0) return 0;
     const U field = shift_right(static_cast<U>(a), position);
     if constexpr (std::is_signed_v<T>) {
-        // Beyond the top the sign goes on.
+        // Beyond the top the sign is repeated.
         const u32 sign_at = std::min(position + length - 1, bits - 1);
         const bool sign = (static_cast<U>(a) >> sign_at & 1) != 0;
         const U low = length >= bits ? static_cast<U>(~U{0}) : static_cast<U>((U{1} << length) - 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// builtins.cc: printf, assert, malloc and free of kernels, and the values of graphs' conditions. Arguments and results lie in the caller's stack.
+// builtins.cc: printf, assert, malloc and free of kernels, and the values of graphs' conditions. Arguments and results
+// are in the caller's stack.
 #include "soft-gpu/ptx/builtins.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coder.cc: one function's text becomes its prepared form: registers and stack laid out, every instruction decoded,
-// branches fixed.
+// coder.cc: turns one function's text into its prepared form: lays out registers and stack, decodes every instruction,
+// resolves branches.
 #include "soft-gpu/ptx/coder.h"
 
 #include <algorithm>
@@ -114,7 +114,7 @@ Slot Coder::constant(std::uint64_t bits, unsigned bytes) {
 
 // ---- the whole body -------------------------------------------------------------------------------------------------
 
-// The body is decoded twice: to see which registers live together, and then with few slots for them.
+// The body is decoded twice: first to find which registers live together, then with few slots for them.
 void Coder::function() {
     const bool by_registers =
         std::any_of(written_.variables.begin(), written_.variables.end(), [](const auto& v) { return v.reg >= 0; });
@@ -147,7 +147,7 @@ void Coder::body() {
         decode(in, table);
     }
     starts.push_back(static_cast<std::uint32_t>(out_.code.size()));
-    // Running off the end is returning.
+    // Reaching the end of the body is a return.
     static constexpr std::string_view end_text = "ret";
     ast::Instruction end;
     end.name = end_text, end.text = end_text,
@@ -324,7 +324,7 @@ Slot Coder::write_predicate(const ast::Operand& o) {
     return slot_of(o.index, true);
 }
 
-// The base register and offset of [x], and the state space when the symbol tells it.
+// The base register and offset of [x], and the state space if the symbol determines it.
 Coder::Address Coder::address(const ast::Operand& o, Space& space) {
     if (!o.address) refuse();
     Address a;

@@ -2,7 +2,7 @@
 // coder.h: what an instruction's decoder sees: the written instruction on one side, the prepared one on the other.
 //
 // A decoder takes every modifier it knows, turns operands into slots, and emits one Instr (rarely two). A modifier that
-// nobody took is refused: the software GPU never ignores what it does not know.
+// no decoder took is refused: the software GPU never ignores what it does not know.
 #pragma once
 #include <initializer_list>
 #include <map>
@@ -22,7 +22,7 @@ class Coder;
 using Decoder = void (*)(Coder&);
 using Decoders = std::unordered_map<std::string_view, Decoder>;  // "add.i", "add.f", "ld"
 
-// What the preparer knows of the module's names.
+// What the preparer knows about the module's names.
 struct Symbol {
     enum Kind : std::uint8_t { none, address, shared, dynamic_shared, code, texture } kind = none;
     std::uint64_t value = 0;  // address, or offset in shared memory
@@ -43,7 +43,7 @@ class Coder {
     Coder(const ast::Function& written, Function& out, Symbols& symbols);
     void function();  // prepares the whole body; throws Error
 
-    // the instruction at hand
+    // the current instruction
     const ast::Instruction& in() const { return *in_; }
     const ast::Operand& operand(std::size_t i) const;
     std::size_t operand_count() const { return in_->operands.size(); }
@@ -54,9 +54,9 @@ class Coder {
     void ignore(std::initializer_list<std::string_view> modifiers) {
         for (auto m : modifiers) take(m);
     }
-    Type take_type();  // the first type that is left
+    Type take_type();  // the first remaining type
     bool has(std::string_view modifier) const;
-    std::string_view left() const;  // the first modifier that nobody took; empty if none
+    std::string_view left() const;  // the first modifier that was not taken; empty if none
 
     // operands
     Slot read(const ast::Operand& o, Type type);                        // a register of the type's size, or a constant
@@ -66,7 +66,7 @@ class Coder {
     Slot write_wide(const ast::Operand& o, Type type, unsigned* bytes);
     Slot write_predicate(const ast::Operand& o);
     Slot constant(std::uint64_t bits, unsigned bytes);
-    Slot scratch(unsigned bytes);          // for a result that nobody wants
+    Slot scratch(unsigned bytes);          // for an unused result
     Slot fresh(unsigned bytes);            // a slot that nothing shares
     Slot stack_base() const { return 0; }  // a 64-bit register: where the frame's stack begins
     Slot condition_code() {

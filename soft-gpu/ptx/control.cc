@@ -18,7 +18,7 @@ Step branch(Warp& w, const Instr& in, Mask mask) {
     if (mask == w.mask) {
         w.pc = in.target;
         if (in.target >= here) return Step::go;
-        // A loop gives others a chance: other warps once the budget is used up.
+        // A loop lets other warps run once the budget is used up.
         return w.budget <= 0 ? Step::leave : Step::go;
     }
     w.fragments.push_back({w.frame, here, w.mask & ~mask, Fragment::ready, 0, 0, ++w.turn});
@@ -100,7 +100,7 @@ Step trap(Warp&, const Instr&, Mask mask) {
 }
 Step nothing(Warp&, const Instr&, Mask) { return Step::go; }
 
-Step sleep(Warp& w, const Instr&, Mask) {  // others run meanwhile: that is all a sleep is for
+Step sleep(Warp& w, const Instr&, Mask) {  // other warps run meanwhile, which is the purpose of a sleep
     w.budget = 0;
     if (w.block->warps.size() == 1) std::this_thread::yield();
     return Step::leave;

@@ -79,8 +79,8 @@ u64 real_to_integer(double x, const Conversion& c) {
     return static_cast<u64>(n);
 }
 
-// What becomes of a NaN the PTX ISA leaves open. As on hardware, one of f64 keeps its sign and the upper part of its
-// payload in f32 and f16, one of bf16 is the same bits in f32; every other conversion gives the canonical one.
+// The PTX ISA leaves the result for a NaN open. As on hardware, a NaN of f64 keeps its sign and the upper part of its
+// payload in f32 and f16, and one of bf16 has the same bits in f32; every other conversion gives the canonical one.
 u64 real_to_real(double x, const Conversion& c) {
     if (c.integral) x = to_integral(x, c.rounding);
     if (c.saturate == 1) x = std::isnan(x) ? 0 : saturated(x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// errors.h: what the engine throws while it reads PTX. Every message names the line and what stands there.
+// errors.h: what the engine throws while it reads PTX. Every message names the line and its text.
 #pragma once
 #include <cuda.h>
 

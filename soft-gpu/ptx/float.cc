@@ -219,7 +219,7 @@ template <bool maximum> void decode_extreme(Coder& c) {
                d, to, a, b);
 }
 
-// Of a NaN in f32: a NaN that the PTX ISA leaves open, and that the hardware makes the canonical one.
+// The PTX ISA leaves the result for a NaN in f32 open, and hardware makes the canonical one.
 template <bool negate> void decode_sign(Coder& c) {
     const bool flush = c.take("ftz");
     const Type type = c.take_type();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// grid.cc: a launch. Host threads take blocks in order and drive each to its end, a slice of every warp at a time. A
-// thread whose blocks do not end takes one more beside them: blocks that wait for other blocks make progress, at once
-// in a cooperative launch.
+// grid.cc: a launch. Host threads take blocks in order and run each to its end, a slice of every warp at a time. A
+// thread whose blocks do not end takes a further block: so blocks that wait for other blocks make progress. In a
+// cooperative launch it does so at once.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,15 +27,16 @@ const Window window{reserve_window()};
 
 namespace {
 
-constexpr std::int64_t slice = 20'000;     // instructions of a warp before the next one runs
-constexpr int patient_rounds = 200;        // rounds without an end before an ordinary launch takes a further block
-constexpr std::size_t most_resident = 64;  // blocks that one host thread keeps beside each other in an ordinary launch
+constexpr std::int64_t slice = 20'000;  // instructions of a warp before the next warp runs
+// rounds without a finished block before an ordinary launch takes a further block
+constexpr int patient_rounds = 200;
+constexpr std::size_t most_resident = 64;  // blocks that one host thread may run alternately in an ordinary launch
 
 std::atomic<std::uint64_t> executed_warps{0}, executed_lanes{0}, grid_count{0};
 
 // ---- a block --------------------------------------------------------------------------------------------------------
 
-struct Room {  // a block's memory, used again for the next block
+struct Room {  // a block's memory, reused for the next block
     Block block;
     std::vector<std::byte> shared;
     std::byte* stacks = nullptr;
@@ -92,8 +93,8 @@ std::uint64_t special_value(const Special& s, const Grid& g, const Block& b, uns
     return 0;
 }
 
-// A warp's special registers. Those of the thread and the grid stay when its room serves the next block of the same
-// grid.
+// A warp's special registers. Those of the thread and the grid are kept when its memory serves the next block of the
+// same grid.
 void fill_specials(Warp& w, const Grid& g, bool fresh) {
     for (const auto& s : g.code->specials) {
         const bool of_block = s.kind == Special::ctaid_x || s.kind == Special::ctaid_y || s.kind == Special::ctaid_z ||
@@ -101,7 +102,7 @@ void fill_specials(Warp& w, const Grid& g, bool fresh) {
         if (!fresh && !of_block) continue;
         auto* at = w.specials.data() + (s.slot & ~Slot{3});
         const unsigned bytes = std::max(s.bytes, 2u);
-        if (of_block && bytes == 4) {  // what each block begins with: the same in all lanes
+        if (of_block && bytes == 4) {  // fields of the block: the same in all lanes
             const auto value = static_cast<std::uint32_t>(special_value(s, g, *w.block, w.index, 0));
             for (unsigned lane = 0; lane < lane_count; ++lane) std::memcpy(at + lane * 4, &value, 4);
             continue;
@@ -128,7 +129,8 @@ void begin_block(Room& room, Grid& g, std::uint64_t linear) {
     b.barriers.fill({});
     b.stack_bytes = g.entry->stack_limit;
     b.stack_stride =
-        (b.stack_bytes + 63) / 64 * 64 + 64;  // an odd number of cache lines or so: lanes spread over the sets
+        // roughly an odd number of cache lines, so that lanes spread over the sets
+        (b.stack_bytes + 63) / 64 * 64 + 64;
     const unsigned warps = (g.threads + lane_count - 1) / lane_count;
     b.warps.resize(warps);
     const auto stacks = b.stack_stride * lane_count * warps;
@@ -153,7 +155,7 @@ void begin_block(Room& room, Grid& g, std::uint64_t linear) {
     }
 }
 
-// nvcc writes calls over several lines; a message has one.
+// nvcc writes a call over several lines, but a message has one line.
 std::string on_one_line(std::string_view text) {
     std::string line;
     for (const char c : text) {
@@ -165,7 +167,7 @@ std::string on_one_line(std::string_view text) {
 
 // "kernel 'k', block (0,0,0), thread (5,0,0): line 12 'ld.global.u32 %r1, [%rd1];': ..."
 Error located(const Grid& g, const Block& b, const Warp& w, const Fault& fault) {
-    if (fault.code == CUDA_ERROR_ASSERT) return {fault.code, fault.what};  // it has said where
+    if (fault.code == CUDA_ERROR_ASSERT) return {fault.code, fault.what};  // the text already says where
     const unsigned thread = w.index * lane_count + static_cast<unsigned>(fault.lane);
     const auto* n = g.config.block;
     const auto triple = [](unsigned x, unsigned y, unsigned z) {
@@ -256,8 +258,8 @@ void work(Grid& g) {
     executed_warps += warps, executed_lanes += lanes;
 }
 
-// The host threads that help with launches. The launching thread always works itself, so a launch never waits for
-// another one.
+// The host threads that help with launches. The launching thread always works itself, so no launch waits for another
+// one.
 class Pool {
   public:
     static Pool& shared() {
@@ -286,7 +288,7 @@ class Pool {
         const int cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? CPU_COUNT(&ours) : 1;
         for (int i = 1; i < cores; ++i) threads_.emplace_back([this] { serve(); });
     }
-    // A process ends without idle threads. A kernel that is running still is not waited for: it may run for ever.
+    // A process ends without waiting for kernels: a running one may never end. Only idle threads are joined.
     void stop() {
         if (getpid() != made_by_) return;  // a fork has none of its parent's threads
         {
@@ -344,7 +346,7 @@ void execute(const Program& program, const KernelInfo& kernel, const LaunchConfi
     if (config.parameters.size() < kernel.parameter_bytes)
         throw Error{CUDA_ERROR_INVALID_VALUE, "kernel '" + kernel.name + "': fewer parameter bytes than it declares"};
     g.id = grid_count.fetch_add(1) + 1;
-    // The parameters, with room behind them, are readable memory of this launch alone.
+    // The parameters, with room after them, are readable memory of this launch only.
     std::vector<std::byte> parameters(config.parameters.begin(), config.parameters.end());
     parameters.resize(std::max<std::size_t>((parameters.size() + 63) / 64 * 64, 64));
     g.parameters = parameters.data(), g.parameter_bytes = parameters.size();

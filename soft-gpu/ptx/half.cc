@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // half.cc: f16 and bf16 arithmetic, single and in pairs. A sum or a product is computed in f32, whose 24 bits are
-// enough for the second rounding to change nothing; fma is computed in f64 and rounded to odd first.
+// enough to make the second rounding harmless; fma is computed in f64 and first rounded to odd.
 #include "soft-gpu/ptx/half.h"
 
 #include "soft-gpu/ptx/coder.h"
@@ -58,7 +58,7 @@ struct Fma {
         return F::store(fma_odd(F::load(a), F::load(b), F::load(c)));
     }
 };
-struct Neg {  // of a NaN: a NaN that the PTX ISA leaves open, and that the hardware makes the canonical one
+struct Neg {  // the PTX ISA leaves the result for a NaN open, and hardware makes the canonical one
     static constexpr int sources = 1;
     template <class F> static u16 f(u16 a) { return F::is_nan(a) ? 0x7FFF : a ^ 0x8000; }
 };

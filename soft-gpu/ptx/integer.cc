@@ -264,9 +264,9 @@ void decode_sad(Coder& c) {
 
 // ---- the carry chain: the condition code is a predicate register that the coder keeps -------------------------------
 
-// a - b is a + ~b + 1, and the code is the carry of that sum: after a subtraction it says that nothing was borrowed.
-// The PTX ISA calls it the borrow, which is the same as long as subc follows sub; but nvcc's own 128-bit division reads
-// it with addc.
+// a - b is a + ~b + 1, and the code is the carry of that sum: after a subtraction it is set if nothing was borrowed.
+// The PTX ISA calls it the borrow, which makes no difference while subc follows sub; but nvcc's own 128-bit division
+// reads it with addc.
 template <class T, bool subtracts, bool reads, bool writes> Step carry(Warp& w, const Instr& in, Mask mask) {
     T* const d = w.at<T>(in.d);
     const T *const a = w.at<T>(in.a), *const b = w.at<T>(in.b);

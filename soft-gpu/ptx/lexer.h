@@ -2,7 +2,7 @@
 // lexer.h: PTX text -> tokens. A token is a view into the text: nothing is copied.
 //
 // PTX is regular enough for a one-token lexer: words, dotted words (".global", ".shared::cta"), numbers, strings, and
-// single characters. `glued` tells an instruction's modifier ("ld.param") from a directive that follows a blank (".reg
+// single characters. `glued` distinguishes an instruction's modifier ("ld.param") from a directive after a blank (".reg
 // .b32").
 #pragma once
 #include <cstdint>

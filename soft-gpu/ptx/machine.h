@@ -34,10 +34,10 @@ struct Instr;
 struct Function;
 struct Block;
 struct Grid;
-enum class Step : bool { go, leave };  // leave: the fragment cannot simply go on; ask the scheduler
+enum class Step : bool { go, leave };  // leave: the fragment cannot continue directly; ask the scheduler
 using Handler = Step (*)(Warp&, const Instr&, Mask);
 
-// An operand is a byte offset into one of a warp's banks; the bank stands in its two low bits.
+// An operand is a byte offset into one of a warp's banks; its two low bits select the bank.
 enum Bank : std::uint32_t { registers_bank, constants_bank, specials_bank };
 using Slot = std::uint32_t;
 
@@ -108,8 +108,8 @@ struct Fragment {
     Mask mask = 0;
     State state = ready;
     std::uint8_t barrier = 0;
-    Mask members = 0;        // at_sync: whom it waits for
-    std::uint64_t turn = 0;  // when it last ran: the least recent is the most starved
+    Mask members = 0;        // at_sync: the lanes that it waits for
+    std::uint64_t turn = 0;  // when it last ran: the fragment with the lowest value is starved most
 };
 
 struct Warp {
@@ -118,11 +118,11 @@ struct Warp {
     Mask mask = 0;  // the running fragment
     Frame* frame = nullptr;
     Block* block = nullptr;
-    std::int64_t budget = 0;          // instructions until others have their turn
-    std::vector<Fragment> fragments;  // those that do not run now
-    Mask exited = 0;                  // including lanes that never were
+    std::int64_t budget = 0;          // instructions until other warps run
+    std::vector<Fragment> fragments;  // those that are not running
+    Mask exited = 0;                  // including lanes that never existed
     unsigned index = 0;
-    bool meets = false;  // all of its threads are the running fragment, and wait at barrier 0: in no list
+    bool meets = false;  // all of its threads are in the running fragment, and wait at barrier 0: it is in no list
     std::uint64_t turn = 0, instructions = 0;
     std::byte* stacks = nullptr;  // lane i at stacks + i * stack_stride
     std::vector<std::byte> specials;
@@ -133,7 +133,7 @@ struct Warp {
 
 struct Barrier {
     unsigned expected = 0, arrived = 0;              // expected 0: every live thread of the block
-    unsigned population = 0, result_population = 0;  // bar.red: gathered, and of the phase that has ended
+    unsigned population = 0, result_population = 0;  // bar.red: collected so far, and of the last phase
     bool all = true, any = false, result_all = true, result_any = false;
 };
 
@@ -150,10 +150,10 @@ struct Block {
     std::uint64_t instructions = 0;  // executed by warps
     std::uint64_t lane_instructions = 0;
     AddressSpace::Range range, other_range;           // the ranges found last
-    std::array<AddressSpace::Range, 6> older_ranges;  // and before: of kernels with many arrays
+    std::array<AddressSpace::Range, 6> older_ranges;  // and earlier ones, for kernels with many arrays
     unsigned oldest = 0;
     std::uint64_t generation = ~std::uint64_t{0};
-    std::vector<AddressSpace::Range> sites;  // by a compiled function's loads and stores: the range found last
+    std::vector<AddressSpace::Range> sites;  // by site, a load or store of a compiled function: the range found last
     const Code* sites_of = nullptr;
     std::uint64_t sites_seen = 0;                  // the generation
     std::vector<std::vector<Frame*>> free_frames;  // by function
@@ -181,7 +181,7 @@ struct Grid {
     Error error{0, {}};
 };
 
-// A fault of a lane; the scheduler adds where it happened.
+// A fault of a lane; the scheduler adds its location.
 struct Fault {
     int code;
     std::string what;

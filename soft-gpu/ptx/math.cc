@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// math.cc: the approximations that are not made of vectors.
+// math.cc: the approximations that cannot be vectorized.
 #include "soft-gpu/ptx/math.h"
 
 namespace barcuda::soft {

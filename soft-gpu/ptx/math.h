@@ -15,7 +15,7 @@ inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(
 inline double flushed(double x) { return x; }
 template <class T> T saturated(T x) { return x > T{0} ? (x < T{1} ? x : T{1}) : T{0}; }  // NaN becomes 0
 
-// What the compiler can turn into vectors stands here; it is the loops over lanes that gain.
+// Functions that the compiler can vectorize are here, because the loops over lanes gain from it.
 inline float rcp_approx(float x) { return static_cast<float>(1.0 / static_cast<double>(x)); }
 inline float rsqrt_approx(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }
 inline float sqrt_approx(float x) { return std::sqrt(x); }

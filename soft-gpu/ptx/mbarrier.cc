@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mbarrier.cc: barriers that are objects in shared memory. A phase ends when all expected arrivals and bytes have come.
 //
-// The 64-bit object is opaque to programs. Here: bit 63 the phase's parity, bits 42..61 the arrivals that a phase
+// The 64-bit object is opaque to programs. Here: bit 63 is the phase's parity, bits 42..61 the arrivals that a phase
 // expects, 22..41 those still pending, 0..21 the pending bytes (signed). One host thread runs a block, so plain memory
-// does.
+// is enough.
 #include <cuda.h>
 
 #include "soft-gpu/ptx/coder.h"
@@ -64,7 +64,7 @@ template <Op op, class A> Step run(Warp& w, const Instr& in, Mask mask) {
         if constexpr (op == Op::complete) object.bytes -= static_cast<std::int32_t>(w.at<u32>(in.b)[i]);
         if constexpr (op == Op::arrive || op == Op::drop || op == Op::expect_arrive || op == Op::complete)
             object.settle();
-        // A phase has passed when the current one is another.
+        // A phase has passed if the current one is different.
         if constexpr (op == Op::test)
             passed |= static_cast<Mask>((w.at<u64>(in.b)[i] >> 63 != 0) != object.parity) << i;
         if constexpr (op == Op::test_parity)
@@ -77,7 +77,7 @@ template <Op op, class A> Step run(Warp& w, const Instr& in, Mask mask) {
     if constexpr (op == Op::test || op == Op::test_parity) {
         Mask& d = w.predicate(in.d);
         d = (d & ~mask) | passed;
-        if (passed != mask) w.budget -= 16 * look_cost;  // it will ask again: let the others arrive
+        if (passed != mask) w.budget -= 16 * look_cost;  // the lane will ask again: let the others arrive
     }
     return Step::go;
 }
@@ -190,8 +190,8 @@ void decode_bulk_copy(Coder& c) {
     complete.target = 0;
 }
 
-// cp.async.mbarrier.arrive{.noinc}: this thread's copies are done already. Without .noinc the arrival was not counted:
-// nothing changes.
+// cp.async.mbarrier.arrive{.noinc}: this thread's copies are done already. Without .noinc the arrival is not counted in
+// advance: nothing changes.
 void decode_copy_arrive(Coder& c) {
     c.take("mbarrier"), c.take("arrive"), c.take("b64");
     const bool counted = c.take("noinc");

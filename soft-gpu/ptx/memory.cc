@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.cc: ld, st and prefetch of every space; how an illegal address is told.
+// memory.cc: ld, st and prefetch of every space, and the messages for illegal addresses.
 #include "soft-gpu/ptx/memory.h"
 
 #include <cinttypes>
@@ -70,7 +70,7 @@ template <Space space, class T, class R, class A> struct Load {
         }
         return Step::go;
     }
-    // Half a warp that reads a row of memory, or all of it one place: most loads of most kernels.
+    // Half a warp reads a row of memory, or all of it one place: most loads of most kernels.
     template <bool is_wide>
     [[gnu::always_inline]] static inline bool half(Warp& w, const A* a, R* d, std::int64_t offset) {
         const Pattern pattern = pattern_of<is_wide, A>(a, sizeof(T));
@@ -102,7 +102,7 @@ template <Space space, class T, class R, class A> struct Load {
     }
     static Step one(Warp& w, const Instr& in, Mask mask) { return fast<false>(w, in, mask); }
     BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return fast<true>(w, in, mask); }
-    // The same by volatile, relaxed and acquire loads: what other threads write must be seen, in one piece.
+    // The same for volatile, relaxed and acquire loads: they must see what other threads write, in one piece.
     static Step strong(Warp& w, const Instr& in, Mask mask) {
         if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
         const A* const a = w.at<A>(in.a);
@@ -230,7 +230,7 @@ Handler by_address(Space space, Form form, unsigned address) {
 
 // A type of memory and a register at least as wide.
 template <class F> auto by_type(Coder& c, Type type, unsigned reg, F f) {
-    // The sign matters only to what is extended: one handler less to compile.
+    // The sign matters only for extended values: one handler less to compile.
     const auto with = [&]<class T, class R>() {
         return f.template operator()<std::conditional_t<sizeof(T) == sizeof(R), std::make_unsigned_t<T>, T>, R>();
     };
@@ -379,7 +379,7 @@ void prefetch(Coder& c) {  // a hint
     c.emit(nothing);
 }
 
-void discard(Coder& c) {  // what it may destroy, it may also keep
+void discard(Coder& c) {  // memory that it may destroy, it may also keep
     take_space(c);
     c.ignore({"L2"});
     c.emit(nothing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.h: from a lane's address to a place in this process, checked. The one way in which kernels reach memory.
+// memory.h: from a lane's address to a checked place in this process. Kernels access memory only through it.
 #pragma once
 #include <cuda.h>
 
@@ -12,7 +12,7 @@ void find_range(Warp& w, int lane, std::uint64_t address, unsigned bytes, bool w
 [[noreturn]] void misaligned(int lane, std::uint64_t address, unsigned bytes);
 [[noreturn]] void out_of_bounds(Warp& w, int lane, Space space, std::uint64_t address, unsigned bytes);
 
-// Drops cached ranges once a range has been removed. Called by every instruction that touches global memory.
+// Drops cached ranges after a range has been removed. Called by every instruction that touches global memory.
 [[gnu::always_inline]] inline void refresh_ranges(Block& b) {
     const auto now = b.grid->space->generation();
     if (now == b.generation) return;
@@ -52,7 +52,7 @@ template <Space space> [[gnu::always_inline]] inline std::byte* resolve(Warp& w,
     }
 }
 
-// The same without an error: null if the bytes are not plainly in one place. For instructions that try many lanes at
+// The same without an error: null if the bytes are not certainly in one place. For instructions that try many lanes at
 // once.
 template <Space space>
 [[gnu::always_inline]] inline std::byte* try_resolve(Warp& w, std::uint64_t address, unsigned bytes, bool write) {
@@ -68,9 +68,9 @@ template <Space space>
     }
 }
 
-// How the addresses of some lanes in a row lie.
+// The pattern of some lanes' addresses.
 enum class Pattern : std::uint8_t { scattered, row, same };  // row: lane after lane, `size` bytes each
-inline constexpr int half_warp = 16;                         // tiles of 16 columns are common: looked at by halves
+inline constexpr int half_warp = 16;                         // tiles of 16 columns are common, so halves are checked
 // With vectors of `bytes`, a size that the machine has: compilers unroll the plain loop into scalars.
 template <class A, int bytes> [[gnu::always_inline]] inline Pattern pattern_with(const A* a, A size) {
     constexpr int n = bytes / static_cast<int>(sizeof(A));
@@ -99,7 +99,7 @@ inline std::byte* resolve_generic(Warp& w, int lane, std::uint64_t address, unsi
     return resolve<Space::generic>(w, lane, address, bytes, 1, write);
 }
 
-// A lane that looks at memory which others change may be waiting for them: it uses up its turn sooner.
+// A lane that reads memory which other threads change may be waiting for them: it uses up its turn sooner.
 inline constexpr int look_cost = 64;
 inline void looked(Warp& w) { w.budget -= look_cost; }
 

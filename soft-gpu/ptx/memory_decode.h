@@ -11,11 +11,11 @@ inline Space take_space(Coder& c) {
     if (c.take("shared") || c.take("shared::cta") || c.take("shared::cluster")) return Space::shared;
     if (c.take("local")) return Space::local;
     if (c.take("param") || c.take("param::entry") || c.take("param::func")) return Space::param;
-    if (c.take("const")) return Space::global;  // constants lie in ordinary, read-only memory
+    if (c.take("const")) return Space::global;  // constants are in ordinary, read-only memory
     return Space::generic;
 }
 
-// Cache hints change nothing here.
+// Cache hints have no effect here.
 inline void take_hints(Coder& c) {
     for (const auto m : c.in().modifiers)
         if (m.starts_with("L1::") || m.starts_with("L2::")) c.take(m);
@@ -26,7 +26,7 @@ inline unsigned take_vector(Coder& c) { return c.take("v2") ? 2 : c.take("v4") ?
 
 inline void take_scope(Coder& c) { c.ignore({"cta", "cluster", "gpu", "sys"}); }
 
-// .weak is plain; everything else must be seen by other threads.
+// .weak is plain; with anything else other threads must see the access.
 inline bool take_order(Coder& c) {
     bool strong = false;
     for (const auto m : {"volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"})

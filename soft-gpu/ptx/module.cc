@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// module.cc: PTX text -> a program ready to run. Functions that contain what the software GPU does not run are kept
-// with their refusal: only a launch that reaches one fails.
+// module.cc: turns PTX text into a program ready to run. Functions that contain something unsupported are kept with
+// their refusal: only a launch that reaches one fails.
 #include "soft-gpu/ptx/module.h"
 
 #include <sys/mman.h>
@@ -136,8 +136,8 @@ void Code::initialize(const ast::Variable& v) {
 
 // ---- shared memory --------------------------------------------------------------------------------------------------
 
-// Module-level variables, and those of device functions, have one place in every kernel; a kernel's own follow those it
-// reaches.
+// Module-level variables, and those of device functions, have the same place in every kernel; a kernel's own variables
+// follow those that it reaches.
 void Code::lay_out_shared() {
     std::size_t common = 0;
     std::map<std::string_view, std::size_t> ends;

@@ -11,8 +11,8 @@
 
 namespace barcuda::soft {
 
-// Shared memory that the system keeps for cooperative groups, behind a block's own; there only if the program asks
-// where.
+// Shared memory that the system reserves for cooperative groups, after a block's own; it exists only if the program
+// uses its address.
 inline constexpr std::size_t reserved_shared_bytes = 1024;
 
 // A special register that some instruction of the program reads: a column of every warp's specials bank.
@@ -114,7 +114,7 @@ struct Code final : Program, Symbols {
     std::map<std::string, Symbol, std::less<>> symbols_;
     std::map<std::string, Entry, std::less<>> entries_;
     std::map<const Function*, std::size_t>
-        shared_end_;  // module-level shared variables each function names: where they end
+        shared_end_;  // by function: the end of the module-level shared variables that it names
     std::map<const Function*, const ast::Function*> written_of_;
     std::unordered_set<std::uint64_t> addresses_;  // of functions
     const ast::Function* preparing_ = nullptr;

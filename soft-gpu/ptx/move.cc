@@ -78,7 +78,7 @@ void decode_pack(Coder& c, Type type, bool packing) {
     in.target = c.list(slots);
 }
 
-template <class T> Step clock(Warp& w, const Instr& in, Mask mask) {  // a cycle is taken for a nanosecond
+template <class T> Step clock(Warp& w, const Instr& in, Mask mask) {  // a cycle counts as a nanosecond
     const auto now = static_cast<u64>((in.imm != 0 ? std::chrono::system_clock::now().time_since_epoch()
                                                    : std::chrono::steady_clock::now().time_since_epoch())
                                           .count());
@@ -86,7 +86,7 @@ template <class T> Step clock(Warp& w, const Instr& in, Mask mask) {  // a cycle
     T* const d = w.at<T>(in.d);
     each(
         mask, [&](int i) __attribute__((always_inline)) { d[i] = value; });
-    w.budget -= 16;  // whoever asks for the time may be waiting
+    w.budget -= 16;  // a lane that reads the time may be waiting
     return Step::go;
 }
 

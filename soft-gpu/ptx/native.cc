@@ -22,10 +22,10 @@
 namespace barcuda::soft {
 namespace {
 
-// To compile an instruction takes a millisecond; interpreted, some 20 thousand of a warp run in that time. What has cost
-// as much as compiling it would will, as a rule, run as long again.
+// Compiling an instruction takes a millisecond, in which a warp can interpret some 20 thousand. A function that has
+// cost as much as its compilation would will, as a rule, run as long again.
 constexpr std::uint64_t worth_compiling = 20'000;
-// A program's end waits for what is being compiled.
+// The end of a program waits for a compilation in progress.
 constexpr std::size_t most_instructions = 4'000;
 
 Compiling by_environment() {
@@ -35,9 +35,9 @@ Compiling by_environment() {
 }
 Compiling wanted() { return wide_cpu ? compiling.load(std::memory_order_relaxed) : Compiling::never; }
 
-// ---- the compiler's library ----------------------------------------------------------------------------------------------
+// ---- the compiler's library -----------------------------------------------------------------------------------------
 
-// It lies beside this library, or, for programs that have the engine in themselves, where it was built.
+// It is beside this library, or, for programs that contain the engine, where it was built.
 Compile open_compiler() {
     static const Compile compile = []() -> Compile {
         if (reserve_arena() == 0) return nullptr;
@@ -84,7 +84,7 @@ Specials specials_of(const Code& code) {
     return found;
 }
 
-// LLVM ends a process that has no memory for it: where a limit is near, kernels are interpreted.
+// LLVM ends the process if it runs out of memory: near a limit, kernels are interpreted.
 bool has_room(std::size_t instructions) {
     const std::size_t wanted = (std::size_t{64} << 20) + (instructions << 18);
     void* const room =
@@ -116,14 +116,14 @@ void compile(const Function& f, Variant variant) {
     if (run != nullptr) native.run[variant].store(reinterpret_cast<NativeRun>(run), std::memory_order_release);
 }
 
-// One thread compiles beside what runs.
+// A thread compiles while kernels run.
 class Queue {
   public:
     static inline std::atomic<bool> begun{false};
     static Queue& shared() {
         static Queue* const queue = [] {
-            open_compiler();               // LLVM's destructors are to run after what stops its use
-            auto* const made = new Queue;  // never destroyed: streams may ask until the process has ended
+            open_compiler();               // LLVM's destructors must run after the one that stops its use
+            auto* const made = new Queue;  // never destroyed: streams may use it until the process has ended
             std::atexit([] { shared().stop(); });
             begun = true;
             return made;
@@ -142,7 +142,7 @@ class Queue {
         std::erase_if(open_, [&](const auto& job) { return job.first->native->code == &code; });
         done_.wait(lock, [&] { return busy_ != &code; });
     }
-    // LLVM's own variables are destroyed at the end of the process: nothing is compiled then.
+    // LLVM's own variables are destroyed at the end of the process: nothing may be compiled then.
     void stop() {
         {
             const std::lock_guard lock(mutex_);
@@ -178,7 +178,7 @@ class Queue {
     bool stopped_ = false;
 };
 
-// ---- what compiled code calls --------------------------------------------------------------------------------------------
+// ---- what compiled code calls ---------------------------------------------------------------------------------------
 
 std::uint32_t step(Running* r, std::uint32_t index, std::uint32_t mask) {
     Warp& w = *r->warp;
@@ -195,7 +195,7 @@ std::uint32_t step(Running* r, std::uint32_t index, std::uint32_t mask) {
 std::uint32_t access(Running* r, std::uint32_t index, std::uint32_t mask, std::uint32_t site) {
     Block& b = *r->warp->block;
     const auto left = step(r, index, mask);
-    if (b.generation != r->generation_seen) {  // the handler has dropped what it knew; so do all sites
+    if (b.generation != r->generation_seen) {  // the handler has dropped its cached range; so must all sites
         r->generation_seen = b.generation;
         std::fill(b.sites.begin(), b.sites.end(), AddressSpace::Range{});
     }

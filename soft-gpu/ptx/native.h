@@ -2,12 +2,12 @@
 // native.h: a function as machine code, beside its prepared form.
 //
 // Compiled code runs the same instructions over the same warps, registers and masks as the interpreter. It begins where
-// a fragment may stand, keeps the registers of a basic block in the processor, and writes back what lives on; what it
-// does not know, and every access that is not plainly good, is a call of the interpreter's own handler. So the two
-// exchange at any such place, and faults, fences, barriers and counts are the same code.
+// a fragment may stand, keeps the registers of a basic block in the processor, and writes back those that live on. For
+// what it does not know, and for every access that is not certainly valid, it calls the interpreter's handler. So the
+// two can switch at any such place, and faults, fences, barriers and counts are the same code.
 //
-// The compiler (compiler/) is a library of its own over LLVM, which is opened when it is wanted first. A function has
-// two forms: for a whole warp, and for the lanes of a mask.
+// The compiler (compiler/) is a library of its own over LLVM, which is opened at its first use. A function has two
+// forms: for a whole warp, and for the lanes of a mask.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -19,13 +19,13 @@ namespace barcuda::soft {
 
 enum class Went : std::uint32_t {
     left,   // ask the scheduler
-    moved,  // go on at `pc`, with the lanes of the warp's mask
-    lost,   // no code begins at `pc`
-    meets,  // it waits for its block at barrier 0, behind which `pc` is
+    moved,  // continue at `pc`, with the lanes of the warp's mask
+    lost,   // no compiled code begins at `pc`
+    meets,  // the warp waits for its block at barrier 0; `pc` is after it
 };
 
-// What compiled code sees of a warp: copied in, and back. Its layout is the compiler's too.
-struct Running {  // NOLINT(clang-analyzer-optin.performance.Padding): what is used most comes first
+// What compiled code sees of a warp: copied in, and back. The compiler uses the same layout.
+struct Running {  // NOLINT(clang-analyzer-optin.performance.Padding): the most used members come first
     std::byte* registers;
     const std::byte* constants;
     const std::byte* specials;
@@ -44,8 +44,8 @@ struct Running {  // NOLINT(clang-analyzer-optin.performance.Padding): what is u
     // Runs instruction `index` by its handler; 0: go on. `access` remembers the range that a load or store found, too.
     std::uint32_t (*step)(Running*, std::uint32_t index, std::uint32_t mask);
     std::uint32_t (*access)(Running*, std::uint32_t index, std::uint32_t mask, std::uint32_t site);
-    std::byte nowhere[512];                             // what lanes read that do not take part
-    alignas(64) std::uint64_t lane_places[lane_count];  // of loads and stores that are no row
+    std::byte nowhere[512];                             // lanes that do not take part read from here
+    alignas(64) std::uint64_t lane_places[lane_count];  // for loads and stores that are not a row
     alignas(64) std::byte lane_data[lane_count * 32];   // lane after lane
     Warp* warp;
     const Instr* code;
@@ -65,25 +65,25 @@ struct Native {
     ~Native();
 };
 
-// When kernels are compiled. BARCUDA_SOFT_COMPILE says so: 0 (never), 1 (what has run for a while, beside it; default),
-// always (everything, before it runs first); tests change it.
+// When kernels are compiled, set by BARCUDA_SOFT_COMPILE: 0 (never), 1 (after some time, while they run; default),
+// always (before their first run); tests change it.
 enum class Compiling : std::uint8_t { never, later, at_once };
 extern std::atomic<Compiling> compiling;
 
-// Whether the function has machine code for these lanes; asks for it where it pays. `executed`: by the interpreter.
+// Whether the function has machine code for these lanes; requests it if it is worth it. `executed`: by the interpreter.
 bool has_native(const Function& f, Mask mask);
 void note_interpreted(const Function& f, Mask mask, std::uint64_t executed);
-void run_native(Warp& w);              // until the scheduler is to be asked
-void forget_native(const Code& code);  // it is being destroyed
-bool prepare_compiler();               // opens the compiler's library: for a process that will open no more
+void run_native(Warp& w);              // until the scheduler must decide
+void forget_native(const Code& code);  // called when it is destroyed
+bool prepare_compiler();               // opens the compiler's library, for a process that will open no more files
 
-// ---- the compiler's library --------------------------------------------------------------------------------------------
+// ---- the compiler's library -----------------------------------------------------------------------------------------
 
 struct ToCompile {
     const Function* function;
     const Slot* uniform;  // special registers that are the same in all lanes of a warp
     std::size_t uniforms;
-    const Slot* across;  // those that differ from lane to lane whatever a block's shape
+    const Slot* across;  // those that differ from lane to lane for every shape of block
     std::size_t of_across;
     Variant variant;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // parser.cc: recursive descent over the tokens. Unknown directives are errors here; unknown instructions and modifiers
-// are errors of the coder, so that a function nobody launches may contain what the software GPU does not run.
+// are errors of the coder, so that a function that is never launched may contain unsupported ones.
 #include "soft-gpu/ptx/parser.h"
 
 #include "soft-gpu/ptx/parsing.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// parsing.h: the parser's class: its rules stand in parser.cc (modules), declarations.cc and statements.cc.
+// parsing.h: the parser's class; its functions are in parser.cc (modules), declarations.cc and statements.cc.
 #pragma once
 #include <unordered_map>
 
@@ -82,7 +82,7 @@ class Parser {
     Operand named(Token name);
     const Name* find(std::string_view name, int* index) const;
 
-    // Every recursion passes here: text must not be able to exhaust our stack.
+    // Every recursion passes here: no text may exhaust our stack.
     struct Nested {
         explicit Nested(Parser& p) : parser(p) {
             if (++parser.nesting_ > 64) parser.fail();

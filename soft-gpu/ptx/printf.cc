@@ -37,7 +37,7 @@ std::string format_printf(std::string_view format, const PrintfArguments& argume
             }
             int digits = 0;
             while (at < format.size() && format[at] >= '0' && format[at] <= '9') {
-                if (++digits <= 4) spec += format[at];  // nobody needs wider fields
+                if (++digits <= 4) spec += format[at];  // wider fields are useless
                 ++at;
             }
         };
@@ -81,7 +81,7 @@ std::string format_printf(std::string_view format, const PrintfArguments& argume
             case 'A': finish(""), append(out, spec, __builtin_bit_cast(double, arguments.next(8))); break;
             case 'p': finish(""), append(out, spec, reinterpret_cast<void*>(arguments.next(8))); break;
             case 's': finish(""), append(out, spec, arguments.text(arguments.next(8)).c_str()); break;
-            default: out += format.substr(begin, at - begin); break;  // as CUDA prints what it does not know
+            default: out += format.substr(begin, at - begin); break;  // as CUDA prints an unknown conversion
         }
     }
     return out;

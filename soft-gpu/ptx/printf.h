@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// printf.h: a kernel's printf: the C format, over arguments that are fetched as the format asks for them.
+// printf.h: a kernel's printf: the C format, with arguments that are fetched as the format needs them.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rounding.h: floating arithmetic in a direction other than to nearest. The host's own rounding mode does it; the
-// operation stands behind a barrier that the compiler does not move it across.
+// rounding.h: floating-point arithmetic in a direction other than to nearest. It uses the host's rounding mode; a
+// barrier keeps the compiler from moving the operation.
 #pragma once
 #include <cfenv>
 
@@ -10,7 +10,8 @@ namespace barcuda::soft {
 
 class Rounded {
   public:
-    explicit Rounded(Rounding r) : changes_(r != Rounding::nearest) {  // which the thread has: RoundedToNearest
+    // the thread normally rounds to nearest: RoundedToNearest
+    explicit Rounded(Rounding r) : changes_(r != Rounding::nearest) {
         if (!changes_) return;
         before_ = std::fegetround();
         std::fesetround(r == Rounding::zero ? FE_TOWARDZERO : r == Rounding::down ? FE_DOWNWARD : FE_UPWARD);
@@ -26,7 +27,7 @@ class Rounded {
     int before_ = 0;
 };
 
-// For a thread that kernels run in: the program's own may have another mode.
+// For a thread that runs kernels: the program's own thread may have another mode.
 class RoundedToNearest {
   public:
     RoundedToNearest() {
@@ -42,7 +43,7 @@ class RoundedToNearest {
     const int before_ = std::fegetround();
 };
 
-// A value the compiler knows nothing about: neither folded nor moved past a change of the rounding mode.
+// A value unknown to the compiler: neither folded nor moved past a change of the rounding mode.
 template <class T> [[gnu::always_inline]] inline T opaque(T value) {
     asm volatile("" : "+m"(value) : : "memory");
     return value;

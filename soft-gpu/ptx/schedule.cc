@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule.cc: which lanes of a warp run next.
 //
-// A warp runs one fragment at a time. The deepest call first, then the lowest instruction: PTX lies roughly in the
-// order of the flow, so the lanes behind catch up with those ahead and join them at the first common instruction. That
+// A warp runs one fragment at a time: the deepest call first, then the lowest instruction. PTX is roughly in the order
+// of the flow, so lanes that are behind catch up with those ahead and join them at the first common instruction. That
 // is only a preference: a fragment that has used up the warp's budget yields to the one that has waited longest, so
 // lanes that spin on a lock let its holder run.
 #include "soft-gpu/ptx/schedule.h"
@@ -112,13 +112,13 @@ void leave_threads(Warp& w, Mask lanes) {
         if (frame->live == 0) free_frame(*w.block, frame);
         frame = caller;
     }
-    for (auto& f : w.fragments)  // whoever waits for these lanes looks again
+    for (auto& f : w.fragments)  // fragments that wait for these lanes check again
         if (f.state == Fragment::at_sync) f.state = Fragment::ready;
     w.block->live -= static_cast<unsigned>(__builtin_popcount(lanes));
     for (unsigned i = 0; i < w.block->barriers.size(); ++i) complete_barrier(*w.block, i);
 }
 
-// Releases everyone at the barrier once all have arrived.
+// Releases all threads at the barrier when all have arrived.
 void complete_barrier(Block& block, unsigned id) {
     Barrier& b = block.barriers[id];
     if (b.arrived == 0 || b.arrived < (b.expected != 0 ? b.expected : block.live)) return;
@@ -188,7 +188,7 @@ static bool pick(Warp& w, bool longest_waiting) {
 }
 
 Progress run_warp(Warp& w, std::int64_t budget) {
-    bool fair = w.budget <= 0;  // it was stopped by its budget: now another fragment's turn
+    bool fair = w.budget <= 0;  // its budget has stopped it: now another fragment's turn
     w.budget = budget;
     while (!w.meets && pick(w, fair)) {
         fair = false;

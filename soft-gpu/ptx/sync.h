@@ -5,7 +5,7 @@
 
 namespace barcuda::soft {
 
-// The lanes of `mask` whose whole group (`members`, by lane) has arrived: they go on. The others wait at this
+// The lanes of `mask` whose whole group (`members`, by lane) has arrived: they continue. The others wait at this
 // instruction. `anywhere`: lanes may meet at different instructions of this kind (bar.warp.sync).
 Mask meet(Warp& w, Mask mask, const std::uint32_t* members, bool anywhere = false);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// texture.cc: tex, tld4, suld and sust: coordinates out of registers, texels into them. What a texture is stands in
-// ../texture.h.
+// texture.cc: tex, tld4, suld and sust: reads coordinates from registers and writes texels into them. ../texture.h
+// defines textures.
 #include "soft-gpu/texture.h"
 
 #include <cuda.h>
@@ -46,7 +46,7 @@ const TextureObject& object(const Warp& w, std::uint64_t handle, int lane, bool 
     return *found;
 }
 
-// All lanes of one texture, as most warps sample. Its coordinates may be the registers that it fills.
+// All lanes use one texture, as in most warps. Its coordinates may be the registers that it fills.
 bool all_at_once(Warp& w, const TextureCall& call, const std::uint64_t* handles, const Slot* slots, Mask mask) {
     if (call.integer || call.layered || call.lookup == Lookup::gather) return false;
     const int first = __builtin_ctz(mask);
@@ -69,7 +69,7 @@ Step texture(Warp& w, const Instr& in, Mask mask) {
     const Slot* const slots = w.frame->function->lists.data() + in.target;
     const auto* handles = w.at<std::uint64_t>(in.a);
     const auto real = [&](unsigned k, int lane) { return w.at<float>(slots[k])[lane]; };
-    const TextureObject* known = nullptr;  // mostly that of the lane before
+    const TextureObject* known = nullptr;  // usually that of the previous lane
     if (all_at_once(w, call, handles, slots, mask)) return Step::go;
     for (Mask m = mask; m != 0; m &= m - 1) {
         const int i = __builtin_ctz(m);

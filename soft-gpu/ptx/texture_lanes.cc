@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // texture_lanes.cc: a warp that samples one texture, all lanes at once. The same arithmetic as sample()'s in
-// ../texture.cc, as loops over lanes that compilers make vectors of: lines and planes of one level, of f32 or bytes, that
-// end at their border or are clamped there. All others are sampled a lane at a time.
+// ../texture.cc, as loops over lanes that compilers vectorize: for lines and planes of one level, of f32 or bytes, with
+// border or clamp addressing. All others are sampled a lane at a time.
 #include "soft-gpu/ptx/texture_lanes.h"
 
 namespace barcuda::soft {
@@ -11,7 +11,7 @@ using Border = TextureObject::Border;
 using Format = TextureObject::Format;
 using u32 = std::uint32_t;
 
-struct Along {  // one direction: of each lane two texels, -1 is the border, and their weights
+struct Along {  // one direction: two texels for each lane, -1 is the border, and their weights
     std::int32_t at[2][lane_count];
     float weight[2][lane_count];
 };
@@ -26,7 +26,7 @@ struct Axis {
     x = x > 1e15 ? 1e15 : x;
     return x != x ? 0 : x;
 }
-// Of a whole number from -2 to size + 1.
+// For a whole number from -2 to size + 1.
 [[gnu::always_inline]] inline std::int32_t place(double x, double size, bool border) {
     const double inside = x < 0 ? 0 : x > size - 1 ? size - 1 : x;
     return static_cast<std::int32_t>(border && inside != x ? -1 : inside);

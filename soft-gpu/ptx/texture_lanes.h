@@ -9,7 +9,7 @@
 namespace barcuda::soft {
 
 bool can_sample_lanes(const TextureObject& t);
-// Of 32 lanes, whatever their coordinates: the four channels that sample() gives each. y: of planes.
+// For 32 lanes, whatever their coordinates: the four channels that sample() gives for each. y: for planes.
 void sample_lanes(const TextureObject& t, const float* x, const float* y, std::uint32_t (*to)[lane_count]);
 
 }  // namespace barcuda::soft

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// types.h: PTX's scalar types and state spaces, as the parser names them and the preparer asks about them.
+// types.h: PTX's scalar types and state spaces, with the parser's names and the preparer's facts.
 #pragma once
 #include <cstdint>
 #include <optional>

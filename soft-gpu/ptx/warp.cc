@@ -17,7 +17,8 @@ static Mask equal_to(Mask mask, const std::uint32_t* values, std::uint32_t value
     return same;
 }
 
-// Some of a group are missing. If others of it wait at this instruction, all look again together; else they wait.
+// Some lanes of a group are missing. If others of it wait at this instruction, all check again together; otherwise they
+// wait.
 static void wait_for(Warp& w, Mask lanes, Mask members, bool anywhere) {
     const auto here = w.pc - 1;
     Mask gathered = lanes;
@@ -63,8 +64,8 @@ void set_bits(Warp& w, Slot slot, Mask mask, Mask bits) {
 
 enum class Shuffle : std::uint8_t { up, down, bfly, idx };
 
-// What a lane reads from one that does not take part (not in the mask, gone, or elsewhere) is undefined in PTX; it is 0
-// here, whatever that lane's register held. lists[target]: the member masks
+// The value of a lane that does not take part (not in the mask, ended, or elsewhere) is undefined in PTX; here it is 0,
+// whatever that lane's register contains. lists[target]: the member masks
 template <Shuffle kind> Step shuffle(Warp& w, const Instr& in, Mask mask) {
     const u32* const members = w.at<u32>(w.frame->function->lists[in.target]);
     mask = meet(w, mask, members);

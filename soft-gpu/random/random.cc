@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // random.cc: the software GPU's cuRAND: the libcurand.so.10 that the worker opens beside the software driver. NVIDIA
-// documents that a generator on the host gives the numbers of one on the device, and its library makes those without a
-// GPU. So where the toolkit's libcurand is installed, its host generators work for the software GPU: they draw at the
-// call, which so has its status, and a copy takes the numbers to device memory in the stream's turn. Where it is not,
-// no generator is made.
+// documents that a host generator gives the numbers of a device generator, and its library makes host generators
+// without a GPU. So if the toolkit's libcurand is installed, its host generators work for the software GPU: they draw
+// the numbers during the call, so the call returns their status, and a copy takes the numbers to device memory in the
+// stream's order. Without it no generator can be made.
 #include <cuda.h>
 #include <curand.h>
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ struct Real {  // NVIDIA's
         }
     }
 };
-const Real functions;  // opened with this library: a worker may open no file later
+const Real functions;  // opened with this library: later a worker may open no file
 const Real& real() { return functions; }
 
 struct Generator {
@@ -51,8 +51,8 @@ curandStatus_t create(curandGenerator_t* generator, curandRngType_t type, bool o
     return CURAND_STATUS_SUCCESS;
 }
 
-// A generator on the host writes with the CPU: to memory that the device alone may have it writes nothing, nor where nothing is any more:
-// an address that was checked when its command came may have gone with a stream's cuMemFreeAsync since.
+// A host generator writes with the CPU, so it must not write to memory that only the device may access, nor to freed
+// memory: an address that was checked when its command came may have ended with a stream's cuMemFreeAsync since.
 bool is_for_the_cpu(const void* to) {
     CUmemorytype type = CU_MEMORYTYPE_HOST;
     int managed = 0;
@@ -73,16 +73,16 @@ curandStatus_t draw(curandStatus_t (*function)(curandGenerator_t, T*, std::size_
         (cuStreamIsCapturing(g->stream, &capture) != CUDA_SUCCESS || capture != CU_STREAM_CAPTURE_STATUS_NONE))
         return CURAND_STATUS_LAUNCH_FAILURE;  // a graph would draw the same numbers each time
     try {
-        // NVIDIA's library stores two and four at a time, where they lie as it wants them.
+        // NVIDIA's library stores two and four numbers at a time, with its own alignment.
         std::vector<T> numbers(count);
         if (curandStatus_t status = function(g->it, numbers.data(), count, more...)) return status;
         if (count == 0) return CURAND_STATUS_SUCCESS;
         if (g->on_host) return std::memcpy(to, numbers.data(), count * sizeof(T)), CURAND_STATUS_SUCCESS;
-        // From pageable memory: the driver has taken it when the call returns.
+        // From pageable memory: the driver has copied it when the call returns.
         const CUresult r =
             cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), numbers.data(), count * sizeof(T), g->stream);
         return r == CUDA_SUCCESS ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
-    } catch (const std::exception&) {  // so many there cannot be
+    } catch (const std::exception&) {  // more numbers than can exist
         return CURAND_STATUS_ALLOCATION_FAILED;
     }
 }

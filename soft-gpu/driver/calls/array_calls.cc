@@ -9,7 +9,7 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// A level's shape: halves, but layers and faces stay.
+// A level's shape: sizes are halved, layers and faces stay.
 CUDA_ARRAY3D_DESCRIPTOR level_shape(CUDA_ARRAY3D_DESCRIPTOR shape, unsigned level) {
     shape.Width = std::max<std::size_t>(shape.Width >> level, 1);
     if (shape.Height != 0) shape.Height = std::max<std::size_t>(shape.Height >> level, 1);
@@ -121,7 +121,7 @@ CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* m
     });
 }
 
-// Planes are of video formats, and tiles of sparse arrays: there are neither.
+// Planes belong to video formats, and tiles to sparse arrays: neither exists here.
 CUresult cuArrayGetPlane(CUarray*, CUarray hArray, unsigned int) {
     return api([&] {
         Driver::get().arrays.find(hArray);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint_calls.cc: cuCheckpointProcess*, for the process that calls them. A locked process is idle and takes no call; a
-// checkpoint moves what its device memory holds to memory of the process, and gives the device memory back; a restore needs room
-// for all of it. Where a device fails for good, so does this one (seen with driver 580.159 on an H100): a restore without room is
-// the last one, and a process that has opened the memory of another one is never restored.
+// checkpoint_calls.cc: cuCheckpointProcess*, for the process that calls them. A locked process is idle and takes no
+// call. A checkpoint moves the contents of its device memory to memory of the process, and frees the device memory; a
+// restore needs room for all of it. Where a real device fails permanently, so does this one (seen with driver 580.159
+// on an H100): a restore without room is the last one, and a process that has opened another one's memory is never
+// restored.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// What a file in memory holds, in memory of the process. Pages that the file does not have cost nothing.
+// The contents of a file in memory, copied into memory of the process. Pages that the file lacks cost nothing.
 class Contents {
   public:
     // Throws CUDA_ERROR_OUT_OF_MEMORY.
@@ -80,7 +81,7 @@ struct SavedPhysical {
     Contents contents;
 };
 
-// All that the process has of its devices.
+// Everything that the process has on its devices.
 class Image {
   public:
     Image() : heap_(Driver::get().memory.heap().file(), Driver::get().memory.heap().size()) {
@@ -100,7 +101,7 @@ class Image {
             else never_ = CUDA_ERROR_NOT_SUPPORTED;
     }
 
-    // The process has nothing of its devices any more.
+    // Frees everything that the process has on its devices.
     void leave() {
         Driver& driver = Driver::get();
         driver.memory.heap().leave();
@@ -117,7 +118,7 @@ class Image {
         }
     }
 
-    // Throws what cuCheckpointProcessRestore answers.
+    // Throws the result of cuCheckpointProcessRestore.
     void come_back() {
         if (never_ != CUDA_SUCCESS) fail(never_);
         Driver& driver = Driver::get();
@@ -173,7 +174,7 @@ class Image {
     std::vector<SavedPool> pools_;
     std::vector<SavedPhysical> physicals_;
     std::array<std::uint64_t, most_devices> used_{}, contexts_{};
-    CUresult never_ = CUDA_SUCCESS;  // else what each restore answers
+    CUresult never_ = CUDA_SUCCESS;  // otherwise the result of each restore
 };
 
 struct Checkpoint {
@@ -187,7 +188,7 @@ Checkpoint& checkpoint() {
     return *one;
 }
 
-// The frame of these functions. They pass no gate, and are about this process alone.
+// The frame of these functions. They pass no gate, and act on this process only.
 template <class Body> CUresult about(int pid, const Body& body, const char* name = __builtin_FUNCTION()) {
     return answer(name, [&] {
         require_initialized();
@@ -198,7 +199,7 @@ template <class Body> CUresult about(int pid, const Body& body, const char* name
     });
 }
 
-// All that is reserved in arguments must be zero.
+// All reserved fields of arguments must be zero.
 template <class Args> bool zero(const Args* args, std::size_t from) {
     const auto* const bytes = reinterpret_cast<const char*>(args);
     return !args || std::all_of(bytes + from, bytes + sizeof *args, [](char byte) { return byte == 0; });
@@ -220,7 +221,7 @@ using namespace barcuda::soft::driver;
 CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int* tid) {
     return about(pid, [&](const Checkpoint&) {
         require(tid);
-        *tid = getpid();  // its first thread
+        *tid = getpid();  // the first thread
     });
 }
 
@@ -253,7 +254,7 @@ CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* args
     return about(pid, [&](Checkpoint& it) {
         require(zero(args, 0));
         require(it.state == CU_PROCESS_STATE_LOCKED, CUDA_ERROR_ILLEGAL_STATE);
-        it.image.emplace();  // where that fails nothing has changed
+        it.image.emplace();  // if this fails nothing has changed
         it.image->leave();
         it.state = CU_PROCESS_STATE_CHECKPOINTED;
     });

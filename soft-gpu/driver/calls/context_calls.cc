@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned api_version = 3020;  // of contexts; unchanged since CUDA 3.2
 
-// Guards retained and alive of all contexts.
+// Guards `retained` and `alive` of all contexts.
 std::mutex& contexts_mutex() {
     static auto* const mutex = new std::mutex;  // never destroyed: see driver.h
     return *mutex;
@@ -18,7 +18,7 @@ std::mutex& contexts_mutex() {
 
 void require_flags(unsigned flags) { require((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0); }
 
-// The calling thread's context without a look at its fault: for calls that work on a broken one.
+// The calling thread's context, without a check for a fault: for calls that work on a broken one.
 std::shared_ptr<Context> top() {
     const auto& stack = context_stack();
     if (stack.empty() || !stack.back()) fail(CUDA_ERROR_INVALID_CONTEXT);
@@ -71,7 +71,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
         std::lock_guard lock(contexts_mutex());
         if (!primary.alive()) return;
         primary.tear_down();
-        if (primary.retained > 0) primary.revive();  // its holders find it fresh and empty
+        if (primary.retained > 0) primary.revive();  // the program gets a fresh and empty context
     });
 }
 
@@ -294,7 +294,7 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
     });
 }
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig) {
-    return api([] { current_context(); });  // fixed, as on all hardware of today
+    return api([] { current_context(); });  // fixed, as on all current hardware
 }
 
 CUresult cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
@@ -309,7 +309,7 @@ CUresult cuCtxResetPersistingL2Cache() {
     return api([] { current_context(); });  // there are no persisting lines to reset
 }
 
-// All devices reach all memory: what is opened here was never closed. But programs are told what hardware tells them.
+// All devices can access all memory: what is opened here was never closed. But programs get the results of hardware.
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
     return api([&] {
         require(Flags == 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // copy_calls.cc: cuMemcpy* and cuMemset*. What a call has done when it returns is as CUDA documents it: a synchronous
-// copy from or to the host is complete; one between device memory, and a fill, is only queued; an asynchronous copy is
-// queued unless the host's memory is pageable: then a source may be reused at once, and a target is already written.
+// copy from or to the host is complete; one between device memory, and a fill, is only queued. An asynchronous copy is
+// queued, unless the host's memory is pageable: then a source may be reused at once, and a target is already written.
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/copy.h"
 #include "soft-gpu/driver/driver.h"
@@ -10,13 +10,12 @@
 namespace barcuda::soft::driver {
 namespace {
 
-// Longer pageable sources are copied before the call returns, as hardware's driver does; so are all when much is staged.
+// Longer pageable sources are copied before the call returns, as NVIDIA's driver does; so are all when much is staged.
 constexpr std::size_t stage_at_most = 64 << 10;
 
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-// From one device to another, when it is not a stream's: after all that both were given before, and before all that
-// they will be given.
+// A copy between devices that belongs to no stream: after all earlier work of both contexts, and before all later work.
 void copy_between(Stream& stream, std::shared_ptr<Copy> copy, CUcontext to, CUcontext from) {
     std::vector<std::shared_ptr<Context>> both;
     for (const CUcontext handle : {to, from})
@@ -72,7 +71,7 @@ CUresult fill_now(CUdeviceptr dst, std::size_t pitch, unsigned value, unsigned s
             const auto stream = stream_of_sync_call();
             auto operation = fill({dst, pitch, value, size, width, height});
             const auto target = Driver::get().memory.find(dst);
-            // What is mapped piece by piece NVIDIA's driver waits for, too (seen with 580.159).
+            // NVIDIA's driver also waits for memory that is mapped in pieces (seen with 580.159).
             if (target && target->on_device() && target->kind != Allocation::Kind::mapped)
                 stream->context().post(*stream, std::move(operation));
             else stream->context().perform(*stream, std::move(operation));
@@ -133,7 +132,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
 
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
                                CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, CUstream hStream) {
-    return api([&] {  // one after the other: an order that every attribute allows
+    return api([&] {  // one after the other: an order that every attribute permits
         require(dsts && srcs && sizes && count != 0 && attrs && attrsIdxs && numAttrs != 0 && numAttrs <= count);
         require(hStream != nullptr && hStream != CU_STREAM_LEGACY);
         for (std::size_t i = 0; i < count; ++i)
@@ -144,7 +143,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes,
                             CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, size_t* failIdx,
                             CUstream hStream) {
     const CUresult result = cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
-    if (result != CUDA_SUCCESS && failIdx) *failIdx = SIZE_MAX;  // CUDA's word for "not one of them in particular"
+    if (result != CUDA_SUCCESS && failIdx) *failIdx = SIZE_MAX;  // CUDA's value for "no particular one"
     return result;
 }
 

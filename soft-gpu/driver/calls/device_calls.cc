@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_calls.cc: cuInit and what the device says of itself. It is honest: what it cannot do is 0, and it calls itself
-// by its own name. Limits that hardware has and a CPU does not (texture sizes, registers) are those of its compute
-// capability, so that programs that divide by them do what they do on hardware.
+// device_calls.cc: cuInit and what the device reports. It is honest: what it cannot do is 0, and it uses its own name.
+// Limits that hardware has and a CPU lacks (texture sizes, registers) are those of its compute capability, so that
+// programs that divide by them behave as on hardware.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -71,7 +71,7 @@ int attribute(CUdevice_attribute which, CUdevice device) {
         case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING: return CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES;
 
-        // What it does.
+        // What the device can do.
         case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
         case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
         case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
@@ -140,7 +140,7 @@ int attribute(CUdevice_attribute which, CUdevice device) {
         case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURECUBEMAP_LAYERED_LAYERS:
         case CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACECUBEMAP_LAYERED_LAYERS: return 2046;
 
-        // What it is not or does not: a timeout, an integrated GPU, ECC, a display driver model, several GPUs on a
+        // What it is not or cannot do: a timeout, an integrated GPU, ECC, a display driver model, several GPUs on a
         // board, pageable memory in kernels, clusters, tensor maps, multicast, compression, external handles.
         default: require(which > 0 && which < CU_DEVICE_ATTRIBUTE_MAX); return 0;
     }
@@ -280,7 +280,7 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevi
         require_device(srcDevice);
         require_device(dstDevice);
         require(srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
-        *value = which != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK;  // all links are alike
+        *value = which != CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK;  // all links are equal
     });
 }
 

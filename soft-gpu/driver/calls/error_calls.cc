@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// error_calls.cc: the names and texts of all results, from the one table that guest and software GPU share.
+// error_calls.cc: the names and texts of all results, from the table that guest and software GPU share.
 #include "shm-device/cuda/results.h"
 #include "soft-gpu/driver/api.h"
 

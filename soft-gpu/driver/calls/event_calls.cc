@@ -17,7 +17,7 @@ void EventRecord::run(Context&) {
 
 namespace {
 
-// The thread of a stream waits for another process.
+// A stream's thread waits for another process.
 void wait_for(const SharedEvent& event, std::uint64_t number, const Context& context) {
     while (!event.reached(number) && context.fault() == CUDA_SUCCESS)
         std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -37,7 +37,7 @@ void EventWait::run(Context& context) {
 
 namespace {
 
-// `post` gives the record its place.
+// `post` puts the record into the stream.
 template <class Post> void record(const std::shared_ptr<Event>& event, const Context& context, const Post& post) {
     require(event->context.get() == &context, CUDA_ERROR_INVALID_HANDLE);
     auto operation = std::make_shared<EventRecord>();
@@ -79,7 +79,7 @@ CUresult cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 }
 
 CUresult cuEventDestroy_v2(CUevent hEvent) {
-    return api([&] { Driver::get().events.take(hEvent); });  // what waits for it, still does
+    return api([&] { Driver::get().events.take(hEvent); });  // waits for it continue
 }
 
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
@@ -159,7 +159,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
         }
         const auto last = event->last();
         if (!last || last->mark.done()) return;
-        // Nothing to run: the marks before it are all that it is.
+        // Nothing to run: it only waits for the marks before it.
         stream->context().post(*stream, std::make_shared<Action>([](Context&) {}), {last->mark});
     });
 }

@@ -14,8 +14,8 @@ namespace {
 
 GraphNode& node_of(CUgraphNode handle) { return *Driver::get().nodes.find(handle); }
 
-// The two-step way of the API: a null array asks for the number, an array gets as many as it holds and nulls behind
-// them.
+// The API's two-step protocol: a null array asks for the number; an array gets as many entries as it holds, and then
+// nulls.
 template <class Each> void put_nodes(const std::vector<Each>& nodes, CUgraphNode* out, std::size_t* count) {
     require(count);
     if (out) {
@@ -25,7 +25,7 @@ template <class Each> void put_nodes(const std::vector<Each>& nodes, CUgraphNode
         *count = nodes.size();
     }
 }
-// Who does not ask for the data of edges must not miss any.
+// A caller that does not ask for the data of edges must not miss any.
 void put_data(const std::vector<CUgraphEdgeData>& edges, CUgraphEdgeData* out, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
         if (out) out[i] = edges[i];
@@ -107,8 +107,8 @@ CUresult instantiate(CUgraphExec* made, CUgraph handle, unsigned long long flags
         name);
 }
 
-// Event nodes of a launch get records of their own: an earlier launch may still be running with its. Those that wait learn what
-// they wait for.
+// Event nodes of a launch get records of their own, because an earlier launch may still use its records. Nodes that
+// wait get the record to wait for.
 std::shared_ptr<const GraphExec::Plan> plan_of_launch(const GraphExec& exec,
                                                       std::vector<std::shared_ptr<EventRecord>>& records) {
     std::shared_ptr<GraphExec::Plan> own;
@@ -286,7 +286,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
     return result;
 }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
-    return api([&] { Driver::get().execs.take(hGraphExec); });  // a launch in flight has its plan
+    return api([&] { Driver::get().execs.take(hGraphExec); });  // a launch in flight keeps its plan
 }
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
     return api([&] {
@@ -297,7 +297,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
     return api([&] {
         Driver::get().execs.find(hGraphExec);
-        stream_of(hStream);  // there is nowhere to upload to
+        stream_of(hStream);  // there is no device to upload to
     });
 }
 
@@ -321,7 +321,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
         }
         std::vector<std::shared_ptr<EventRecord>> records;
         auto run = std::make_shared<GraphRun>();
-        std::unique_lock lock(exec->launching);  // one launch after the other, in the order of the calls
+        std::unique_lock lock(exec->launching);  // one launch at a time, in the order of the calls
         {
             std::lock_guard structure(graphs_mutex());
             note_launch(*exec);
@@ -382,7 +382,7 @@ CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode* 
 
 namespace {
 
-// Takes references of the program away; the object goes with the last of anybody's.
+// Drops references of the program; the object ends with the last reference.
 std::shared_ptr<UserObject> release(CUuserObject handle, unsigned count) {
     const auto object = Driver::get().user_objects.find(handle);
     std::lock_guard lock(graphs_mutex());

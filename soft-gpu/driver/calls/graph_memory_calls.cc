@@ -98,7 +98,7 @@ bool free_graph_memory(CUdeviceptr address) {
 
 void note_launch(const GraphExec& exec) {
     std::vector<CUdeviceptr> freed;
-    std::vector<GraphMemory*> left;  // allocated when the launch is done
+    std::vector<GraphMemory*> left;  // still allocated after the launch
     for (const auto& operation : *exec.plan)
         if (const auto* node = dynamic_cast<const GraphFree*>(operation.get())) freed.push_back(node->address);
     for (const auto& operation : *exec.plan)
@@ -171,8 +171,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
     return api([&] {
         require_device(device);
         Total& total = totals[device];
-        require(value &&
-                *static_cast<const cuuint64_t*>(value) == 0);  // a reset of a high mark is all that CUDA allows
+        require(value && *static_cast<const cuuint64_t*>(value) == 0);  // CUDA allows only a reset of a high mark
         switch (attr) {
             case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: total.used_high = total.used.load(); return;
             case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: total.reserved_high = total.reserved.load(); return;
@@ -181,5 +180,5 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
     });
 }
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
-    return api([&] { require_device(device); });  // a graph's memory goes with the graph
+    return api([&] { require_device(device); });  // a graph's memory is freed with the graph
 }

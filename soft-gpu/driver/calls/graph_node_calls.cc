@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // graph_node_calls.cc: the nodes of graphs: adding them, and reading and changing their parameters, in a graph and in
-// an executable one. Changing parameters puts a new operation in the old one's place.
+// an executable one. A change of parameters replaces the node's operation.
 #include <algorithm>
 
 #include "soft-gpu/driver/copy.h"

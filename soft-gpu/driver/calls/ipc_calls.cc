@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ipc_calls.cc: memory and events of another process. A handle names the process that has the thing, the file in memory
-// that it lies in, and where: device memory as a whole is one file (heap.h), and each event that processes share has
-// one of its own. Whoever opens the handle maps that file, which lives as long as somebody does. A worker
-// may open no file of another process: there the file comes with the handle (barcuda_soft_handle_file).
+// ipc_calls.cc: memory and events of another process. A handle names the process that has the object, the file in
+// memory that contains it, and the place in it: device memory as a whole is one file (heap.h), and each shared event
+// has a file of its own. A process that opens the handle maps that file, which lives as long as any mapping. A worker
+// may not open files of another process, so the file comes with the handle (barcuda_soft_handle_file).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -69,9 +69,9 @@ enum class What : std::uint64_t { memory = 0x79726f6d656d, event = 0x746e657665 
 struct Handle {
     What what;
     std::int32_t process, file;
-    std::uint64_t inode;  // of the file: numbers of processes and files come again
+    std::uint64_t inode;  // of the file: numbers of processes and files are reused
     std::uint64_t offset, bytes;
-    std::int64_t given;  // the same file in the process that opens the handle; -1: it is to find it itself
+    std::int64_t given;  // the same file in the process that opens the handle; -1: that process must find it
 };
 static_assert(sizeof(Handle) <= CU_IPC_HANDLE_SIZE);
 
@@ -85,11 +85,11 @@ template <class Outer> Handle get(const Outer& outer, What what) {
     Handle h;
     std::memcpy(&h, outer.reserved, sizeof h);
     require(h.what == what, CUDA_ERROR_INVALID_VALUE);
-    require(h.process != getpid(), CUDA_ERROR_INVALID_CONTEXT);  // as the driver answers its own process
+    require(h.process != getpid(), CUDA_ERROR_INVALID_CONTEXT);  // the driver's answer to the owner
     return h;
 }
 
-// The file of a handle, if that is still there. Throws CUDA_ERROR_INVALID_HANDLE.
+// The file of a handle, if it still exists. Throws CUDA_ERROR_INVALID_HANDLE.
 int open_file(const Handle& h) {
     const std::string path = "/proc/" + std::to_string(h.process) + "/fd/" + std::to_string(h.file);
     const int file =
@@ -102,7 +102,7 @@ int open_file(const Handle& h) {
     return file;
 }
 
-// What this process has opened, by file and offset: the same is opened once and counted.
+// What this process has opened, by file and offset: a second open is only counted.
 struct AllOpened {
     std::mutex mutex;
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::weak_ptr<Opened>> all;
@@ -137,8 +137,8 @@ std::shared_ptr<Opened> map_memory(const Handle& h, const Context& context) {
 
 using namespace barcuda::soft::driver;
 
-// The file of a handle that this process has made; or (`given` is not -1) the one that a handle will be opened by, which
-// stays the caller's.
+// Returns the file of a handle that this process has made. If `given` is not -1, it is instead the file with which a
+// handle will be opened; the caller keeps it.
 extern "C" [[gnu::visibility("default")]] int barcuda_soft_handle_file(void* handle, int given) {
     Handle h;
     std::memcpy(&h, handle, sizeof h);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// library_calls.cc: cuLibrary*, cuKernel* and cuLink*. A library needs no context; its kernels are functions of all.
+// library_calls.cc: cuLibrary*, cuKernel* and cuLink*. A library needs no context; its kernels are functions of all
+// contexts.
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/driver.h"
 #include "soft-gpu/driver/function.h"
@@ -27,7 +28,7 @@ std::shared_ptr<Module> module_here(CUlibrary handle) {
     return Driver::get().libraries.find(handle)->in(context_here());
 }
 
-// Whose functions' attributes are a kernel's on a device.
+// The context whose functions have a kernel's attributes on a device.
 std::shared_ptr<Context> context_on(CUdevice device) {
     auto here = context_here();
     return here->device == device ? here : Driver::get().device(device).primary;
@@ -42,7 +43,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* j
                            unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
                            unsigned int numLibraryOptions) {
     (void)libraryOptions,
-        (void)libraryOptionValues;  // lifetimes of host tables and of the image: nothing is kept of either
+        (void)libraryOptionValues;  // lifetimes of host tables and of the image: neither is kept
     return api([&] {
         require(library && code && (numJitOptions == 0 || (jitOptions && jitOptionsValues)));
         require(numLibraryOptions == 0 || (libraryOptions && libraryOptionValues));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// link_calls.cc: cuLink*. Linking PTX is putting texts behind one another: the engine resolves what one declares and
-// another defines, and refuses a name that is defined twice. The "cubin" that comes out is PTX text.
+// link_calls.cc: cuLink*. PTX is linked by joining texts: the engine resolves what one text declares and another
+// defines, and refuses a name that is defined twice. The resulting "cubin" is PTX text.
 #include <sstream>
 
 #include "soft-gpu/driver/context.h"
@@ -19,7 +19,7 @@ struct Linker {
 
 namespace {
 
-// The directives that open a PTX file may stand only once.
+// The directives that open a PTX file may occur only once.
 std::string without_opening(const std::string& text) {
     std::istringstream lines(text);
     std::string rest;
@@ -28,7 +28,8 @@ std::string without_opening(const std::string& text) {
         const auto opens = [&](const char* directive) {
             return first != line.npos && line.compare(first, std::string(directive).size(), directive) == 0;
         };
-        if (opens(".version") || opens(".target") || opens(".address_size")) line.clear();  // lines keep their numbers
+        // keeps the numbers of lines
+        if (opens(".version") || opens(".target") || opens(".address_size")) line.clear();
         rest += line + '\n';
     }
     return rest;
@@ -82,7 +83,7 @@ CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
         require(cubinOut);
         const auto linker = Driver::get().linkers.find(state);
         require(!linker->text.empty() && !linker->complete);
-        try {  // what cannot be loaded is said now, as a linker does
+        try {  // what cannot be loaded is reported now, as by a linker
             barcuda::soft::Limits limits;
             limits.compute_capability = Driver::get().settings.compute_capability();
             linker->log.needs(*barcuda::soft::Program::load(linker->text, limits, Driver::get().space));

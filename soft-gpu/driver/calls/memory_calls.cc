@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory_calls.cc: cuMemAlloc*, host memory, managed memory and what is asked of pointers.
+// memory_calls.cc: cuMemAlloc*, host memory, managed memory and queries about pointers.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Allocation::Kind;
 constexpr std::size_t page = 4096;
-constexpr std::size_t pitch_alignment = 512;  // what hardware gives: textures and coalesced rows rely on it
+constexpr std::size_t pitch_alignment = 512;  // as on hardware: textures and coalesced rows rely on it
 
 void allocate(CUdeviceptr* made, std::size_t size, Kind kind, unsigned flags) {
     require(made && size != 0);
@@ -44,7 +44,7 @@ void allocate_host(void** made, std::size_t size, unsigned flags) {
 
 void free_host(void* p) {
     current_context();
-    Driver::get().synchronize();  // it is every device's
+    Driver::get().synchronize();  // it belongs to all devices
     unmap_host(Driver::get().memory.remove(reinterpret_cast<std::uintptr_t>(p),
                                            [](const Allocation& allocation) { return allocation.kind == Kind::host; }));
 }
@@ -157,7 +157,7 @@ CUresult cuMemHostUnregister(void* p) {
         const auto found = Driver::get().memory.find(at);
         require(p != nullptr);
         require(found && found->base == at && found->kind == Kind::registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-        Driver::get().synchronize();  // it is every device's
+        Driver::get().synchronize();  // it belongs to all devices
         Driver::get().memory.remove(at,
                                     [](const Allocation& allocation) { return allocation.kind == Kind::registered; });
     });
@@ -228,14 +228,12 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
     return CUDA_SUCCESS;
 }
 
-// The value that cuPointerGetAttributes gives for memory that CUDA does not know, or an attribute that it has not.
+// The value of cuPointerGetAttributes for memory that CUDA does not know, or for a missing attribute.
 void put_nothing(void* data, CUpointer_attribute attribute) {
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: put<unsigned>(data, 0); break;
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-            put<int>(data, -2);
-            break;  // cudaInvalidDeviceId, as hardware answers
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, -2); break;  // cudaInvalidDeviceId, as on hardware
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
@@ -265,7 +263,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
         for (unsigned i = 0; i < numAttributes; ++i) {
             require(data[i]);
             if (pointer_attribute(data[i], attributes[i], ptr) == CUDA_SUCCESS) continue;
-            // A host pointer is its own even where the device does not know it: the runtime tells by it.
+            // A host pointer is reported even if the device does not know it: the runtime recognizes it by that.
             put_nothing(data[i], attributes[i]);
         }
     });
@@ -285,7 +283,7 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
 
 namespace {
 
-// There is one copy of managed memory, near to host and device alike: hints are checked and need nothing.
+// There is one copy of managed memory, near both to host and device: hints are checked and have no effect.
 void require_managed(CUdeviceptr address, std::size_t size) {
     const auto found = Driver::get().memory.find(address);
     require(found && size != 0 && size <= found->base + found->size - address);
@@ -331,7 +329,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count
 }
 CUresult cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes, size_t count, unsigned long long flags,
                                 CUstream hStream) {
-    return api([&] {  // what is discarded may be anything, so also what it was
+    return api([&] {  // discarded memory may contain anything, also its old contents
         require(dptrs && sizes && flags == 0);
         stream_of(hStream);
         for (std::size_t i = 0; i < count; ++i) require_managed(dptrs[i], sizes[i]);

@@ -46,7 +46,7 @@ int attribute_of(const Function& function, CUfunction_attribute attribute) {
         case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 0;
         case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
             require(function.loaded,
-                    CUDA_ERROR_FUNCTION_NOT_LOADED);  // the others, NVIDIA's driver answers all the same
+                    CUDA_ERROR_FUNCTION_NOT_LOADED);  // NVIDIA's driver answers the others in this state, too
             return function.max_dynamic_shared();
         case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return function.carveout;
         case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: return 0;
@@ -162,7 +162,7 @@ CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
 CUresult cuModuleUnload(CUmodule hmod) {
     return api([&] {
         const auto module = Driver::get().modules.find(hmod);
-        require(!module->library, CUDA_ERROR_NOT_PERMITTED);  // a library's goes with it
+        require(!module->library, CUDA_ERROR_NOT_PERMITTED);  // a library's module ends with the library
         unload_module(module);
     });
 }
@@ -213,7 +213,7 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
     return api([&] {
         function_of(hfunc);
-        require(config <= CU_FUNC_CACHE_PREFER_EQUAL);  // a preference: shared memory has its own here
+        require(config <= CU_FUNC_CACHE_PREFER_EQUAL);  // a preference: shared memory is separate here
     });
 }
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig) {

@@ -88,7 +88,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* dynamicSmemSize, CUfunc
     });
 }
 
-// Clusters of one block are all that there are.
+// There are only clusters of one block.
 CUresult cuOccupancyMaxPotentialClusterSize(int* clusterSize, CUfunction func, const CUlaunchConfig* config) {
     return api([&] {
         require(clusterSize && config);

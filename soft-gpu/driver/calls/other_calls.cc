@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// other_calls.cc: the profiler's switches, which have nothing to switch.
+// other_calls.cc: the profiler's switches, which have no effect.
 #include "soft-gpu/driver/context.h"
 
 using namespace barcuda::soft::driver;

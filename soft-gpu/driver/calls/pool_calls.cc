@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*. (What other processes get of pools: pool_sharing_calls.cc)
+// pool_calls.cc: cuMemAllocAsync, cuMemFreeAsync and cuMemPool*. (Sharing of pools with other processes:
+// pool_sharing_calls.cc)
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/driver.h"
 #include "soft-gpu/driver/graph_memory.h"
@@ -51,7 +52,7 @@ Device& device_of_pool(const CUmemLocation* location, CUmemAllocationType type) 
     return Driver::get().device(location->id);
 }
 
-// As large as the device: what is not used costs nothing.
+// As large as the device: unused memory costs nothing.
 std::unique_ptr<Heap> heap_for_others(const CUmemPoolProps& pool) {
     const std::size_t size = Driver::get().memory.total() / 4096 * 4096;  // whole pages
     Label label{Label::What::pool, size, {}};
@@ -88,7 +89,7 @@ void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_pt
     try {
         *made = allocate(pool, size, stream->context());
     } catch (const Error& error) {
-        // What is to be freed in streams is not free yet: let them get there, and try once more.
+        // Memory that streams will free is not free yet: wait for them, and try again.
         if (error.code != CUDA_ERROR_OUT_OF_MEMORY) throw;
         stream->context().synchronize();
         *made = allocate(pool, size, stream->context());
@@ -176,12 +177,12 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
         Driver& driver = Driver::get();
         Device& device = driver.device(driver.pools.find(pool)->device);
         require(pool != handle_of(*device.default_pool));
-        const auto gone = driver.pools.take(pool);  // lives on until its last allocation is freed
+        const auto gone = driver.pools.take(pool);  // lives until its last allocation is freed
         if (device.current() == gone) device.set_current(device.default_pool);
     });
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
-    return api([&] { Driver::get().pools.find(pool); });  // freed memory is given back at once
+    return api([&] { Driver::get().pools.find(pool); });  // freed memory is returned at once
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
@@ -198,7 +199,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
                 return;
             case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
             case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-                require(*static_cast<const cuuint64_t*>(value) == 0);  // a reset is all that CUDA allows
+                require(*static_cast<const cuuint64_t*>(value) == 0);  // CUDA allows only a reset
                 of.used_high = of.used.load();
                 return;
             default: fail(CUDA_ERROR_INVALID_VALUE);
@@ -232,7 +233,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
         for (std::size_t i = 0; i < count; ++i) {
             require(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
             require_device(map[i].location.id);
-            // Its own device always has access; taking that away is an error, as on hardware.
+            // The pool's own device always has access; revoking it is an error, as on hardware.
             require(map[i].location.id != of.device || map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
             of.access[static_cast<std::size_t>(map[i].location.id)] = map[i].flags;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool_sharing_calls.cc: pools of other processes. A pool that others may have lies in a file; its descriptor lets them in, and a
-// pointer is told as a place in that file. What they map they free before its owner does, as CUDA asks.
+// pool_sharing_calls.cc: pools of other processes. A shareable pool is in a file, whose descriptor gives access to it;
+// a pointer travels as a place in that file. Other processes free what they map before the owner does, as CUDA
+// requires.
 #include <cstring>
 
 #include "soft-gpu/driver/context.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream_calls.cc: cuStream* and host functions. Capture has a file of its own (capture.cc), and so have values in
-// memory (values.cc).
+// stream_calls.cc: cuStream* and host functions. Capture (capture.cc) and values in memory (values.cc) have files of
+// their own.
 #include <algorithm>
 
 #include "soft-gpu/driver/driver.h"
@@ -9,7 +9,7 @@
 namespace barcuda::soft::driver {
 
 void HostCall::run(Context&) {
-    in_host_function = true;  // no driver call from within; the flag is the thread's
+    in_host_function = true;  // no calls of the driver from inside; the flag belongs to the thread
     asked.fn(asked.userData);
     in_host_function = false;
 }
@@ -35,7 +35,7 @@ CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int 
 
 CUresult cuStreamDestroy_v2(CUstream hStream) {
     return api([&] {
-        const auto stream = Driver::get().streams.take(hStream);  // what is queued still runs
+        const auto stream = Driver::get().streams.take(hStream);  // queued work still runs
         stream->context().drop_stream(*stream);
         stream->context().check();
     });
@@ -77,7 +77,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
             std::lock_guard lock(stream->context().order);
             refuse_in_capture(*stream);
         }
-        // Unlike a host function it is called after an error, too, and told of it.
+        // Unlike a host function it is called after an error, too, and gets the error.
         const auto call = [=](Context& context) {
             in_host_function = true;
             callback(hStream, context.fault(), userData);
@@ -119,7 +119,7 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
 }
 
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
-    if (pGreenCtx) *pGreenCtx = nullptr;  // there are none
+    if (pGreenCtx) *pGreenCtx = nullptr;  // not implemented
     return cuStreamGetCtx(hStream, pCtx);
 }
 
@@ -128,7 +128,8 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t, unsi
         stream_of(hStream);
         require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE);
         const auto target = Driver::get().memory.find(dptr);
-        require(target && target->kind == Allocation::Kind::managed);  // visible to all, always: nothing to attach
+        // visible to all streams at all times: there is nothing to attach
+        require(target && target->kind == Allocation::Kind::managed);
     });
 }
 
@@ -152,7 +153,7 @@ CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstr
     return api([&] {
         require(value);
         stream_of(hStream);
-        // Hints of how to wait and what to keep in a cache; a CPU decides for itself.
+        // Hints how to wait and what to keep in a cache; a CPU decides by itself.
         require(attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY || attr == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
                 attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN ||
                 attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP);

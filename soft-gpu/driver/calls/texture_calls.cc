@@ -16,21 +16,21 @@ namespace {
 
 using Format = TextureObject::Format;
 
-// What an object was made of: for the questions of programs, and to keep its memory alive.
+// What an object was made of: for queries by the program, and to keep its memory alive.
 struct Made {
     CUDA_RESOURCE_DESC resource{};
     CUDA_TEXTURE_DESC texture{};
     CUDA_RESOURCE_VIEW_DESC view{};
     bool has_view = false, surface = false;
-    CUdeviceptr memory = 0;  // that it reads in place, and does not keep alive
+    CUdeviceptr memory = 0;  // read in place, not kept alive
     std::size_t bytes = 0;
     std::shared_ptr<Array> array;
     std::shared_ptr<Mipmap> mipmap;
 };
-// Destroyed while work was queued that may read it: kernels keep it until that work is done.
+// Destroyed while queued work may read it: kernels keep it until that work is done.
 struct Leaving {
     std::uint64_t handle;
-    Made of;  // its arrays stay with it
+    Made of;  // keeps its arrays alive
     std::vector<Mark> until;
 };
 struct MadeObjects {
@@ -116,7 +116,8 @@ void set_resource(TextureObject& object, Made& of, const CUDA_RESOURCE_DESC& res
             const auto& linear = resource.res.linear;
             set_format(object, linear.format, linear.numChannels);
             require(linear.devPtr % object.texel_bytes() == 0);
-            // What a program claims beyond its memory no driver refuses; here it reads as what lies outside a texture does.
+            // No driver refuses a size beyond the program's memory; here the excess reads like what is outside a
+            // texture.
             const auto whole = Driver::get().memory.find(linear.devPtr);
             require(linear.sizeInBytes >= object.texel_bytes() && whole.has_value());
             const std::size_t bytes =
@@ -158,7 +159,7 @@ void set_reading(TextureObject& object, const CUDA_TEXTURE_DESC& texture, bool l
     const bool wide = object.format == Format::u32 || object.format == Format::s32;
     object.as_real = !(texture.flags & CU_TRSF_READ_AS_INTEGER) && !wide && object.format != Format::f16 &&
                      object.format != Format::f32;
-    if (linear_memory) {  // read by index alone: beyond its end are zeros
+    if (linear_memory) {  // read only by index: zeros beyond its end
         object.borders[0] = TextureObject::Border::border;
         object.border_color = {};
         object.normalized = false;
@@ -172,7 +173,7 @@ void set_reading(TextureObject& object, const CUDA_TEXTURE_DESC& texture, bool l
     object.most_level = texture.maxMipmapLevelClamp;
 }
 
-// The formats of CUresourceViewFormat in their order: three counts of channels for each of these.
+// The formats of CUresourceViewFormat in their order: for each of these there are three counts of channels.
 void set_view_format(TextureObject& object, CUresourceViewFormat format) {
     if (format == CU_RES_VIEW_FORMAT_NONE) return;
     require(static_cast<unsigned>(format) <= CU_RES_VIEW_FORMAT_UNSIGNED_BC7);  // an enumeration compares as an int
@@ -223,8 +224,8 @@ void leave(std::uint64_t handle, bool surface) {
 
 }  // namespace
 
-// Programs free and unmap memory that textures read. Both wait for the work before; so what is there when
-// a kernel begins is there as long as it runs.
+// Programs free and unmap memory that textures read. Both wait for earlier work, so memory that exists when a kernel
+// begins exists while it runs.
 void look_at_textures() {
     MadeObjects& objects = made_objects();
     const auto look = [](std::uint64_t handle, const Made& of) {

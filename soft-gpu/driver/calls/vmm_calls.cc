@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // vmm_calls.cc: virtual memory management. An address range is reserved without memory; physical memory is a memory
-// file; mapping one into the other and giving access makes it device memory. The file is what other processes get.
-// Addresses that have been the device's stay so for good: whatever still names them (a texture, a graph's library call)
-// meets a fault, or memory that the program has mapped there since, but nothing of the process's own.
+// file; mapping one into the other and granting access makes it device memory. Other processes get the file. Addresses
+// that have been the device's stay reserved for it: stale uses (a texture, a graph's library call) meet a fault, or
+// memory that the program has mapped there since, but never other memory of the process.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -17,14 +17,15 @@
 namespace barcuda::soft::driver {
 namespace {
 
-constexpr std::size_t granule = 2 << 20;  // as on hardware: programs round to what they ask for, and to no less
+// as on hardware: programs round to the granularity that they query, and to no less
+constexpr std::size_t granule = 2 << 20;
 
 struct Reservations {
     std::mutex mutex;
     std::map<std::uintptr_t, std::size_t> ranges;
-    std::map<std::uintptr_t, std::size_t> spare;  // given back: for who reserves next. Neighbours are merged
+    std::map<std::uintptr_t, std::size_t> spare;  // returned ranges, for later reservations. Neighbours are merged
 
-    // [at, at + size) of a spare range that holds it, or 0. `wish`: there or nowhere; 0: anywhere.
+    // Takes [at, at + size) from a spare range that contains it; 0: none. `wish`: only there; 0: anywhere.
     std::uintptr_t take(std::uintptr_t wish, std::size_t size, std::size_t alignment) {
         for (auto range = spare.begin(); range != spare.end(); ++range) {
             const auto [start, length] = *range;
@@ -71,7 +72,7 @@ void vacate(std::uintptr_t address, std::size_t size) {
          0);
 }
 
-// Address space that nobody has; 0: somebody has it.
+// Unused address space; 0: it is in use.
 std::uintptr_t fresh_at(std::uintptr_t address, std::size_t size) {
     void* const at = mmap(reinterpret_cast<void*>(address), size, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -101,7 +102,7 @@ void require_properties(const CUmemAllocationProp* properties) {
         refuse("a memory handle other than a POSIX file descriptor");
 }
 
-// Every byte of the range must be mapped; `change` gets each mapping, which lies in it as a whole.
+// Every byte of the range must be mapped; `change` gets each mapping, which must be in the range as a whole.
 template <class Change> void for_mappings(CUdeviceptr start, std::size_t size, const Change& change) {
     require(size != 0);
     for (std::uintptr_t at = start; at < start + size;) {
@@ -144,7 +145,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* ptr, size_t size, size_t alignment, CU
         std::lock_guard lock(all.mutex);
         const bool wished = addr != 0 && addr % alignment == 0;
         std::uintptr_t at = wished ? all.take(addr, size, alignment) : 0;
-        if (wished && !at) at = fresh_at(addr, size);  // elsewhere if somebody is there
+        if (wished && !at) at = fresh_at(addr, size);  // elsewhere if that is in use
         if (!at) at = all.take(0, size, alignment);
         if (!at) at = fresh(size, alignment);
         all.ranges[at] = size;
@@ -178,7 +179,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    return api([&] {  // the memory goes when it is mapped nowhere any more
+    return api([&] {  // the memory is freed when its last mapping ends
         if (--Driver::get().physicals.find(handle)->holders == 0) Driver::get().physicals.take(handle);
     });
 }
@@ -228,7 +229,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
     return api([&] {
-        require(whole(size) && offset == 0 && flags == 0 && ptr % granule == 0);  // an offset is reserved by CUDA, too
+        require(whole(size) && offset == 0 && flags == 0 && ptr % granule == 0);  // CUDA reserves the offset, too
         const auto physical = Driver::get().physicals.find(handle);
         require(size <= physical->size);
         Reservations& all = reservations();
@@ -251,7 +252,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     return api([&] {
         Driver& driver = Driver::get();
-        driver.synchronize();  // work in flight may use it, as with cuMemFree; and it is every device's
+        driver.synchronize();  // work in flight may use it, as with cuMemFree; it belongs to all devices
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
         for_mappings(ptr, size, [&](const Allocation& mapping) {
@@ -266,11 +267,11 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
         require(desc && count != 0);
         if (std::any_of(desc, desc + count,
                         [](const CUmemAccessDesc& d) { return d.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE; }))
-            Driver::get().synchronize();  // work in flight had been allowed more
+            Driver::get().synchronize();  // work in flight had more rights
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
         for (std::size_t i = 0; i < count; ++i) {
-            // The host has no mapping of its own: what it may do is what the device may do.
+            // The host has no mapping of its own: it may do what the device may do.
             if (on_host(desc[i].location)) continue;
             require(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
             require_device(desc[i].location.id);
