@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bell.h: how a worker is kicked by its client, and wakes it. What the client says of itself (that it will kick, that
-// it sleeps) is read once each time, and believed only as far as it costs this worker time alone. (The other end, and
-// the table of ways: guest-allocator/client/bell.h.)
+// bell.h: how a client kicks its worker, and how the worker wakes its client. The worker reads what the client says of
+// itself (that it will kick, that it sleeps) once each time. A false statement costs this worker time and nothing else.
+// The client's end, and the table of ways: guest-allocator/client/bell.h.
 #pragma once
 #include <cstdint>
 
@@ -13,21 +13,21 @@ namespace barcuda {
 class Bell {
   public:
     Bell() = default;
-    // `doorbell`: an eventfd that interrupts the guest; -1: its bridge serves none.
+    // `doorbell`: an eventfd that interrupts the guest; -1: the bridge has none.
     Bell(const Channel& channel, int doorbell);
 
     // ---- the worker's sleep
-    std::uint32_t kicks() const;  // to be read before the client is asked to kick
-    // Until a kick, or for `nanoseconds`; less where the client cannot kick. False: the time was over.
+    std::uint32_t kicks() const;  // read this before the client is asked to kick
+    // Sleeps until a kick, for at most `nanoseconds`, or for less if the client cannot kick. False: the time is over.
     bool sleep(std::uint32_t seen, std::uint64_t nanoseconds) const;
-    void deaf() { deaf_ = true; }  // its kicks do not come: never wait for one again
+    void deaf() { deaf_ = true; }  // kicks do not arrive: never wait for one again
 
-    // ---- the client's
-    // Wakes all of the client's threads that sleep, if any does. From any thread.
+    // ---- the client's sleep
+    // Wakes all threads of the client that sleep. Any thread may call it.
     void wake() const;
-    // Whether the client can wake this process out of a sleep on a word of the channel.
+    // Whether the client can wake this process when it sleeps on a word of the channel.
     bool kicked() const;
-    // For the bridge: the guest rang; the worker may be meant.
+    // For the bridge: the guest rang, perhaps for the worker.
     void relay() const;
 
   private:

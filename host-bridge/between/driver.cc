@@ -17,8 +17,7 @@
 namespace barcuda {
 namespace {
 
-// Whether NVIDIA's driver works here, tried in a child: cuInit leaves threads and state that a parent of workers must
-// not have.
+// Tries NVIDIA's driver in a child process: cuInit leaves threads and state, which the parent of workers must not have.
 std::string try_driver(const std::string& library, int stop) {
     int ends[2];
     if (pipe(ends) != 0) return "cannot make a pipe";
@@ -102,7 +101,7 @@ DeviceChoice choose_device(const std::string& device, int stop) {
 }
 
 DeviceChoice likely_device(const std::string& device, int stop) {
-    for (const char* const door : {"/dev/nvidiactl", "/dev/dxg"})  // of Linux's own driver, and of one that Windows has
+    for (const char* const door : {"/dev/nvidiactl", "/dev/dxg"})  // Linux's own driver, and the driver under WSL
         if (device != "soft" && access(door, R_OK | W_OK) == 0) return {"libcuda.so.1", false, {}, false};
     return choose_device(device, stop);
 }

@@ -8,13 +8,13 @@
 
 namespace barcuda {
 
-// A process's own: it leaves its GPUs, and returns. Without rows, since no client calls them.
+// Functions that act on a process: it leaves its GPUs and returns. They have no rows, because no client calls them.
 struct Checkpoint {
     decltype(&::cuCheckpointProcessLock) cuCheckpointProcessLock = nullptr;
     decltype(&::cuCheckpointProcessCheckpoint) cuCheckpointProcessCheckpoint = nullptr;
     decltype(&::cuCheckpointProcessRestore) cuCheckpointProcessRestore = nullptr;
     decltype(&::cuCheckpointProcessUnlock) cuCheckpointProcessUnlock = nullptr;
-    explicit operator bool() const {  // a driver has all of them, or is older than 570
+    explicit operator bool() const {  // a driver has all of them, or it is older than 570
         return cuCheckpointProcessLock && cuCheckpointProcessCheckpoint && cuCheckpointProcessRestore &&
                cuCheckpointProcessUnlock;
     }
@@ -25,14 +25,15 @@ struct Driver {
     BARCUDA_DRIVER_ROWS(X)
 #undef X
     Checkpoint checkpoint;
-    std::string library;  // where it was found; empty: it has not been opened
-    // The software GPU's handles alone (soft-gpu/driver/calls/ipc_calls.cc); null: a driver finds what a handle means by itself.
+    std::string library;  // where it was found; empty: not opened
+    // Only for handles of the software GPU (soft-gpu/driver/calls/ipc_calls.cc); null: the driver resolves handles by
+    // itself.
     int (*handle_file)(void* handle, int given) = nullptr;
-    // The software GPU's too (soft-gpu/driver/code.cc): where it will put compiled kernels.
+    // Also only in the software GPU (soft-gpu/driver/code.cc): where it will put compiled kernels.
     std::size_t (*code)(std::uintptr_t* base) = nullptr;
 
-    // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty: all
-    // is well.
+    // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty:
+    // success.
     std::string open(const std::string& name);
     std::string error_name(CUresult result) const;
 };
@@ -44,12 +45,12 @@ struct DeviceChoice {
     std::string error;  // not empty: there is no such device, and why
     bool tried = true;
 };
-// Where `stop` can be read nobody waits for a driver any more.
+// Stops waiting for a driver when `stop` becomes readable.
 DeviceChoice choose_device(const std::string& device, int stop = -1);
-// The same, but where there seems to be a GPU its driver is not tried: that takes as long as a start of it. Should it not start
-// later, choose_device() says what else there is.
+// The same, but if a GPU seems to be present, its driver is not tried, because that takes as long as a start of the
+// driver. If the driver does not start later, choose_device() says what else is available.
 DeviceChoice likely_device(const std::string& device, int stop = -1);
-std::string nvml_of(const std::string& library);  // the NVML of a driver lies beside it
-std::string software_library();                   // where the software GPU's libcuda.so.1 lies, beside this program
+std::string nvml_of(const std::string& library);  // the NVML that belongs to a driver is in the same folder
+std::string software_library();                   // the path of the software GPU's libcuda.so.1, beside this program
 
 }  // namespace barcuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits.h: the one table of what a guest, and each of its clients, may have at most. From it come the options of the bridge
-// and the keys of its file (--client-NAME, --guest-NAME), what `barcuda limit` prints and sets, and the table of docs/limits.md.
-// Who keeps a limit stands in that page, too: the bridge where it grants, a worker where only the worker can count.
+// limits.h: the one table of the limits of a guest and of each of its clients. It gives the options of the bridge and
+// the keys of its configuration file (--client-NAME, --guest-NAME), what `barcuda limit` prints and sets, and the table
+// of docs/limits.md. That page also says which process enforces a limit: the bridge if it grants the resource, a worker
+// if only the worker can count it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -54,14 +55,14 @@ struct AboutLimit {
 };
 const AboutLimit& about(Limit limit);
 
-// A value of each; 0: no limit.
+// A value for each limit; 0: no limit.
 struct Limits {
     std::array<std::uint64_t, limit_count> all{};
     std::uint64_t& operator[](Limit limit) { return all[static_cast<unsigned>(limit)]; }
     std::uint64_t operator[](Limit limit) const { return all[static_cast<unsigned>(limit)]; }
 };
 
-// The bridge's own: the guest's, and those of each client that has none of its own.
+// The bridge's limits: those of the guest, and those of each client that has none of its own.
 struct LimitOptions {
     Limits client, guest;
     LimitOptions() {
@@ -75,7 +76,7 @@ template <class F> void each_limit(const F& f) {
     for (unsigned i = 0; i < limit_count; ++i) f(static_cast<Limit>(i), about(static_cast<Limit>(i)));
 }
 
-// The smaller of two limits, of which 0 is none.
+// The smaller of two limits; 0 means no limit.
 constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
 }  // namespace barcuda

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits_link.h: what `barcuda limit` and a running bridge say to each other: one message there, one back, over a socket that root and
-// the bridge's user alone may connect to. It lies in a folder that everybody may write to, so what counts is whose it is: its name
-// is the region's device and inode, and a number, lest somebody have taken it. (The bridge's end: bridge/control.h; the
-// command's: cli/limit.cc.)
+// limits_link.h: what `barcuda limit` and a running bridge say to each other: one message each way, over a socket to
+// which only root and the bridge's user may connect. Every user may write to the socket's folder, so the command checks
+// the owner of the socket. The socket's name is the region's device and inode, and a number in case another process has
+// taken the name. (The bridge's end: bridge/control.h; the command's: cli/limit.cc.)
 #pragma once
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,16 +29,16 @@ struct LimitRequest {
     enum By : std::uint32_t { pid, channel } by = pid;
     std::uint32_t client = 0;
     bool given[limit_count] = {};
-    std::uint64_t values[limit_count] = {};  // of those that are given; 0: no limit
+    std::uint64_t values[limit_count] = {};  // of the limits that are given; 0: no limit
     bool weight_given = false, priority_given = false;
     turns::Share share;  // the guest's
 };
 
 struct LimitRow {  // a client
     std::uint32_t channel;
-    std::int32_t worker;    // its pid; 0: none yet
-    std::uint32_t pid;      // its own, as it says
-    bool own[limit_count];  // a limit that it does not have as a client among others
+    std::int32_t worker;    // pid; 0: none yet
+    std::uint32_t pid;      // in the guest, as the client says
+    bool own[limit_count];  // limits of this client alone
     std::uint64_t limits[limit_count], use[limit_count];
 };
 
@@ -48,13 +48,13 @@ struct LimitReply {
     std::uint64_t client[limit_count] = {}, guest[limit_count] = {}, use[limit_count] = {};  // use: the guest's
     turns::Share share;                                                                      // the guest's
     std::uint32_t count = 0;
-    LimitRow rows[BARCUDA_MAX_CHANNELS] = {};  // of which only `count` are sent
+    LimitRow rows[BARCUDA_MAX_CHANNELS] = {};  // only `count` of them are sent
     std::size_t bytes() const { return offsetof(LimitReply, rows) + count * sizeof(LimitRow); }
 };
 
 constexpr auto limits_folder = "/dev/shm", limits_name = "barcuda-limits-";
 
-// What the names of a region's sockets begin with.
+// The names of a region's sockets begin with this.
 inline std::string limits_name_of(const struct stat& region) {
     return limits_name + std::to_string(region.st_dev) + "-" + std::to_string(region.st_ino) + "-";
 }

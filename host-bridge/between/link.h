@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// link.h: what bridge and worker say to each other, over a SOCK_SEQPACKET pair. Both are the host's own; the worker is
-// still trusted with less: it asks, the bridge decides.
+// link.h: what bridge and worker say to each other, over a SOCK_SEQPACKET pair. Both belong to the host, but the worker
+// is trusted less: the worker asks, the bridge decides.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -17,14 +17,14 @@
 
 namespace barcuda {
 
-struct Preparation {                     // bridge -> worker, once, at its start: what the client will be granted first
+struct Preparation {                     // bridge -> worker, once, at its start: the first grants of its client
     std::int32_t bridge;                 // its pid
     std::uint64_t base;                  // of the region
-    unsigned devices;                    // how many the driver must show
-    bool says_devices;                   // the first of its bridge's: it says which there are (bridge/probe.h)
-    bool wrapped;                        // another program is between the two: it ends when the worker does
-    bool takes_turns;                    // at the GPUs: turns_fd is the book
-    std::uint32_t group;                 // in it
+    unsigned devices;                    // number of devices that the driver must show
+    bool says_devices;                   // the bridge's first worker: it reports which devices exist (bridge/probe.h)
+    bool wrapped;                        // a wrapper runs between the two: it ends when the worker does
+    bool takes_turns;                    // at the GPUs; turns_fd is the book
+    std::uint32_t group;                 // in the book
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
@@ -32,22 +32,22 @@ struct Preparation {                     // bridge -> worker, once, at its start
     cage::Order cage;
 };
 
-struct Assignment {  // bridge -> worker, once: the client that you serve
+struct Assignment {  // bridge -> worker, once: the client to serve
     std::uint64_t channel_offset;
     std::uint32_t channel;  // index
     std::uint32_t opening;
     bool doorbell;  // doorbell_fd interrupts the guest
 };
 
-// ---- what a worker asks its bridge, one request after the other. Each request is a struct of its own with its reply
-// in it. A message begins with its form and its length; the bridge checks both once, on receipt (bridge/requests.h).
-// Forms are numbered by their place in BridgeRequest: a new one comes last.
+// ---- what a worker asks its bridge, one request after the other. Each request is a struct that contains its reply. A
+// message begins with its form and its length; the bridge checks both once, on receipt (bridge/requests.h). A form's
+// number is its place in BridgeRequest: a new form comes last.
 namespace request {
 
 struct Nothing {};
-// The descriptor by which the bridge answers the worker's mapper comes with it (cage/mapper.h). It is the first message
-// where the cage has 'extents', sent before the worker has read anything of its client's; it is sent once, and has no
-// reply.
+// This message carries the descriptor with which the bridge answers the worker's mapper (cage/mapper.h). If the cage
+// has 'extents', it is the first message, sent before the worker reads anything of its client's. It is sent once and
+// has no reply.
 struct Mapper {};
 struct Grant {  // memory of the region
     std::uint64_t bytes;
@@ -63,7 +63,7 @@ struct Borrow {            // device memory (bridge/quotas.h)
     std::uint64_t device;  // its number in the worker
     std::uint64_t bytes;
     struct Reply {
-        std::uint64_t left;  // what the client could borrow still
+        std::uint64_t left;  // what the client could still borrow
     };
 };
 struct Repay {
@@ -72,7 +72,7 @@ struct Repay {
 };
 struct Share {
     Shared::Kind kind;
-    Shared::Handle handle;  // the driver's, or its descriptor comes with the message
+    Shared::Handle handle;  // the driver's; or its descriptor comes with the message
     struct Reply {
         Shared::Handle token;
     };
@@ -81,7 +81,7 @@ struct Find {
     Shared::Kind kind;
     Shared::Handle token;
     struct Reply {
-        Shared::Handle handle;  // the driver's, or its descriptor comes with the message
+        Shared::Handle handle;  // the driver's; or its descriptor comes with the message
     };
 };
 struct Withdraw {
@@ -109,12 +109,13 @@ template <class Request> struct Answer {  // bridge -> worker
     [[no_unique_address]] typename Request::Reply reply{};
 };
 
-// What a worker's client has done since it came, counted by the worker alone where it is done.
+// What a client has done since it connected. The worker alone counts it, at the place where it happens.
 struct Counts {
-    enum Way : unsigned { to_device, to_host, on_device, ways };  // of a copy; between two devices is on_device, too
+    // of a copy; a copy between two devices is on_device, too
+    enum Way : unsigned { to_device, to_host, on_device, ways };
     std::uint64_t commands, launches, graph_launches, waits, copies[ways], copied[ways];  // copied: bytes
 };
-// It has one writer, so a store does. Who reads sees each number as it was a moment ago.
+// Only one thread writes it, so a store is enough. A reader sees each number as it was a moment ago.
 inline void add(std::uint64_t& counter, std::uint64_t more) {
     std::atomic_ref(counter).store(counter + more, std::memory_order_relaxed);
 }
@@ -126,46 +127,48 @@ inline Counts read_counts(Counts& from) {
     return counts;
 }
 
-// What the bridge orders its worker to do with its client, at any time, and how far the worker is. The bridge rings the client's bell
-// (Bell::relay) where the worker may sleep. Fields are only added, at the end, and then `link` grows.
+// What the bridge orders its worker to do with its client, at any time, and how far the worker is. If the worker may
+// sleep, the bridge rings the client's bell (Bell::relay). New fields are added at the end, and `link` grows with them.
 struct Orders {
     static constexpr std::uint32_t link_of_this_build = 1;
-    // ---- the bridge's
+    // ---- written by the bridge
     std::uint32_t link = link_of_this_build;
     std::uint32_t wanted = 0;  // Paused: running, held or away
     std::uint32_t within = 0;  // milliseconds that the GPU's work may take to end
     std::uint32_t order = 0;   // grows with each order; stored last, with release
-    // ---- the worker's
+    // ---- written by the worker
     std::uint32_t is = 0;        // Paused
-    std::uint32_t obstacle = 0;  // Obstacle, to the last order that was done
-    std::int32_t result = 0;     // CUresult, with it
-    std::uint32_t done = 0;      // the last order that was carried out, or refused; stored last, with release
+    std::uint32_t obstacle = 0;  // Obstacle that the last finished order met
+    std::int32_t result = 0;     // CUresult of that order
+    std::uint32_t done = 0;      // the last order that was carried out or refused; stored last, with release
 };
 
-// In a file in memory that both map, of a length that nobody can change: how a worker died, however it died; what its client has
-// and may have. The bridge believes none of a worker's numbers but to show them, and against its own guest.
+// A file in memory, of a fixed length, that both map. It shows how a worker died, whatever ended it, what its client
+// has, and what the client may have. The bridge uses the worker's numbers only to show them, and to limit its own
+// guest.
 struct Sheet {
-    // ---- the worker's
-    std::uint32_t command = nothing;  // Op: what it is about
-    std::uint32_t denied = nothing;   // the system call that its cage ended it for
-    std::uint64_t bare = 0;           // bytes of its own memory before it had a client
+    // ---- written by the worker
+    std::uint32_t command = nothing;  // Op: the command that the worker executes
+    std::uint32_t denied = nothing;   // the system call for which the cage ended the worker
+    std::uint64_t bare = 0;           // bytes of the worker's memory before it had a client
     std::uint64_t use[limit_count] = {};
     std::uint64_t device_memory[BARCUDA_MAX_DEVICES] =
         {};  // bytes its client has, of each GPU as the worker counts them
-    std::uint64_t device_memory_most[BARCUDA_MAX_DEVICES] = {};  // the most that it has had
+    std::uint64_t device_memory_most[BARCUDA_MAX_DEVICES] = {};  // the highest value so far
     Counts counts = {};
-    std::uint64_t vain_turns = 0;  // how often it has waited for a turn that did not come
-    // ---- the bridge's
-    std::uint64_t turns_off_until = 0;       // before that time of CLOCK_MONOTONIC's it waits for none (turns::Trust)
+    std::uint64_t vain_turns = 0;  // how often the worker waited for a turn that did not come
+    // ---- written by the bridge
+    // until this time of CLOCK_MONOTONIC the worker waits for no turn (turns::Trust)
+    std::uint64_t turns_off_until = 0;
     std::uint64_t limits[limit_count] = {};  // 0: none
     Orders orders = {};
     static constexpr std::uint32_t nothing = ~0u;
 };
 
-// The worker's descriptors, given by position; a wrapper (--worker-wrapper) hands them on. The worker's standard error is the
-// driver's (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. What it says for the log goes
-// into a pipe of its own (`log_fd`), which the bridge reads (bridge/worker_log.h). There may be no doorbell, and no
-// turns to take.
+// The worker's descriptors have fixed numbers; a wrapper (--worker-wrapper) passes them on. The worker's standard error
+// belongs to the driver (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. The worker's log
+// messages go into a pipe of their own (`log_fd`), which the bridge reads (bridge/worker_log.h). The doorbell and the
+// book of turns are optional.
 constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
               turns_fd = 10;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause_link.h: what `barcuda pause` and `resume` say to a running bridge, and what it answers, over the door of limits_link.h: one
-// message there, one back. A pause takes its time: the bridge answers at once, and the command asks again how far it is. (The bridge's
-// end: bridge/pause_desk.cc; the command's: cli/pause.cc.)
+// pause_link.h: what `barcuda pause` and `resume` say to a running bridge, and its answer, over the socket of
+// limits_link.h: one message each way. A pause takes time: the bridge answers at once, and the command asks for
+// progress again and again. (The bridge's end: bridge/pause_desk.cc; the commands': cli/pause.cc.)
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,11 +21,11 @@ struct PauseRequest {
     bool keep_memory = false;  // on the GPU
 };
 
-struct PauseRow {  // a client that is meant
+struct PauseRow {  // one of the clients meant
     std::uint32_t channel, pid;
     std::int32_t worker;
     Paused state;
-    std::uint32_t busy;  // it is on its way to another state
+    std::uint32_t busy;  // it is between two states
     char text[256];      // why the last order was refused; empty: it was not
 };
 
@@ -33,7 +33,7 @@ struct PauseReply {
     std::uint32_t version = PauseRequest::form;
     char error[256] = {};  // not empty: nothing was ordered, and why
     std::uint32_t count = 0;
-    PauseRow rows[BARCUDA_MAX_CHANNELS] = {};  // of which only `count` are sent
+    PauseRow rows[BARCUDA_MAX_CHANNELS] = {};  // only `count` of them are sent
     std::size_t bytes() const { return offsetof(PauseReply, rows) + count * sizeof(PauseRow); }
 };
 

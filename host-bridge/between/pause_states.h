@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause_states.h: the states of a client that can be paused, and which may follow which. The worker goes from one to the next
-// (worker/hold.h) as the bridge orders it (bridge/pausing.h).
+// pause_states.h: the states of a client that can be paused, and the permitted transitions. The worker (worker/hold.h)
+// changes the state when the bridge orders it (bridge/pausing.h).
 //
 //   running --> holding --> held --> away --> returning --> running
 //      ^           |          |                   |
@@ -15,11 +15,12 @@ namespace barcuda {
 
 enum class Paused : std::uint32_t {
     running,
-    holding,  // the worker takes no command, and waits until the GPU has done what it has
-    held,  // the worker takes no command, and the GPU has none of the client's work; the client's memory is where it was
+    holding,  // the worker takes no command, and waits until the GPU has finished the client's work
+    // the worker takes no command, and the GPU has no work of the client; the client's memory is still on the GPU
+    held,
     away,       // the GPU holds nothing of the client: its memory and its contexts are in the worker's own memory
-    returning,  // they are on their way back
-    stuck,      // the driver has failed on the way: the client is lost
+    returning,  // memory and contexts are on their way back
+    stuck,      // the driver failed on the way: the client is lost
 };
 constexpr std::array<std::string_view, 6> paused_names{"running", "holding", "held", "away", "returning", "stuck"};
 
@@ -42,13 +43,13 @@ constexpr bool may_follow(Paused from, Paused to) {
     return false;
 }
 
-// What stood in a worker's way. A result of the driver's may come with it.
+// What prevented an order. A result of the driver may come with it.
 enum class Obstacle : std::uint32_t {
     none,
-    order,          // no such order in this state
-    work,           // the GPU's work did not end within the time
-    no_checkpoint,  // the driver has none
-    lock,           // the driver refused: to lock the process,
+    order,          // this order is not possible in this state
+    work,           // the GPU's work did not end in time
+    no_checkpoint,  // the driver has no checkpoint functions
+    lock,           // the driver refused to lock the process,
     checkpoint,     // to move its memory away,
     restore,        // to bring the memory back,
     unlock,         // to unlock the process

@@ -19,9 +19,9 @@
 namespace barcuda {
 namespace {
 
-constexpr int most_probed = 64;  // what CUDA's own runtime can count
+constexpr int most_probed = 64;  // the most that CUDA's runtime can count
 
-struct Report {  // and then as many messages of a barcuda_device each; or `why` there is none
+struct Report {  // then one message with a barcuda_device for each; or `why` there is none
     int version, count;
     char why[512];
 };

@@ -9,13 +9,14 @@ namespace barcuda {
 
 bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) {
     Client& client = clients_[channel];
-    const bool descriptor = kind == Kind::allocation || kind == Kind::pool;  // and not a handle that a file comes with
+    // and not a handle that comes with a file
+    const bool descriptor = kind == Kind::allocation || kind == Kind::pool;
     if (!descriptor)
         if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end())
             return handle = known->second, true;
     if (client.tokens.size() >= most || (file && client.files.size() >= most_files_)) return false;
     struct {
-        char name[16] = "barcuda shared";  // as tools show it
+        char name[16] = "barcuda shared";  // for tools that list files
         char random[16];
     } secret;
     if (getrandom(secret.random, sizeof secret.random, 0) != sizeof secret.random) return false;

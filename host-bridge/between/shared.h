@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// shared.h: what clients of one region show each other: by handles (cuIpc*, pointers of pools), or by descriptors
-// (cuMem*ShareableHandle). The driver's handles say which process of the host to turn to, its descriptors are files of the
-// host: guests never see either, nor could they hand in one of their own making. They get a token, 128 random bits, and only
-// in this region does it lead back to the driver's. A descriptor keeps its memory alive, here as natively: it is held until its
-// client withdraws it, or ends.
+// shared.h: what the clients of one region share with each other: by handles (cuIpc*, pointers of pools), or by
+// descriptors (cuMem*ShareableHandle). The driver's handles name a process of the host, and its descriptors are files
+// of the host. So guests never see either, and cannot pass in one that they made. They get a token of 128 random bits
+// instead, which leads back to the driver's handle in this region only. A descriptor keeps its memory alive, as it does
+// natively: until its client withdraws it or ends.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace barcuda {
 
 class Shared {
   public:
-    using Handle = std::array<char, 64>;  // CU_IPC_HANDLE_SIZE, and that of CUmemPoolPtrExportData
+    using Handle = std::array<char, 64>;  // CU_IPC_HANDLE_SIZE, and the size of CUmemPoolPtrExportData
     enum class Kind : std::uint64_t { memory, event, pointer, allocation, pool };
     struct Thing {
-        std::uint32_t channel;  // whose it is
+        std::uint32_t channel;  // of the owner
         Kind kind;
         Handle handle;  // the driver's
         File file;      // or its descriptor
@@ -27,17 +27,18 @@ class Shared {
 
     // `files`: how many descriptors one client may have.
     explicit Shared(std::size_t files = 64) : most_files_(files) {}
-    // The token of a thing that this channel's client has: the same for the same handle; each descriptor has its own. False:
-    // it has too many.
+    // Gives a token to something that this channel's client owns. The same handle gets the same token; each descriptor
+    // gets its own. False: the client has too many.
     bool offer(std::uint32_t channel, Kind kind, Handle& handle, File file = {});
-    // What is behind a token. Null: nothing of that kind.
+    // What a token stands for. Null: nothing of that kind.
     const Thing* find(Kind kind, const Handle& token) const;
-    // The same, for a client that opens it: the two share something from now on, until one of them is gone.
+    // The same, for a client that opens it: the two clients share something until one of them ends.
     const Thing* open(std::uint32_t channel, Kind kind, const Handle& token);
-    // Another client with which this one shares something, or may at any moment: then its own channel. None: -1.
+    // Another client that shares something with this one. This client's own channel: it may share something at any
+    // moment. -1: none.
     std::int64_t shares_with(std::uint32_t channel) const;
-    void withdraw(std::uint32_t channel, const Handle& token);  // one of its client's
-    void forget(std::uint32_t channel);                         // all of its client's
+    void withdraw(std::uint32_t channel, const Handle& token);  // one thing of its client's
+    void forget(std::uint32_t channel);                         // everything of its client's
     std::size_t size() const { return things_.size(); }
 
     static constexpr std::size_t most = 1 << 14;  // handles of one client
@@ -50,7 +51,7 @@ class Shared {
     const std::size_t most_files_;
     std::map<Handle, Thing> things_;                            // by token
     std::map<std::uint32_t, Client> clients_;                   // by channel
-    std::set<std::pair<std::uint32_t, std::uint32_t>> opened_;  // by whom, whose
+    std::set<std::pair<std::uint32_t, std::uint32_t>> opened_;  // by which channel, of which channel
 };
 
 }  // namespace barcuda

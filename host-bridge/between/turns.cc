@@ -24,9 +24,10 @@ namespace barcuda::turns {
 namespace {
 
 constexpr std::uint32_t right_version = 2;
-// Who has the turn for so long is not waited for any more: its work does not end, or it has forgotten the turn.
+// A worker that has had the turn for this long is skipped: its work does not end, or it has forgotten the turn.
 constexpr std::uint64_t overstayed = 500'000'000, lately = 200'000'000;
-// After each turn a priority leaves higher ones so much in any case: going over to another process has its price.
+// After each turn a priority leaves the higher ones at least this long, because switching to another process has a
+// cost.
 constexpr std::uint64_t shortest_pause = 15'000'000;
 
 bool dead(std::uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
@@ -37,7 +38,7 @@ std::uint32_t priority_of(const Group& group) {
     return std::min(load(group.priority), static_cast<std::uint32_t>(std::size(priorities) - 1));
 }
 
-// False: somebody holds it for good. Then nothing is changed.
+// False: another process keeps holding it. Then nothing is changed.
 bool take(std::uint32_t& lock, std::uint32_t pid) {
     constexpr std::uint64_t patience = 20'000'000;
     std::uint64_t begun = 0;
@@ -72,24 +73,24 @@ Book* map(int fd) {
 
 // ---- a bridge
 
-// So long does a bridge wait for others that make the file, or that hold it up.
+// How long a bridge waits for others that make the file, or that hold its lock.
 constexpr int looks = 200, between_looks_ms = 10;
 
-// As regions are: a file of this user's or of root's, of one name, which not everybody may write to.
+// The same rules as for regions: a file of this user's or root's, with one name, that is not writable for all users.
 std::string Member::join(const std::string& path, const Share& share) {
     const auto failed = [&](const std::string& why) { return fmt::format("{}: {}", path, why); };
     File file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
     if (!file && errno == EEXIST) file = File(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat st;
     if (!file || fstat(file.fd(), &st) != 0) return failed(strerror(errno));
-    if (!S_ISREG(st.st_mode)) return failed("it is no file");
+    if (!S_ISREG(st.st_mode)) return failed("it is not a regular file");
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return failed(fmt::format(
             "it belongs to user {}, not to this one or to root: remove it, or name another (--turns)", st.st_uid));
-    if (st.st_nlink != 1) return failed("it has a second name: remove both, or name another (--turns)");
-    if (st.st_mode & S_IWOTH) return failed("everybody may write to it (chmod o-w)");
+    if (st.st_nlink != 1) return failed("it has a second name (a hard link): remove both, or name another (--turns)");
+    if (st.st_mode & S_IWOTH) return failed("every user may write to it (chmod o-w)");
     for (int i = 0; flock(file.fd(), LOCK_EX | LOCK_NB) != 0; poll(nullptr, 0, between_looks_ms))
-        if (++i == looks) return failed("somebody holds its lock: end that program, or name another (--turns)");
+        if (++i == looks) return failed("another process holds its lock: end that process, or name another (--turns)");
     if (fstat(file.fd(), &st) == 0 && st.st_size == 0) {
         if (const int r = posix_fallocate(file.fd(), 0, sizeof(Book)); r != 0) return failed(strerror(r));
         const std::uint64_t magic = Book::right_magic;
@@ -106,17 +107,17 @@ std::string Member::join(const std::string& path, const Share& share) {
         for (Gpu& gpu : book->gpus) gpu.spent[group_] = 0;
     }
     flock(file.fd(), LOCK_UN);
-    if (!book) return failed("it is no book of turns, or one of another version: remove it when no bridge uses it");
+    if (!book) return failed("it is not a book of turns of this version: remove it when no bridge uses it");
     if (!group) return munmap(book, sizeof *book), failed(fmt::format("{} bridges use it already", most_groups));
     file_ = std::move(file), book_ = book;
     return {};
 }
 
-// Without the locks, which a worker may hold for good: at worst one turn is not paid for.
+// Takes no lock, because a worker may hold one forever: at worst one turn is not charged.
 void Member::change(const Share& share) {
     Group& group = book_->groups[group_];
     const auto priority = static_cast<std::uint32_t>(share.priority);
-    if (load(group.priority) != priority)  // what it has spent is a number among others of its priority
+    if (load(group.priority) != priority)  // `spent` is relative to the other groups of the same priority
         for (Gpu& gpu : book_->gpus) publish(gpu.spent[group_], observe(gpu.clock[priority]));
     publish(group.priority, priority);
     publish(group.weight, share.weight);
@@ -187,7 +188,7 @@ bool Place::outranked() const {
     });
 }
 
-// The time since the turn began: which may be a little later.
+// The time since the turn began. `since` may be slightly in the future.
 std::uint64_t Place::had(std::uint64_t now) const {
     const std::uint64_t since = observe(gpu_->since);
     return now > since ? now - since : 0;
@@ -199,15 +200,15 @@ void Place::charge(const Seat& seat, std::uint64_t now) {
     gpu_->due[priority_of(seat.group)] = now + std::max(shortest_pause, (floor_parts - 1) * used);
 }
 
-// Of the turn that somebody has.
+// For the turn that a seat has now.
 bool Place::abandoned(std::uint64_t now) const {
     const std::uint32_t turn = gpu_->turn;
     if (turn == 0 || turn > most_seats) return true;
     return had(now) > overstayed || dead(gpu_->seats[turn - 1].pid);
 }
 
-// To the highest priority, or a lower one that is due; there to the group that has spent least, and there to the seat that has had
-// no turn for longest. Under the lock.
+// Gives the turn to the highest priority, or to a lower one that is due; within it to the group that has spent least,
+// and within the group to the seat whose last turn is longest ago. Needs the lock.
 void Place::hand_on(std::uint64_t now) {
     Seat* first[std::size(priorities)] = {};
     std::uint32_t count = 0;
@@ -240,7 +241,7 @@ bool Place::ask(std::uint64_t now) {
     if (!locked) return false;
     if (has_turn()) return true;
     std::uint64_t& spent = gpu_->spent[seat_->group % most_groups];
-    spent = std::max(spent, gpu_->clock[priority_of(seat_->group)]);  // who rested has saved nothing
+    spent = std::max(spent, gpu_->clock[priority_of(seat_->group)]);  // a group that rested has saved nothing
     publish(seat_->call, static_cast<std::uint32_t>(waiting));
     if (abandoned(now)) {
         if (const std::uint32_t turn = gpu_->turn; turn > 0 && turn <= most_seats) charge(gpu_->seats[turn - 1], now);

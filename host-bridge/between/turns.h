@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// turns.h: whose work a GPU does now, where VMs share it by weights. A GPU divides its time evenly among the processes that have work
-// for it, and a process that has queued much keeps all others waiting. So workers take turns (--weight): the worker whose turn it is
-// queues little at a time, lets the GPU finish it, and hands the turn to the VM of the highest priority, of these to the one that has had
-// least for its weight, and there to the client that has waited longest. A lower priority gets a small part all the same.
+// turns.h: whose work a GPU does now, when VMs share it by weights. A GPU divides its time evenly among the processes
+// that have work for it, and a process that has queued much work delays all others. So workers take turns (--weight):
+// the worker that has the turn queues a little at a time, lets the GPU finish it, and passes the turn to the VM of the
+// highest priority. Among VMs of one priority the VM with the least GPU time for its weight is next, and in it the
+// client that has waited longest. A lower priority always gets a small part.
 //
-// The book is a file that the bridges map which share GPUs, and their workers (--turns). It is advice: a worker that has waited
-// for too long works without the turn, and no number in the book leads beyond it, since a worker that somebody has taken over
-// may write there what it likes.
+// The book is a file mapped by all bridges that share GPUs, and by their workers (--turns). It is advice: a worker that
+// has waited too long works without the turn, and no number in the book is used as an address or an index unchecked,
+// because an attacker who controls a worker may write anything there.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -32,11 +33,11 @@ constexpr std::optional<Priority> priority_named(std::string_view name) {
         if (priorities[p] == name) return static_cast<Priority>(p);
     return {};
 }
-// A priority that has work gets one part of so many of the time, whatever higher ones want.
+// A priority that has work gets one part in this many of the time, whatever higher ones want.
 constexpr std::uint64_t floor_parts = 16;
 
 struct Share {                 // of a VM
-    std::uint32_t weight = 0;  // 0: it takes no turns
+    std::uint32_t weight = 0;  // 0: the VM takes no turns
     Priority priority = Priority::normal;
 };
 
@@ -44,21 +45,21 @@ struct Group {  // a bridge, with all of its clients. pid 0: free
     std::uint32_t pid, weight, priority;
 };
 enum Call : std::uint32_t { resting, waiting, called };
-struct Seat {                        // a worker's, at one GPU. pid 0: free
-    std::uint32_t pid, group, call;  // it sleeps on `call`
+struct Seat {                        // of a worker, at one GPU. pid 0: free
+    std::uint32_t pid, group, call;  // the worker sleeps on `call`
     std::uint32_t reserved;
-    std::uint64_t last;  // when it last got the turn, as all times: nanoseconds of CLOCK_MONOTONIC
+    std::uint64_t last;  // when it last got the turn; all times are nanoseconds of CLOCK_MONOTONIC
 };
 struct Gpu {
     Uuid uuid;
-    std::uint32_t known;                         // 1: there is such a GPU
-    std::uint32_t lock;                          // the pid of the process that changes something
-    std::uint32_t turn;                          // the number of a seat, plus 1; 0: nobody's
-    std::uint32_t waiters;                       // how many seats wait
+    std::uint32_t known;                         // 1: the entry is in use
+    std::uint32_t lock;                          // pid of the process that changes something
+    std::uint32_t turn;                          // number of a seat, plus 1; 0: no seat has it
+    std::uint32_t waiters;                       // number of seats that wait
     std::uint64_t since;                         // when the turn was given
     std::uint64_t contended;                     // when a seat last had to wait
-    std::uint64_t clock[std::size(priorities)];  // what the group had spent that got the turn last
-    std::uint64_t due[std::size(priorities)];    // from then on the priority may go before higher ones, once
+    std::uint64_t clock[std::size(priorities)];  // `spent` of the group that got the last turn
+    std::uint64_t due[std::size(priorities)];    // from this time on the priority may go before higher ones, once
     std::uint64_t spent[most_groups];            // nanoseconds, times usual_weight, by weight
     Seat seats[most_seats];
 };
@@ -70,19 +71,18 @@ struct Book {
     Gpu gpus[most_gpus];
 };
 
-// Whether the workers of a VM wait for turns. Each worker that has waited for one in vain has lost a second by that; so
-// when one has, its bridge lets none wait for a while, and for longer each time that turns do not come when they are
-// waited for again.
+// Whether the workers of a VM wait for turns. A worker that waits in vain loses a second. So after one has, its bridge
+// tells its workers not to wait for some time, and for longer each time that turns still do not come afterwards.
 class Trust {
   public:
-    // A worker has waited in vain. True: from now on none waits for a while. (What others began before counts as the
-    // same.)
+    // A worker has waited in vain. True: from now on workers do not wait for some time. (Waits that began earlier count
+    // as the same one.)
     bool lose(std::uint64_t now) {
         if (now < until_) return false;
         length_ = length_ && now - until_ < memory ? std::min(2 * length_, most) : least;
         return until_ = now + length_, true;
     }
-    std::uint64_t lost_until() const { return until_; }  // 0: it never was
+    std::uint64_t lost_until() const { return until_; }  // 0: never
     std::uint64_t length() const { return length_; }
     static constexpr std::uint64_t least = 5'000'000'000, most = 16 * least, memory = most;  // nanoseconds
 
@@ -90,14 +90,15 @@ class Trust {
     std::uint64_t until_ = 0, length_ = 0;
 };
 
-// A bridge's end: the file, made if there is none, and its group in it. An error text, or nothing.
+// A bridge's side: the file, created if it is missing, and the bridge's group in it. join() returns an error text, or
+// nothing.
 class Member {
   public:
     Member() = default;
     Member(const Member&) = delete;
     ~Member();
     std::string join(const std::string& path, const Share& share);
-    void change(const Share& share);  // of one that has joined
+    void change(const Share& share);  // after join()
     int fd() const { return file_.fd(); }
     std::uint32_t group() const { return group_; }
 
@@ -107,7 +108,7 @@ class Member {
     std::uint32_t group_ = 0;
 };
 
-// A worker's seat at one GPU. Of several threads or processes that use one book each has seats of its own.
+// A worker's seat at one GPU. If several threads or processes use one book, each has its own seats.
 class Place {
   public:
     Place(Book& book, std::uint32_t group, const Uuid& gpu, std::uint32_t pid);
@@ -116,16 +117,17 @@ class Place {
     explicit operator bool() const { return seat_; }  // false: the book is full
     bool takes_turns() const;                         // its VM has a weight
     bool has_turn() const;
-    // True: it is this seat's turn. Else the seat is called when it will be.
+    // True: this seat has the turn. Otherwise the seat is called when it gets the turn.
     bool ask(std::uint64_t now);
-    void sleep(std::uint64_t nanoseconds) const;  // until it is called, or so long
-    void withdraw();                              // it has waited long enough
-    // Pays for the time since the turn was given, and hands it on; `again`: it may stay. True: it did.
+    void sleep(std::uint64_t nanoseconds) const;  // until it is called, or for this long
+    void withdraw();                              // stops waiting
+    // Charges the time since the turn was given, and passes the turn on; `again`: this seat waits for the next one.
+    // True: it got it.
     bool pass(std::uint64_t now, bool again);
-    // The turn begins then: what was before costs nothing.
+    // The turn begins at `when`: the time before costs nothing.
     void renew(std::uint64_t when);
     bool wanted() const;
-    bool contended(std::uint64_t now) const;  // of late
+    bool contended(std::uint64_t now) const;  // recently
     bool outranked() const;                   // there are VMs of a higher priority
 
   private:
@@ -143,7 +145,7 @@ class Place {
     std::uint32_t pid_, number_ = 0;
 };
 
-// Maps a file that a Member has made; null: it is none.
+// Maps a file that a Member has made; null: it is not one.
 Book* map(int fd);
 
 }  // namespace barcuda::turns

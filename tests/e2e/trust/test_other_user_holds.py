@@ -155,7 +155,7 @@ def test_a_bridge_does_not_wait_for_ever_for_one_that_holds_the_lock_of_the_file
     one = Victim(0, region)
     with open(one.owned("turns"), encoding="utf-8") as turns:
         fcntl.flock(turns, fcntl.LOCK_EX)  # any process that may open the file can
-        one.refused("somebody holds its lock", "--weight", "1", "--turns", one.folder / "turns")
+        one.refused("another process holds its lock", "--weight", "1", "--turns", one.folder / "turns")
 
 
 # ---- a bridge that runs -------------------------------------------------------------------------------------------------------------------

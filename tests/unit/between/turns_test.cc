@@ -282,7 +282,7 @@ TEST_F(TurnsFile, IsMadeAndSharedByBridges) {
 TEST_F(TurnsFile, OfEverybodyOrOfAnotherKindIsRefused) {
     ::close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
     chmod(path.c_str(), 0666);
-    EXPECT_THAT(Member().join(path, {1}), HasSubstr("everybody may write to it"));
+    EXPECT_THAT(Member().join(path, {1}), HasSubstr("every user may write to it"));
     chmod(path.c_str(), 0600);
     EXPECT_EQ(truncate(path.c_str(), sizeof(Book)), 0);
     EXPECT_THAT(Member().join(path, {1}), HasSubstr("no book of turns"));
