@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// calls.cc: the lists of system calls. Each driver has a list of what its worker may call once it is open; all else is
-// denied. Arguments are looked at where they matter: a list never lets a worker reach another process, change what
-// files are to other users, connect to anybody, or start a program.
+// calls.cc: the lists of system calls. Each driver has a list of the calls that its worker may make after the driver is
+// open; everything else is denied. Arguments are checked where they matter: no list lets a worker reach another
+// process, change what files are to other users, connect to another process, or start a program.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/seccomp.h>
@@ -28,13 +28,13 @@ namespace {
 constexpr std::uint64_t namespaces =
     CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-constexpr const char* nobody_needs[] = {
+constexpr const char* no_process_needs[] = {
     // other processes' memory
     "ptrace", "process_vm_readv", "process_vm_writev",
     // mounts
     "mount", "umount2", "pivot_root", "fsopen", "fsconfig", "fsmount", "fspick", "move_mount", "open_tree",
     "mount_setattr", "open_by_handle_at", "quotactl", "quotactl_fd", "swapon", "swapoff", "acct",
-    // the kernel's own affairs
+    // administration of the kernel
     "bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter",
     "io_uring_register", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
     "syslog", "iopl", "ioperm", "modify_ldt", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
@@ -44,7 +44,7 @@ constexpr const char* no_driver_needs[] = {"execve",
                                            "personality",
                                            "chroot",
                                            "unshare",
-                                           "setns",  // other programs; the view
+                                           "setns",  // other programs; what the worker sees
                                            "setuid",
                                            "setgid",
                                            "setreuid",
@@ -54,7 +54,7 @@ constexpr const char* no_driver_needs[] = {"execve",
                                            "setfsuid",
                                            "setfsgid",
                                            "setgroups",
-                                           "capset",  // who it is
+                                           "capset",  // the worker's identity
                                            "pidfd_open",
                                            "pidfd_send_signal",
                                            "kill",
@@ -68,28 +68,28 @@ constexpr const char* no_driver_needs[] = {"execve",
                                            "name_to_handle_at",  // other processes
                                            "remap_file_pages",
                                            "rt_sigaction",
-                                           "seccomp"};  // what it is given, and what it is denied
+                                           "seccomp"};  // what the worker is given, and what it is denied
 
-// A thread is made by clone: what clone3 is to do lies in memory, where no filter sees it. The C library is content
-// with that.
+// A thread is made by clone: clone3 takes its arguments in memory, where no filter sees them. The C library then falls
+// back to clone.
 void allow_threads(Filter& f) {
     f.allow({"clone"}, {bits(0, namespaces | CLONE_THREAD, CLONE_THREAD)});
     f.add(SCMP_ACT_ERRNO(ENOSYS), {"clone3"});
 }
 
-// Of NVIDIA's devices, by their numbers; nothing of terminals (TIOCSTI), sockets or seccomp's listeners.
+// NVIDIA's devices, by the numbers of their requests; not terminals (TIOCSTI), sockets or seccomp's listeners.
 void allow_devices(Filter& f) {
     constexpr std::uint64_t type = 0xff00;
     f.allow({"ioctl"}, {bits(1, type, 'F' << 8)});     // nvidiactl, nvidia0: the resource manager
-    f.allow({"ioctl"}, {bits(1, type, 'G' << 8)});     // dxg: a GPU that Windows has
-    f.allow({"ioctl"}, {bits(1, 0xffffff00, 0)});      // nvidia-uvm numbers its own from 0,
-    f.allow({"ioctl"}, {bits(1, ~0xfu, 0x30000000)});  // and its first and last
+    f.allow({"ioctl"}, {bits(1, type, 'G' << 8)});     // dxg: a GPU under WSL
+    f.allow({"ioctl"}, {bits(1, 0xffffff00, 0)});      // nvidia-uvm numbers its requests from 0,
+    f.allow({"ioctl"}, {bits(1, ~0xfu, 0x30000000)});  // except its first and last
     for (const std::uint64_t of_any_file : {FIOCLEX, FIONCLEX, FIONBIO, FIONREAD})
         f.allow({"ioctl"}, {bits(1, ~0u, of_any_file)});
 }
 
-// Only what is shown of files by 'mounts' and 'files' together is for such calls: a cache of code, and what processes
-// share by names.
+// These calls reach only the files that 'mounts' and 'files' show: a cache of code, and memory that processes share by
+// name.
 void allow_files(Filter& f, const Order& order) {
     f.allow({"open",      "openat",     "stat",      "lstat",      "newfstatat", "statx",      "access",
              "faccessat", "faccessat2", "readlink",  "readlinkat", "getdents",   "getdents64", "getcwd",
@@ -98,7 +98,7 @@ void allow_files(Filter& f, const Order& order) {
     const std::initializer_list<const char*> cache = {"mkdir",  "mkdirat",  "unlink", "unlinkat",
                                                       "rename", "renameat", "rmdir"};
     const auto refuse =
-        [&](std::initializer_list<const char*> names) {  // the driver continues without, and the log is silent
+        [&](std::initializer_list<const char*> names) {  // the driver continues without them, and nothing is logged
             for (const char* name : names)
                 if (!order.allows(seccomp_syscall_resolve_name(name))) f.add(SCMP_ACT_ERRNO(EPERM), {name});
         };
@@ -142,23 +142,24 @@ void allow_known(Filter& f, pid_t process) {
              "ppoll",
              "getrusage",
              "sysinfo"});
-    // Huge pages are the host's, and in no account of a worker's.
+    // Huge pages belong to the host and count against no worker.
     f.allow({"mmap"}, {bits(2, PROT_EXEC, 0), bits(3, MAP_HUGETLB, 0)});
     f.allow({"mprotect"}, {bits(2, PROT_EXEC, 0)});
     f.allow({"memfd_create"}, {bits(1, MFD_HUGETLB, 0)});
     allow_threads(f);
-    // Files that are open, or are memory. (fstat is asked as newfstatat, of a path: see on_denied.)
+    // Files that are open, or are memory. (fstat arrives as newfstatat with a path: see on_denied.)
     f.allow({"read", "readv", "pread64", "write", "writev", "pwrite64", "lseek", "close", "fstat", "ftruncate",
              "fallocate"});
     for (const std::uint64_t command : {F_GETFD, F_GETFL, F_GET_SEALS, F_ADD_SEALS, F_DUPFD_CLOEXEC})
         f.allow({"fcntl"}, {is(1, command)});
     f.allow({"ioctl"}, {is(1, TCGETS)});  // the log may be a terminal
-    // The bridge is the only one to speak to.
+    // The bridge is the only peer.
     f.allow({"sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"}, {is(0, link_fd)});
-    // To itself, to end (abort). Of others only whether they are there: who waits for another's event asks.
+    // Signals to the worker itself, to end it (abort). Of other processes it may only ask if they exist: a worker that
+    // waits for another's event asks.
     f.allow({"tgkill"}, {is(0, static_cast<std::uint64_t>(process))});
     f.allow({"kill"}, {is(1, 0)});
-    constexpr std::uint64_t cancel = 32, set_ids = 33;  // the C library's own, with the first thread
+    constexpr std::uint64_t cancel = 32, set_ids = 33;  // used by the C library, with the first thread
     for (const std::uint64_t signal : {std::uint64_t{SIGABRT}, cancel, set_ids})
         f.allow({"rt_sigaction"}, {is(0, signal)});
 }
@@ -171,11 +172,11 @@ void allow_driver(Filter& f, const Order& order, pid_t process) {
     allow_devices(f);
     f.allow({"dup", "dup2", "dup3", "pipe", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait",
              "epoll_pwait", "select", "pselect6", "timerfd_create", "timerfd_settime", "timerfd_gettime"});
-    // Not F_SETOWN, which has the kernel send signals.
+    // Not F_SETOWN, which makes the kernel send signals.
     for (const std::uint64_t command :
          {F_SETFD, F_SETFL, F_DUPFD, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW})
         f.allow({"fcntl"}, {is(1, command)});
-    // Who and where it is, and what it may have. None of these names another process.
+    // Its identity, place and limits. None of these calls names another process.
     f.allow({"getuid",
              "geteuid",
              "getgid",
@@ -196,18 +197,18 @@ void allow_driver(Filter& f, const Order& order, pid_t process) {
              "pause",
              "alarm",
              "getrlimit"});
-    f.allow({"prlimit64"}, {is(0, 0), is(2, 0)});  // its own, to read
+    f.allow({"prlimit64"}, {is(0, 0), is(2, 0)});  // read its own limits
     for (const std::uint64_t self : {std::uint64_t{0}, static_cast<std::uint64_t>(process)})
         f.allow({"sched_setaffinity", "sched_getparam", "sched_getscheduler", "getpgid", "getsid", "move_pages"},
                 {is(0, self)});
     for (const std::uint64_t what : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK,
                                      0x53564d41 /* PR_SET_VMA: the name of a mapping */})
         f.allow({"prctl"}, {is(0, what)});
-    f.allow({"rt_sigaction"});  // but SIGSYS's
-    // A C library that cannot make a process says so.
+    f.allow({"rt_sigaction"});  // except SIGSYS's
+    // The C library reports that it cannot make a process.
     for (const char* const process_maker : {"fork", "vfork"}) f.add(SCMP_ACT_ERRNO(EAGAIN), {process_maker});
     f.add(SCMP_ACT_ERRNO(EAGAIN), {"clone"}, {bits(0, namespaces | CLONE_THREAD, 0)});
-    if (order.has(Measure::extents))  // the mapper's own filter (mapper.h), which only restricts
+    if (order.has(Measure::extents))  // the mapper's own filter (mapper.h), which can only restrict
         f.allow({"seccomp"}, {is(0, SECCOMP_SET_MODE_FILTER), is(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)});
     allow_named(f, order);
 }
@@ -216,26 +217,26 @@ void allow_named(Filter& f, const Order& order) {
     for (unsigned i = 0; i < order.allowed_count; ++i) f.add(SCMP_ACT_ALLOW, order.allowed[i]);
 }
 
-void deny_what_nobody_needs(Filter& f, std::uint32_t action, const Order& order) {
-    for (const char* name : nobody_needs)
+void deny_to_every_process(Filter& f, std::uint32_t action, const Order& order) {
+    for (const char* name : no_process_needs)
         if (!order.allows(seccomp_syscall_resolve_name(name))) f.add(action, {name});
-    // The network. UNIX sockets lead to systemd, netlink to the kernel.
+    // The network. UNIX sockets reach systemd, netlink the kernel.
     f.add(action, {"socket"}, {{0, SCMP_CMP_GT, AF_NETLINK, 0}});
     for (std::uint64_t family = AF_UNIX + 1; family < AF_NETLINK; ++family) f.add(action, {"socket"}, {is(0, family)});
 }
 
 bool ends_a_worker(int call) {
     const auto named = [call](const char* name) { return seccomp_syscall_resolve_name(name) == call; };
-    return std::ranges::any_of(nobody_needs, named) || std::ranges::any_of(no_driver_needs, named);
+    return std::ranges::any_of(no_process_needs, named) || std::ranges::any_of(no_driver_needs, named);
 }
 
 std::string allow_calls(const std::string& names, Order& order) {
     std::istringstream in(names);
     for (std::string name; std::getline(in, name, ',');) {
         const int call = seccomp_syscall_resolve_name(name.c_str());
-        if (call < 0) return fmt::format("'{}' is no system call of this machine's", name);
+        if (call < 0) return fmt::format("'{}' is not a system call of this machine", name);
         if (order.allowed_count == order.allowed.size())
-            return fmt::format("more than {} system calls are too many: --no-cage syscalls denies none",
+            return fmt::format("more than {} system calls are too many: use --no-cage syscalls, which denies none",
                                order.allowed.size());
         order.allowed[order.allowed_count++] = call;
     }

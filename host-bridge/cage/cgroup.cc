@@ -19,11 +19,12 @@
 namespace barcuda::cage {
 namespace {
 
-constexpr auto bridges = "barcuda-bridge", workers = "barcuda-worker-";  // then its bridge's pid, and a number
+constexpr auto bridges = "barcuda-bridge", workers = "barcuda-worker-";  // followed by the bridge's pid and a number
 constexpr auto needed = {"memory", "pids", "cpu"};
-// A stream of the software GPU is a thread, and programs make thousands; a host of Linux's has 4 million numbers of processes, or 32,768.
+// A stream of the software GPU is a thread, and programs make thousands. A Linux host has 4 million process numbers, or
+// 32,768.
 constexpr auto most_threads = "16384";
-// Ten times a worker's: the bridge serves them all.
+// Ten times a worker's, because the bridge serves them all.
 constexpr auto bridges_weight = "1000";
 
 std::string text_of(const std::string& path) {
@@ -43,7 +44,7 @@ bool has_word(const std::string& text, const std::string& word) {
     return false;
 }
 
-// The number behind a word, of a file of such lines.
+// The number after a word, in a file of such lines.
 std::uint64_t count(const std::string& path, const std::string& word) {
     std::ifstream in(path);
     std::uint64_t n = 0;
@@ -52,7 +53,7 @@ std::uint64_t count(const std::string& path, const std::string& word) {
     return 0;
 }
 
-// This process's group of version 2, as a folder; empty: there is none that can be seen.
+// The folder of this process's group (version 2); empty: no group is visible.
 std::string own_folder() {
     std::string own;
     std::ifstream groups("/proc/self/cgroup"), mounts("/proc/self/mountinfo");
@@ -76,7 +77,7 @@ Groups::Groups() : folder_(own_folder()), owner_(getpid()) {
     if (error_.empty()) remove_old();
 }
 
-// What was made stays made where a group of somebody's is in it.
+// What was made stays if another bridge's group is in it.
 Groups::~Groups() {
     if (getpid() != owner_) return;
     for (const std::string& group : std::vector(leaving_)) remove(group);
@@ -87,14 +88,16 @@ Groups::~Groups() {
 
 std::string Groups::settle() {
     const auto failed = [](const std::string& what) { return fmt::format("{}: {}", what, strerror(errno)); };
-    if (folder_.empty()) return "no file system of control groups (cgroup v2) is there";
-    if (folder_.ends_with(std::string("/") + bridges)) folder_.resize(folder_.rfind('/'));  // it has been moved already
+    if (folder_.empty()) return "there is no file system of control groups (cgroup v2)";
+    // the process has been moved already
+    if (folder_.ends_with(std::string("/") + bridges)) folder_.resize(folder_.rfind('/'));
     const std::string there = text_of(path("", "cgroup.controllers")), enable = path("", "cgroup.subtree_control");
     std::string missing;
     for (const char* controller : needed)
         if (!has_word(there, controller)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", controller);
-    if (!missing.empty()) return fmt::format("{} is not given {} (of a unit: Delegate=)", folder_, missing);
-    const bool root = access(path("", "cgroup.type").c_str(), F_OK) != 0;  // of all: it may hold processes, too
+    if (!missing.empty()) return fmt::format("{} lacks {} (for a unit: Delegate=)", folder_, missing);
+    // the root of all groups may hold processes, too
+    const bool root = access(path("", "cgroup.type").c_str(), F_OK) != 0;
     if (!root) {
         if (mkdir(path(bridges, "").c_str(), 0755) != 0 && errno != EEXIST) return failed(folder_);
         moved_ = write_to(path(bridges, "cgroup.procs"), "0");
@@ -114,7 +117,7 @@ std::string Groups::settle() {
     return {};
 }
 
-// There is no group here but the bridge's.
+// Whether the bridge's group is the only one here.
 bool Groups::alone() const {
     std::error_code ec;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, ec))
@@ -122,7 +125,7 @@ bool Groups::alone() const {
     return true;
 }
 
-// Of bridges that were killed.
+// Removes groups of bridges that were killed.
 void Groups::remove_old() const {
     std::error_code ec;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, ec)) {
@@ -155,7 +158,7 @@ std::uint64_t Groups::used(const std::string& group) const {
 }
 
 bool Groups::bound(const std::string& group, std::uint64_t bytes) const {
-    const std::string swap = path(group, "memory.swap.max");  // not everywhere
+    const std::string swap = path(group, "memory.swap.max");  // missing on some kernels
     if (access(swap.c_str(), F_OK) == 0 && !write_to(swap, bytes ? "0" : "max")) return false;
     return write_to(path(group, "memory.max"), bytes ? std::to_string(bytes) : "max");
 }

@@ -14,7 +14,7 @@
 namespace barcuda::cage {
 namespace {
 
-// Beginnings of names in /dev.
+// Prefixes of names in /dev.
 constexpr std::string_view software_devices[] = {"null", "zero", "full", "random", "urandom"},
                            gpu_devices[] = {"nvidia", "dxg"};
 
@@ -27,7 +27,7 @@ void add_list(std::vector<Shown>& all, const char* folders) {
 bool may_write(const std::string& folder, const Order& order) {
     struct stat st;
     if (stat(folder.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) return false;
-    if (!order.has(Measure::user)) return true;  // the bridge's own
+    if (!order.has(Measure::user)) return true;  // the bridge's user
     const auto* const groups = order.groups.data();
     return st.st_uid == order.user || (st.st_mode & S_IWOTH) ||
            (st.st_mode & S_IWGRP &&
@@ -74,7 +74,7 @@ std::vector<std::string> mapped_files() {
     std::vector<std::string> all;
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
-        // Of a library some part is to be run; of a region none.
+        // A library has an executable mapping; a region has none.
         const std::size_t path = line.find('/'), rights = line.find(' ') + 1;
         if (path != line.npos && line.compare(rights, 4, "r-xp") == 0 && !line.ends_with(" (deleted)"))
             all.push_back(line.substr(path));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// files.h: which files a worker sees. One list, of which its root is made (root.cc) and by which Landlock judges
-// (landlock.cc): each holds where the other is not to be had.
+// files.h: which files a worker sees. The root (root.cc) and Landlock's rules (landlock.cc) come from one list: each
+// works where the other is not available.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,18 +16,19 @@ enum class Access {
     change_own,  // a folder that the worker's user may not write to: it gets an empty one in its place
 };
 struct Shown {
-    std::string path;  // absolute; it need not be there
+    std::string path;  // absolute; the file may be missing
     Access access;
 };
-// Of a driver that lies in `library`, as far as they are there.
+// The files of this system that a worker needs, whose driver is in `library`.
 std::vector<Shown> shown_files(const Order& order, const std::string& library);
 
-// Where NVIDIA's driver keeps what it has compiled; empty: nowhere.
+// Where NVIDIA's driver caches compiled code; empty: nowhere.
 std::string cache_of_code();
-// This program's own: its libraries.
+// This program's own libraries.
 std::vector<std::string> mapped_files();
 
-// root.cc: in a namespace of mounts of its own: makes a root that has these files and nothing else, and goes there. 0, or errno.
+// root.cc: for a process in its own mount namespace: makes a root that has these files and nothing else, and enters it.
+// Returns 0, or errno.
 int enter_new_root(const Order& order, const std::string& library);
 
 }  // namespace barcuda::cage

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// filter.cc: which system calls a worker may make once its driver is open, for all of its threads (seccomp). The
-// software GPU is our own: its list is what it was seen to call, and each argument that matters is looked at; there
-// is no way to open a file, to make a socket, to start a program, to signal anybody else or to make memory
-// executable. NVIDIA's driver is not ours: it opens devices and libraries later too. Its list is what its versions were
-// seen to call and what is of that kind. (The lists: calls.cc.)
+// filter.cc: which system calls a worker may make after its driver is open, for all of its threads (seccomp). The
+// software GPU is our own: its list has the calls that it was seen to make, and each argument that matters is checked.
+// It has no way to open a file, make a socket, start a program, signal another process or make memory executable.
+// NVIDIA's driver is not ours: it opens devices and libraries later too. Its list has the calls that its versions were
+// seen to make, and similar ones. (The lists: calls.cc.)
 //
-// A call that is not allowed ends the worker: the kernel sends SIGSYS instead of doing it, the worker notes the call's
-// number where the bridge finds it, and leaves. A call of NVIDIA's driver that nobody has thought of fails instead.
+// A call that is not allowed ends the worker: the kernel sends SIGSYS and does not execute the call, the worker stores
+// the call's number for the bridge and exits. A call of NVIDIA's driver that is in no list at all fails instead.
 #include <fmt/format.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -34,36 +34,37 @@ namespace barcuda::cage {
 namespace {
 
 std::uint32_t* noted = nullptr;
-pid_t worker = 0;  // a child that a driver forks has the filter, too
+pid_t worker = 0;  // to tell it from children that a driver forks, which have the filter, too
 
-// What the C library asks in passing, and does without an answer.
+// What the C library asks for but can do without.
 bool asks_in_passing(const char* path) {
     return !std::strcmp(path, "/proc/sys/vm/overcommit_memory") ||
            !std::strcmp(path, "/sys/devices/system/cpu/online") || !std::strcmp(path, "/proc/stat");
 }
 
-// The list of NVIDIA's driver is made of what its versions were seen to call, and of what a next one may. A call that is
-// in no list does not end the worker: the driver is told that it failed, and the operator how to let it through.
+// The list for NVIDIA's driver has the calls that its versions were seen to make, and those that a next one may make. A
+// call in no list does not end the worker: the call fails, and the log tells the operator how to allow it.
 class Unknown {
   public:
     void prepare() {
         for (int call = 0; call < most; ++call)
             names_[call] = ends_a_worker(call) ? nullptr : seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, call);
     }
-    // In a signal's handler. False: this call ends the worker.
+    // In a signal handler. False: this call ends the worker.
     bool refuse(int call, greg_t* r) {
         if (call < 0 || call >= most || !names_[call]) return false;
         if (static_cast<int>(r[REG_RDI]) == region_fd)
-            return false;                       // of the two other filters (map_the_region_only, mapper.h)
-        constexpr int newest_generation = 424;  // C libraries know what to do without these
+            return false;                       // denied by the two other filters (map_the_region_only, mapper.h)
+        constexpr int newest_generation = 424;  // C libraries have fallbacks for calls from here on
         r[REG_RAX] = call < newest_generation ? -EPERM : -ENOSYS;
         if (told_[call].exchange(true)) return true;
         char text[256];
-        const auto end = fmt::format_to_n(text, sizeof text,
-                                          "the driver called {} ({:#x}, {:#x}), which its cage does not know, and was "
-                                          "refused: if a program fails by that, start its bridge with --allow-call {}, "
-                                          "and report it\n",
-                                          names_[call], r[REG_RDI], r[REG_RSI], names_[call]);
+        const auto end =
+            fmt::format_to_n(text, sizeof text,
+                             "the driver called {} ({:#x}, {:#x}), which its cage does not know, and was "
+                             "refused: if a program fails because of it, start its bridge with --allow-call {}, "
+                             "and report it\n",
+                             names_[call], r[REG_RDI], r[REG_RSI], names_[call]);
         if (write(log_fd, text, std::min(end.size, sizeof text)) < 0) return true;
         return true;
     }
@@ -87,7 +88,7 @@ void on_denied(int, siginfo_t* info, void* context) {
         r[REG_RAX] = -ENOENT;
         return;
     }
-    constexpr char own[] = "/proc/self/fd/";  // by this name a function that wants a path is given a file that is open
+    constexpr char own[] = "/proc/self/fd/";  // a function that takes a path gets an open file by this name
     if (info->si_syscall == SYS_openat && !std::strncmp(path, own, sizeof own - 1)) {
         const long file = syscall(SYS_fcntl, std::atoi(path + sizeof own - 1), F_DUPFD_CLOEXEC, 0);
         r[REG_RAX] = file < 0 ? -EBADF : file;
@@ -99,7 +100,7 @@ void on_denied(int, siginfo_t* info, void* context) {
     _exit(1);
 }
 
-// The region is there to be mapped. Nobody empties it, cuts it short or copies out of it.
+// The region is there to be mapped. A worker must not write to its file, truncate it or copy from it.
 void map_the_region_only(Filter& filter) {
     filter.deny({"read",     "readv",   "pread64",  "preadv",    "preadv2",   "write",  "writev",
                  "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate", "dup",    "dup2",
@@ -107,8 +108,8 @@ void map_the_region_only(Filter& filter) {
                 {bits(0, ~0u, region_fd)});
 }
 
-// No thread but the mapper has it (mapper.h). The others neither stretch a mapping of it, nor fetch the mapper's
-// descriptor, nor leave a process behind that has what they have mapped. A C library that cannot move memory copies it.
+// Only the mapper has the region (mapper.h). The other threads cannot stretch a mapping of it, fetch the mapper's
+// descriptor, or leave a process behind that inherits their mappings. A C library whose mremap fails copies instead.
 void keep_to_extents(Filter& filter) {
     filter.deny({"remap_file_pages", "pidfd_getfd"});
     filter.add(SCMP_ACT_ERRNO(ENOMEM), {"mremap"});
@@ -117,7 +118,7 @@ void keep_to_extents(Filter& filter) {
 }
 
 int guard_the_region(bool extents) {
-    Filter f(SCMP_ACT_ALLOW);  // of two filters the stricter one counts
+    Filter f(SCMP_ACT_ALLOW);  // if two filters disagree, the stricter one wins
     extents ? keep_to_extents(f) : map_the_region_only(f);
     f.deny({"rt_sigaction"}, {bits(0, ~0u, SIGSYS)});
     return f.load();
@@ -127,17 +128,18 @@ int allow_what_the_software_gpu_needs(const Order& order, CodePlace code) {
     allow_known(f, worker);
     allow_named(f, order);
     const bool extents = order.has(Measure::extents);
-    // Pages of compiled kernels: executable, and no longer writable. One at a time: no filter adds an address and a length.
+    // Pages of compiled kernels may become executable if they are no longer writable. One page at a time, because no
+    // filter adds an address and a length.
     if (code.size != 0)
         f.allow({"mprotect"},
                 {bits(0, ~(std::uint64_t{code.size} - 1), code.base), is(1, 4096), is(2, PROT_READ | PROT_EXEC)});
-    // The mapper's filter is its own, and is loaded after this one, which all threads have. Who loads another restricts
-    // himself.
+    // The mapper loads its own filter after this one, which applies to all threads. A thread that loads another filter
+    // only restricts itself.
     if (extents) f.allow({"seccomp"}, {is(0, SECCOMP_SET_MODE_FILTER), is(1, SECCOMP_FILTER_FLAG_NEW_LISTENER)});
     return f.load();
 }
-// NVIDIA's driver reads its libraries, devices and the system's files whenever it likes: which ones is for the
-// measures 'mounts' and 'files'.
+// NVIDIA's driver reads its libraries, its devices and the system's files at any time; the measures 'mounts' and
+// 'files' decide which ones.
 int allow_what_nvidias_driver_needs(const Order& order) {
     Filter f(SCMP_ACT_TRAP);
     allow_driver(f, order, worker);
@@ -179,11 +181,11 @@ std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
     return fmt::format("the cage's measure '{}' failed: {}", about(Measure::syscalls).name, strerror(-result));
 }
 
-// A bridge lives: what it may not call fails, as for a user without the right to it.
+// A bridge goes on: calls that it may not make fail, as for a user without the right to make them.
 std::string close_bridge(const Plan& plan) {
     if (!plan.order.has(Measure::bridge)) return {};
     Filter f(SCMP_ACT_ALLOW);
-    deny_what_nobody_needs(f, SCMP_ACT_ERRNO(EPERM), plan.order);
+    deny_to_every_process(f, SCMP_ACT_ERRNO(EPERM), plan.order);
     const int result = f.load();
     if (result == 0) return {};
     return fmt::format("the cage's measure '{}' failed: {}", about(Measure::bridge).name, strerror(-result));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// filter.h: a list of system calls under construction, for the files of this folder: libseccomp's, by names. Calls that
-// this machine's headers do not know are nobody's.
+// filter.h: a list of system calls under construction, for the files of this folder. It wraps libseccomp's lists, by
+// names. Calls that this machine's headers do not know are ignored.
 #pragma once
 #include <linux/filter.h>
 #include <seccomp.h>
@@ -14,7 +14,7 @@
 
 namespace barcuda::cage {
 
-// Of all threads of the process, once it is loaded. The first thing that libseccomp refuses stays.
+// Applies to all threads of the process after load(). The first error of libseccomp is kept.
 class Filter {
   public:
     explicit Filter(std::uint32_t otherwise) : list_(seccomp_init(otherwise)) {
@@ -24,7 +24,7 @@ class Filter {
     ~Filter() { seccomp_release(list_); }
     Filter(const Filter&) = delete;
 
-    // The calls of these names (those that this kernel's headers know), where all of the arguments are so.
+    // Adds the calls of these names (those that this kernel's headers know), if all of the arguments match.
     void add(std::uint32_t action, std::initializer_list<const char*> names,
              std::initializer_list<scmp_arg_cmp> arguments = {}) {
         for (const char* name : names) {
@@ -45,9 +45,9 @@ class Filter {
     }
     // 0, or -errno.
     int load() { return error_ != 0 ? error_ : seccomp_load(list_); }
-    // As the kernel takes it, for a thread that loads it by itself. Empty, with errno: failed.
+    // In the kernel's format, for a thread that loads it by itself. Empty: failed, and errno says why.
     std::vector<sock_filter> program() const;
-    // Who is told of calls (SCMP_ACT_NOTIFY); the process's own descriptor.
+    // Reports calls (SCMP_ACT_NOTIFY); a descriptor of this process.
     int listener() const { return seccomp_notify_fd(list_); }
 
   private:
@@ -59,23 +59,23 @@ class Filter {
 };
 
 inline scmp_arg_cmp is(unsigned argument, std::uint64_t value) { return {argument, SCMP_CMP_EQ, value, 0}; }
-// Of these bits it has those, and no others.
+// Of the bits in `of`, exactly `those` are set.
 inline scmp_arg_cmp bits(unsigned argument, std::uint64_t of, std::uint64_t those) {
     return {argument, SCMP_CMP_MASKED_EQ, of, those};
 }
 
 // ---- calls.cc: the lists
 
-// What the software GPU's worker was seen to call. Of signals for a thread, those of `process` alone.
+// The calls that the software GPU's worker was seen to make. Signals only to threads of `process`.
 void allow_known(Filter& filter, pid_t process);
-// What NVIDIA's driver needs once it is open, of which that is a part.
+// What NVIDIA's driver needs after it is open; includes allow_known().
 void allow_driver(Filter& filter, const Order& order, pid_t process);
 // What the operator has named (--allow-call).
 void allow_named(Filter& filter, const Order& order);
-// What neither a bridge nor a driver has a use for: other processes, mounts, the kernel's own affairs. But for what the operator
-// has named.
-void deny_what_nobody_needs(Filter& filter, std::uint32_t action, const Order& order);
-// Whether no driver can have a use for it: a worker that makes this call has been taken over.
+// What neither a bridge nor a driver needs: other processes, mounts, administration of the kernel. Calls that the
+// operator has named stay allowed.
+void deny_to_every_process(Filter& filter, std::uint32_t action, const Order& order);
+// Whether no driver needs this call: a worker that makes it has been taken over.
 bool ends_a_worker(int call);
 
 }  // namespace barcuda::cage

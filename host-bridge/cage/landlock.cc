@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// landlock.cc: which files a worker sees. The software GPU's: those that its start reads, until the filter of system
-// calls lets it open none at all. NVIDIA's driver opens files later too: it reads the system's, uses its devices, and writes into
-// CUDA's cache of code. Landlock holds for the calling thread and those that it starts, so it comes before
-// the driver's threads. It also keeps the worker from tracing and signalling processes outside (as far as the kernel
-// knows how).
+// landlock.cc: which files a worker may use. The software GPU's worker: the files that its start reads, until the
+// filter of system calls forbids it to open any. NVIDIA's driver opens files later too: it reads the system's files,
+// uses its devices, and writes into CUDA's cache of code. Landlock applies to the calling thread and the threads that
+// it starts, so it comes before the driver's threads. It also prevents the worker from tracing and signalling processes
+// outside (if the kernel supports that).
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <sys/prctl.h>
@@ -21,7 +21,7 @@
 namespace barcuda::cage {
 namespace {
 
-// As of ABI 6; an older kernel is given as much of it as it knows, an older header need not know it.
+// As of ABI 6. An older kernel gets the part that it knows; older headers need not know it.
 struct Ruleset {
     std::uint64_t files, network, scopes;
 };
@@ -55,7 +55,7 @@ class Rules {
                                             : offsetof(Ruleset, network);
         rules_ = File(static_cast<int>(syscall(SYS_landlock_create_ruleset, &r, size, 0)));
     }
-    // What there is not needs no rule.
+    // A missing file needs no rule.
     void allow(const std::string& path, std::uint64_t access) {
         const File there(path.empty() ? -1 : open(path.c_str(), O_PATH | O_CLOEXEC));
         if (!there) return;
@@ -65,7 +65,7 @@ class Rules {
         good_ = good_ && syscall(SYS_landlock_add_rule, rules_.fd(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
     }
     bool restrict_self() const {
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // Landlock demands it of all but root
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // Landlock requires it of all users except root
         return rules_ && good_ && syscall(SYS_landlock_restrict_self, rules_.fd(), 0) == 0;
     }
 
@@ -90,12 +90,12 @@ bool restrict_files(const Order& order, const std::string& library) {
         for (const char* path : {"cpuinfo", "devices", "driver", "filesystems", "meminfo", "modules", "stat",
                                  "sys/kernel", "sys/vm", "version"})
             rules.allow(std::string("/proc/") + path, to_read);
-        // It names its threads, and empties the file that holds the name. (Its own entry is forgotten, with the rule, where
-        // nobody has it open.)
+        // The worker names its threads, and truncates the file with the name. (The kernel drops this entry of /proc,
+        // and the rule with it, unless a process has it open.)
         static const File self(open("/proc/self", O_PATH | O_CLOEXEC));
         rules.allow("/proc/self", to_read | to_use);
         if (order.has(Measure::mounts))
-            rules.allow(shared_files, all_but_programs);  // not the host's, with its regions
+            rules.allow(shared_files, all_but_programs);  // not the host's, which has its regions
     }
     return rules.restrict_self();
 }

@@ -23,7 +23,8 @@ namespace {
 
 constexpr int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
 
-// What the thread may do. By the link it tells its bridge of itself, once; then that is closed, and none can be had.
+// What the mapper's thread may do. It reports to its bridge over the link once; then the link is closed, and the thread
+// cannot get another.
 std::vector<sock_filter> what_a_mapper_needs() {
     Filter f(SCMP_ACT_TRAP);
     f.add(SCMP_ACT_NOTIFY, {"mmap"});
@@ -36,7 +37,7 @@ std::vector<sock_filter> what_a_mapper_needs() {
 }  // namespace
 
 bool Mapper::take() {
-    static_assert(region_fd < link_fd && link_fd < log_fd, "as shed() has it");
+    static_assert(region_fd < link_fd && link_fd < log_fd, "shed() depends on it");
     if ((program_ = what_a_mapper_needs()).empty()) return false;
     std::thread([this] { run(); }).detach();
     done_.wait(0);
@@ -64,7 +65,7 @@ int Mapper::ask(Errand errand) {
     return error_;
 }
 
-// The thread, which takes no memory: that would be a mapping.
+// The thread. It allocates no memory, because that would be a mapping.
 void Mapper::run() {
     for (int number = 1;; ++number) {
         for (int asked; (asked = asked_.load()) < number;) asked_.wait(asked);
@@ -81,7 +82,8 @@ void Mapper::run() {
     }
 }
 
-// Descriptors of its own, and of those the region's and the link's alone. No other is ever copied.
+// Gives the thread a table of descriptors of its own, and closes all in it except the region's and the link's. Later
+// descriptors of other threads do not appear in it.
 bool Mapper::shed() const {
     if (syscall(SYS_close_range, log_fd, ~0u, CLOSE_RANGE_UNSHARE) != 0) return false;
     for (int fd = 0; fd < region_fd; ++fd) ::close(fd);
@@ -110,25 +112,25 @@ bool judge(int listener, std::uint64_t base, const MayMap& may) {
                          at == base + offset && may(offset, bytes);
     seccomp_notif_resp answer{asked.id, 0, -EPERM, 0};
     if (granted) answer.error = 0, answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);  // or it has been killed, or a signal has made it ask again
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);  // or the process was killed, or a signal made it ask again
     return true;
 }
 
 namespace {
 
 bool is_listener(int file) {
-    std::uint64_t question = 0;  // that no mapper has asked
+    std::uint64_t question = 0;  // a question that no mapper has asked
     return ioctl(file, SECCOMP_IOCTL_NOTIF_ID_VALID, &question) == 0 || errno == ENOENT;
 }
 
-// The same open file, by whichever descriptors. (A kernel that does not say has the other checks.)
+// Whether two descriptors refer to the same open file. (If the kernel cannot say, the other checks remain.)
 bool is_same(int a, int b) { return syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b) == 0; }
 
 }  // namespace
 
 const char* Listener::meet(File file, std::span<const int> others) {
-    if (state_ == State::none) return "the worker tells of a mapper, and its cage has none";
-    if (state_ != State::expected) return "the worker tells of a second mapper";
+    if (state_ == State::none) return "the worker reports a mapper, but its cage has none";
+    if (state_ != State::expected) return "the worker reports a second mapper";
     if (!file) return "no descriptor is left for the worker's mapper";
     if (!is_listener(file.fd())) return "the worker's mapper cannot be asked: its descriptor is something else";
     for (const int other : others)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mapper.h: the one thread of a worker's that has a descriptor of the region, and a table of descriptors for itself to
-// keep it in. It can map and do next to nothing else, and each mapping the kernel asks the bridge about (seccomp's
-// user notification): the worker decides what it asks for, the bridge what it gets (judge). The registers of a thread
-// that waits in the kernel are nobody's to change, nor is its table: what was judged is what is done.
+// mapper.h: the one thread of a worker that has a descriptor of the region, in a table of descriptors of its own. It
+// can map and do almost nothing else, and for each mapping the kernel asks the bridge (seccomp's user notification):
+// the worker decides what it asks for, the bridge decides what it gets (judge). No other thread can change the
+// registers of a thread that waits in the kernel, nor its table of descriptors: so what was judged is what is done.
 #pragma once
 #include <linux/filter.h>
 
@@ -21,12 +21,12 @@ namespace barcuda::cage {
 
 class Mapper {
   public:
-    // Two steps of a worker's, before close() and after it: from the first on no other thread has the region; with the
-    // second the thread gives up everything else, and the bridge is told whom to answer, by the link. False, with
-    // errno: it cannot be had.
+    // Two steps of a worker, before close() and after it. After take(), no other thread has the region. confine() makes
+    // the thread give up everything else, and sends the bridge over the link the descriptor with which it answers.
+    // False: not available, and errno says why.
     bool take();
     bool confine();
-    // As mmap, shared, at this address and at no other. From any thread.
+    // Like mmap, shared, at exactly this address. Any thread may call it.
     void* map(void* at, std::size_t bytes, std::uint64_t offset);
 
   private:
@@ -48,16 +48,16 @@ class Mapper {
 
 // ---- the bridge's half
 
-// Of a mapping of [offset, offset + bytes) at its own address.
+// Whether a mapping of [offset, offset + bytes) at its own address is allowed.
 using MayMap = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
 
-// Answers one question of a mapper, if there is one. The kernel makes a reader of an empty listener wait, and knows no
-// other way. So poll() comes first; and no other process has this listener and could take the question meanwhile
-// (Listener). The process that asked may have been killed since. False: this is no listener to ask any more.
+// Answers one question of a mapper, if there is one. The kernel blocks a reader of an empty listener and offers no
+// other way, so poll() comes first. No other process has this listener and could take the question in between
+// (Listener). The process that asked may have been killed since. False: this listener is no longer usable.
 bool judge(int listener, std::uint64_t base, const MayMap& may);
 
-// What the bridge has of one worker's mapper. The worker tells of it in its first message, before anything of a
-// client's has reached the worker; so what comes later is from an attacker who has taken the worker over.
+// What the bridge knows of one worker's mapper. The worker reports it in its first message, before anything of a client
+// has reached the worker. A later report comes from an attacker who has taken the worker over.
 class Listener {
   public:
     using Time = std::chrono::steady_clock::time_point;
@@ -65,15 +65,16 @@ class Listener {
     static Listener expected() { return Listener(State::expected); }
 
     bool is_expected() const { return state_ == State::expected; }
-    // The mapper has ended, and the worker has not followed: in a process that ends, threads go one after the other.
+    // The mapper has ended, but the worker has not: in a process that ends, threads end one after the other.
     bool has_left_its_worker(Time now = std::chrono::steady_clock::now()) const {
         return state_ == State::ended && now - ended_ > patience;
     }
     static constexpr std::chrono::seconds patience{1};
-    int fd() const { return state_ == State::open ? file_.fd() : -1; }  // to poll; -1: there is none
-    // Takes what came with that message. `others`: the listeners of other workers. Why it is refused; null: it is not.
+    int fd() const { return state_ == State::open ? file_.fd() : -1; }  // to poll; -1: none
+    // Takes the descriptor that came with the message. `others`: the listeners of other workers. Returns why it is
+    // refused; null: it is accepted.
     const char* meet(File file, std::span<const int> others);
-    // Answers what poll() has said of it. False: the mapper has ended. Its descriptor is open until close().
+    // Handles the events of poll(). False: the mapper has ended. Its descriptor stays open until close().
     bool answer(short events, std::uint64_t base, const MayMap& may);
     void close() { file_ = File(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// measures.cc: the measures that a worker takes on before it opens its driver, in their order. What needs a privilege
-// comes before the privileges go. None of them is the project's own invention: each is a call of the kernel's.
+// measures.cc: the measures that a worker takes before it opens its driver, in their order. Measures that need a
+// privilege come before the privileges are dropped. None is our own invention: each one is a call of the kernel.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
@@ -20,7 +20,8 @@ namespace barcuda::cage {
 
 bool bound_capabilities() {
     for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c)
-        if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0 && errno != EPERM) return false;  // a plain user's set is of no use
+        // an ordinary user's set has no effect
+        if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) != 0 && errno != EPERM) return false;
     return true;
 }
 
@@ -33,13 +34,13 @@ bool leave_input(const Order&, const std::string&) {
     return nothing && dup2(nothing.fd(), STDIN_FILENO) >= 0;
 }
 
-// A core_pattern that is a pipe takes no notice of a limit of 0, but of 1.
+// A core_pattern that is a pipe ignores a limit of 0, but obeys a limit of 1.
 bool leave_no_core(const Order&, const std::string&) {
     constexpr rlimit no_core{1, 1};
     return setrlimit(RLIMIT_CORE, &no_core) == 0;
 }
 
-// Where the host runs out of memory, workers go before their bridge and before the rest of the host.
+// If the host runs out of memory, workers are killed before their bridge and before the rest of the host.
 bool be_expendable(const Order&, const std::string&) {
     const File score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     return score && write(score.fd(), "500", 3) == 3;
@@ -63,28 +64,27 @@ bool elsewhere(const Order&, const std::string&) { return true; }
 
 // In the order of enum Measure.
 constexpr Row table[measures] = {
-    {{"environment", "of the bridge's variables only those that drivers read"}, elsewhere},
-    {{"folder", "the root as its folder, and no other"}, leave_folder},
+    {{"environment", "only those of the bridge's variables that drivers read"}, elsewhere},
+    {{"folder", "the root as its working folder"}, leave_folder},
     {{"descriptors", "nothing at its standard input, and no file that it does not need"}, leave_input},
     {{"core", "no core dump: its memory is its client's"}, leave_no_core},
-    {{"oom", "no claim to memory before others: it is killed first"}, be_expendable},
-    {{"cgroup",
-      "only so much of the host's memory, so many threads, and one worker's part of its processors (cgroup v2)"},
+    {{"oom", "no priority for memory: it is killed first"}, be_expendable},
+    {{"cgroup", "limits on host memory and threads, and one worker's part of the processors (cgroup v2)"},
      elsewhere,
      false},
     {{"network", "no network (a namespace that only its bridge's other workers see)"}, elsewhere, false},
-    {{"ipc", "no System V objects and POSIX queues but its bridge's workers' (a namespace)"}, elsewhere, false},
-    {{"mounts", "no file of the host's but what its driver needs, read-only: a root of its own (a namespace)"},
+    {{"ipc", "no System V objects and POSIX queues except its bridge's workers' (a namespace)"}, elsewhere, false},
+    {{"mounts", "no files of the host except those that its driver needs, read-only: a root of its own (a namespace)"},
      elsewhere,
      false},
     {{"privileges", "no new privileges by exec (setuid, file capabilities)"}, gain_no_privileges},
-    {{"files", "no access to files but to read the system's and its driver's (Landlock)"}, restrict_files, false},
+    {{"files", "no access to files except to read the system's and its driver's (Landlock)"}, restrict_files, false},
     {{"user", "a user that is neither its bridge's nor another VM's"}, become_user},
-    {{"capabilities", "no capability, and none to be had"}, drop_capabilities},
-    {{"dumpable", "no debugger of the same user, and no look at its memory"}, hide_memory},
-    {{"syscalls", "no system call that its driver has no need of (seccomp)"}, elsewhere},
+    {{"capabilities", "no capability, and no way to gain one"}, drop_capabilities},
+    {{"dumpable", "no debugger of the same user, and no way to read its memory"}, hide_memory},
+    {{"syscalls", "no system calls except those that its driver needs (seccomp)"}, elsewhere},
     {{"extents", "no way to map more of the region than its bridge has granted (seccomp's notification)"}, elsewhere},
-    {{"bridge", "nor its bridge a look into other processes, or a change of the kernel, a mount, a network (seccomp)"},
+    {{"bridge", "no access to other processes, the kernel, mounts or the network, for its bridge either (seccomp)"},
      elsewhere},
 };
 

@@ -7,18 +7,18 @@ namespace barcuda::cage {
 
 struct Row {
     About about;
-    bool (*take)(const Order& order, const std::string& library);  // false, with errno: not taken
-    bool expected = true;  // of any kernel: where it is not to be had that is worth a warning
+    bool (*take)(const Order& order, const std::string& library);  // false: not taken, and errno says why
+    bool expected = true;  // every kernel has it: if it is not available, that is worth a warning
 };
 const Row& row(Measure measure);
 
-// Where processes share memory by names.
+// Where processes share memory by name.
 constexpr auto shared_files = "/dev/shm";
 
 // record.cc: 0, or -errno.
 int record();
 
-// No capability can be had by exec, from now on. False: with errno.
+// From now on exec gives no capability. False: errno says why.
 bool bound_capabilities();
 
 // landlock.cc

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// namespaces.cc: the workers' namespaces of the network, of System V's objects and of mounts: one of each for all workers of a bridge. (One for
-// each worker would be more for the kernel to make and, above all, to take down: while it does that, the end of a GPU's driver takes a
-// third longer.) There is no network and no object but the workers', and of the host's files those that a driver needs (root.cc).
+// namespaces.cc: the workers' namespaces: network, System V objects and mounts, one of each for all workers of a
+// bridge. (With one for each worker the kernel would have more to make and, above all, to take down, and meanwhile the
+// end of a GPU's driver takes a third longer.) In them there is no network, no object but the workers', and only those
+// files of the host that a driver needs (root.cc).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -36,7 +37,7 @@ bool write_file(const char* path, const std::string& text) {
     return file && write(file.fd(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// Users are the same inside: only so is there somebody there for files to belong to.
+// Users have the same numbers inside, because files need an existing owner.
 bool leave_users() {
     const uid_t user = geteuid();
     const gid_t group = getegid();
@@ -46,10 +47,11 @@ bool leave_users() {
 }
 
 struct Made {
-    bool users = false;  // a namespace of users as well
+    bool users = false;  // in a new namespace of users, too
     int errors[count]{};
 };
-// In a child. A plain user may make namespaces in one of users alone, where no other user can be become.
+// In a child process. An ordinary user may make namespaces only inside a namespace of users, in which no other user
+// exists.
 Made make_here(const Order& order, const std::string& library, int users) {
     Made made;
     if (users >= 0) {
@@ -68,7 +70,7 @@ Made make_here(const Order& order, const std::string& library, int users) {
 
 }  // namespace
 
-// A child makes them, and stays until the bridge holds them by descriptors.
+// A child process makes the namespaces, and stays until the bridge has descriptors of them.
 void Namespaces::make(const Order& order, const std::string& library, int users) {
     int up[2], down[2];
     const auto fail = [&](int why) { errors_.fill(why); };

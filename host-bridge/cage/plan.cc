@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan.cc: which measures there are to be: those of the table, less what the operator switches off, less what a tool
-// around the worker could not live with, less what this kernel or this user cannot do. The last is found out by doing
-// it, in a child.
+// plan.cc: decides which measures apply: those of the table, without those that the operator switches off, those that a
+// tool around the worker cannot bear, and those that this kernel or this user cannot take. The last are found by trying
+// them in a child process.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
@@ -40,7 +40,8 @@ constexpr bool sanitized = false;
 
 unsigned number(Measure m) { return static_cast<unsigned>(m); }
 
-// The one list of what may reach a worker by its environment, for its driver but for what its log needs. What ends with * is the beginning of names.
+// The one list of variables that a worker inherits: for its driver, and for its log. A name that ends with * is a
+// prefix.
 constexpr const char* read_by_drivers[] = {
     "CUDA_*",          "CU_*",   "NVIDIA_*", "BARCUDA_*", "JOURNAL_STREAM", "OMP_*", "OPENBLAS_*",
     "LD_LIBRARY_PATH", "PATH",   "HOME",     "LANG",      "LC_*",           "TZ",    "TMPDIR",
@@ -56,7 +57,7 @@ bool read_by_a_driver(const char* variable) {
     return false;
 }
 
-constexpr auto every = "all";  // of such a list
+constexpr auto every = "all";  // in a list of measures
 
 std::vector<std::string> words(const std::string& list) {
     std::vector<std::string> all;
@@ -78,10 +79,10 @@ void leave_out(Plan& plan, Measure m, const std::string& why) {
             fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
 }
 
-std::string cannot(const std::string& why) { return "not to be had here: " + why; }
+std::string cannot(const std::string& why) { return "not available here: " + why; }
 std::string cannot(int error) { return cannot(strerror(error)); }
 
-// A process is in one group, whatever number of plans it makes.
+// A process is in one group, however many plans it makes.
 std::shared_ptr<Groups> groups() {
     static std::weak_ptr<Groups> made;
     std::shared_ptr<Groups> all = made.lock();
@@ -89,7 +90,7 @@ std::shared_ptr<Groups> groups() {
     return all;
 }
 
-// So with its workers' user.
+// The same for its workers' user.
 std::shared_ptr<const OwnUser> own_user() {
     static std::weak_ptr<const OwnUser> taken;
     std::shared_ptr<const OwnUser> one = taken.lock();
@@ -97,22 +98,23 @@ std::shared_ptr<const OwnUser> own_user() {
     return one;
 }
 
-// Descriptors are denied in vain to who may open the region, or make a system call that fetches one.
+// A worker that may open the region, or make a system call that fetches descriptors, gets one in spite of 'extents'.
 void leave_out_what_leans_on_others(Plan& plan) {
     std::vector<Measure> needed = {Measure::syscalls};
-    if (!plan.order.software) needed.push_back(Measure::files);  // with the software GPU no file is opened at all
+    // with the software GPU a worker opens no file at all
+    if (!plan.order.software) needed.push_back(Measure::files);
     for (const Measure m : needed)
         if (!plan.order.has(m)) leave_out(plan, Measure::extents, fmt::format("it needs '{}'", about(m).name));
-    // A filter takes the right to gain others along.
+    // A filter also removes the right to gain privileges.
     if (!plan.order.has(Measure::privileges)) leave_out(plan, Measure::bridge, "it needs 'privileges'");
 }
 
-// May the process, in its cage, open the region anew? Landlock knows no path of a file that lies in memory alone.
+// Whether the process, in its cage, can open the region again. Landlock knows no path of a file that is in memory only.
 bool can_reopen(int region) {
     return static_cast<bool>(File(open(fmt::format("/proc/self/fd/{}", region).c_str(), O_RDONLY | O_CLOEXEC)));
 }
 
-// May the worker's user run this program, and use its driver and its devices?
+// Whether the worker's user can run this program, and use its driver and its devices.
 constexpr int unusable = -2;
 bool can_use(const Order& order, const std::string& library) {
     return access("/proc/self/exe", R_OK | X_OK) == 0 &&
@@ -121,11 +123,11 @@ bool can_use(const Order& order, const std::string& library) {
            (order.software || access("/dev/nvidiactl", F_OK) != 0 || access("/dev/nvidiactl", R_OK | W_OK) == 0);
 }
 
-// In the child: as the worker does it (worker.cc), with nobody who answers. 0, or why not.
+// In the child process: the same steps as in the worker (worker.cc), but no bridge answers. Returns 0, or why not.
 constexpr int reopened = -1;
 int keep_to_extents(const Order& order, int region, Mapper& mapper) {
     if (!order.software && region >= 0 && can_reopen(region)) return reopened;
-    constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };  // out of the way of both places
+    constexpr auto moved = [](int fd) { return fcntl(fd, F_DUPFD, 16); };  // out of the way of both numbers
     int link[2];
     if (region < 0) region = memfd_create("barcuda-cage", MFD_CLOEXEC);
     if (region < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) return errno;
@@ -147,14 +149,14 @@ std::string find_user(Order& order, const std::string& name) {
     return {};
 }
 
-// Each measure as a worker takes it, one after the other; those that failed are left out, as they will be.
+// Takes each measure as a worker does, one after the other. Those that fail are left out, as they will be in a worker.
 void attempt(Plan& plan, const std::string& library, int region, const std::function<void(const Plan&)>& meanwhile) {
     auto* const failed = static_cast<int*>(
         mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const pid_t child = failed == MAP_FAILED ? -1 : fork();
     if (child == 0) {
         join(Plan(plan), [&](Measure m) { failed[number(m)] = errno ? errno : EPERM, plan.order.drop(m); });
-        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as after exec: who is another user is not
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as after exec: a process of another user is not dumpable
         if (plan.order.has(Measure::user) && !can_use(plan.order, library))
             failed[number(Measure::user)] = unusable, plan.order.drop(Measure::user);
         for (unsigned i = 0; i < measures; ++i) {
@@ -180,16 +182,16 @@ void attempt(Plan& plan, const std::string& library, int region, const std::func
         if (failed[i])
             leave_out(plan, static_cast<Measure>(i),
                       failed[i] == reopened
-                          ? "workers could open the region again: a memfd, or in a folder that they read"
+                          ? "workers could open the region again: it is a memfd, or in a folder that they may read"
                       : failed[i] == unusable
                           ? cannot("another user could not use the program, its driver or the GPU's devices")
                           : cannot(failed[i]));
     leave_out_what_leans_on_others(plan);
     if (child > 0 && plan.order.record && failed[number(Measure::syscalls)])
         plan.error =
-            "--record-calls: this kernel tells nobody of system calls (seccomp's user notification, Linux 5.7)";
+            "--record-calls: this kernel does not report system calls (seccomp's user notification, Linux 5.7)";
     if (failed != MAP_FAILED) munmap(failed, measures * sizeof(int));
-    if (child < 0 || status != 0) plan.error = "the worker's cage cannot be tried";
+    if (child < 0 || status != 0) plan.error = "cannot try the workers' cage in a child process";
 }
 
 }  // namespace
@@ -229,14 +231,15 @@ Plan decide(const Wish& wish) {
     const bool could = geteuid() == 0 || (wish.own && wish.own->space() >= 0);
     if (wish.user.empty() && !could)
         leave_out(p, Measure::user,
-                  wish.own ? cannot(wish.own->error()) : "a bridge that root has not started has one user alone");
+                  wish.own ? cannot(wish.own->error()) : "a bridge that root has not started has only one user");
     if (wish.user.empty()) p.own = wish.own;
     else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
-    if (wish.wrapped)  // a tool traces the worker, speaks to it by sockets, and writes its report where it was started
+    // a tool traces the worker, uses sockets, and writes its report into the folder where it was started
+    if (wish.wrapped)
         for (const Measure m : {Measure::environment, Measure::folder, Measure::descriptors, Measure::cgroup,
                                 Measure::network, Measure::ipc, Measure::mounts, Measure::files, Measure::user,
                                 Measure::capabilities, Measure::dumpable, Measure::syscalls, Measure::bridge})
-            leave_out(p, m, "a tool is around the worker (--worker-wrapper)");
+            leave_out(p, m, "a tool runs around the worker (--worker-wrapper)");
     constexpr auto writes_a_trace = "BARCUDA_TRACE: the worker writes that file";
     if (getenv("BARCUDA_TRACE")) leave_out(p, Measure::mounts, writes_a_trace);
     if (getenv("BARCUDA_TRACE") && wish.user.empty()) leave_out(p, Measure::user, writes_a_trace);
@@ -286,7 +289,7 @@ void report(const Plan& plan) {
     for (unsigned i = 0; i < measures; ++i) {
         if (plan.why[i].empty()) continue;
         const auto m = static_cast<Measure>(i);
-        const bool odd = plan.switched[i] || (row(m).expected && plan.why[i].starts_with("not to be had"));
+        const bool odd = plan.switched[i] || (row(m).expected && plan.why[i].starts_with("not available"));
         const std::string line =
             fmt::format("the workers' cage lacks '{}' ({}): {}", about(m).name, about(m).what, plan.why[i]);
         if (odd) log::warn("{}", line);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// record.cc: which system calls a driver makes once it is open that the software GPU's list lacks: how a list for another driver
-// is found (--record-calls). The kernel asks about each of them before it does it (seccomp's user notification); a thread of the
-// worker writes it into the log, each different one once, and has it done. What that thread calls itself is in the list,
-// or it would wait for its own answer: no locks of others, no memory of its own, no files.
+// record.cc: which system calls an open driver makes that are not in the software GPU's list: the way to find a list
+// for another driver (--record-calls). The kernel asks about each such call before it executes it (seccomp's user
+// notification). A thread of the worker writes it into the log, each different one once, and lets the kernel execute
+// it. The thread's own calls must be in the list, or it would wait for its own answer: so it takes no locks of other
+// threads, allocates no memory and opens no files.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/seccomp.h>
@@ -26,7 +27,7 @@
 namespace barcuda::cage {
 namespace {
 
-// What tells two calls of one name apart: an argument, as a number or as the path that it points to.
+// What distinguishes two calls of one name: an argument, as a number or as the path that it points to.
 struct Telling {
     int call;
     unsigned argument;
@@ -59,7 +60,7 @@ class Recorder {
                 seccomp_notif_resp go{};
                 go.id = asked.id, go.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
                 ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &go);
-            } else if (errno != EINTR && errno != ENOENT) return;  // ENOENT: who asked has been killed
+            } else if (errno != EINTR && errno != ENOENT) return;  // ENOENT: the process that asked was killed
         }
     }
 
@@ -79,7 +80,7 @@ class Recorder {
         text[n++] = '\n';
         if (write(log_fd, text, n) < 0) return;
     }
-    // Its length.
+    // Returns the length.
     std::size_t tell(const Telling& telling, const seccomp_notif& asked, char* text, std::size_t room) const {
         const std::uint64_t value = asked.data.args[telling.argument];
         if (!telling.path) return fmt::format_to_n(text, room, " {:#x}", value & 0xffffffff).size;
@@ -93,8 +94,8 @@ class Recorder {
     }
 
     char* names_[512];
-    int pipe_[2] = {-1, -1};    // by which the kernel copies what may not be there to copy
-    std::size_t seen_[4096]{};  // so many different ones; what comes later is told each time
+    int pipe_[2] = {-1, -1};    // the kernel copies through it, because the memory may not be mapped
+    std::size_t seen_[4096]{};  // hashes of the calls seen; after that many, each call is logged each time
     std::size_t count_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// root.cc: the workers' root: an empty file system with what a driver needs mounted into it, read-only (files.h). There
-// is no /run, /tmp, /home or /dev/shm of the host's in it, so no region, socket or file of anybody's: what has no name
-// cannot be opened, connected to or changed. Of /proc a worker sees itself, where the kernel can do that.
+// root.cc: the workers' root: an empty file system into which the files that a driver needs are mounted read-only
+// (files.h). It has no /run, /tmp, /home or /dev/shm of the host, so no region, socket or file of any user: a worker
+// cannot open, connect to or change what has no name. Where the kernel allows it, /proc shows a worker only itself.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -22,9 +22,10 @@ namespace {
 
 constexpr unsigned long quiet = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
-// Of a mount and, where the kernel can (Linux 5.12), of all that are beneath it.
+// Restricts a mount and, if the kernel can (Linux 5.12), all mounts below it.
 bool restrict_mount(const std::string& path, unsigned long flags) {
-    constexpr std::uint64_t read_only = 1, no_setuid = 2, no_devices = 4, no_programs = 8;  // of mount_setattr(2)
+    // flags of mount_setattr(2)
+    constexpr std::uint64_t read_only = 1, no_setuid = 2, no_devices = 4, no_programs = 8;
     struct {
         std::uint64_t set, clear, propagation, users;
     } attributes{(flags & MS_RDONLY ? read_only : 0) | (flags & MS_NOSUID ? no_setuid : 0) |
@@ -47,7 +48,7 @@ bool same(const std::string& path, int fd) {
 
 class Root {
   public:
-    // Looked up before the new root hides anything of the old one.
+    // Opens the file before the new root hides the old one.
     void show(const std::string& path, Access access, int links = 0) {
         constexpr int most_links = 40;
         namespace fs = std::filesystem;
@@ -73,23 +74,23 @@ class Root {
         places_.pop_back();
         umask(022);
         if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-            return errno;  // what goes outside goes here, too
-        // Any folder that is there; what it hides has been opened.
+            return errno;  // what was mounted outside appears here, too
+        // Any existing folder will do; the files in it that are needed are open already.
         for (const char* folder : {"/tmp", "/mnt", "/run"})
             if (at_.empty() && mount("barcuda", folder, "tmpfs", quiet, "mode=755,size=4m") == 0) at_ = folder;
         if (at_.empty()) return errno;
         if (!share() || !make_proc(proc.fd())) return errno;
-        for (const Place& place : places_)  // some of them may lie in the host's shared folder
+        for (const Place& place : places_)  // some of them may be in the host's shared folder
             if (!make(place)) return errno;
-        // What is beneath has no name from here, and nobody in a cage may change roots. (Taking it down as well makes each
-        // bridge's start wait for the whole kernel.)
+        // The old root below has no name from here, and a process in a cage may not change roots. (Unmounting it as
+        // well would make each start of a bridge wait for the whole kernel.)
         if (mount(nullptr, at_.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | quiet, nullptr) != 0) return errno;
         return chroot(at_.c_str()) == 0 && chdir("/") == 0 ? 0 : errno;
     }
 
   private:
     struct Place {
-        std::string path, link;  // to what it is a link; empty: it is mounted
+        std::string path, link;  // link: what it is a link to; empty: it is mounted
         File file;
         Access access;
     };
@@ -99,7 +100,7 @@ class Root {
         std::filesystem::create_directories(in_new(path), failed);
         return mount("barcuda", in_new(path).c_str(), "tmpfs", quiet, how) == 0;
     }
-    // Where processes share memory by names; for the workers of a bridge alone.
+    // Where processes share memory by name; only for the workers of one bridge.
     bool share() const { return mount_memory(shared_files, "mode=1777,size=64m"); }
 
     static bool mount_here(int source, const std::string& path, bool folder) {
@@ -124,8 +125,8 @@ class Root {
                                     : place.access == Access::use  ? MS_RDONLY | MS_NOSUID | MS_NOEXEC
                                                                    : MS_RDONLY | MS_NOSUID | MS_NODEV);
     }
-    // Of its own, with itself alone in it, where workers are in no namespace of users (Linux 5.8). The host's else, of
-    // which nothing but itself can be written to.
+    // A new one that shows only this process, if workers are in no namespace of users (Linux 5.8). Otherwise the
+    // host's, in which a process can write only its own entries.
     bool make_proc(int hosts) const {
         const std::string path = in_new("/proc");
         std::error_code failed;

@@ -27,8 +27,9 @@
 namespace barcuda::cage {
 namespace {
 
-// Of an account, of a service that systemd runs, or of a process: a worker of a bridge that was killed may not have ended.
-bool is_somebodys(uid_t number) {
+// Whether the number belongs to an account, to a service that systemd runs, or to a process: a worker of a killed
+// bridge may still run.
+bool is_in_use(uid_t number) {
     if (getpwuid(number) || getgrgid(number)) return true;
     if (access(fmt::format("/run/systemd/dynamic-uid/{}", number).c_str(), F_OK) == 0) return true;
     errno = 0;
@@ -41,7 +42,7 @@ bool make_folder(const std::string& path) {
         return false;
     struct stat st;
     if (lstat(path.c_str(), &st) != 0) return false;
-    errno = EPERM;  // somebody else's locks say nothing
+    errno = EPERM;  // locks in another user's folder prove nothing
     return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
@@ -57,9 +58,9 @@ bool keep_capabilities(std::initializer_list<unsigned> kept) {
     return syscall(SYS_capset, &header, sets) == 0;
 }
 
-// A child of that user makes it, so it is that user's: who owns a namespace may do in it what root may. Its two users are
-// its own and `number`, with their groups; both are outside who they are inside. The map is written with root's right to
-// name a second one.
+// A child process of `user` makes the namespace, so that `user` owns it: the owner of a namespace has root's rights in
+// it. The namespace has two users, its owner and `number`, with their groups; both have the same numbers inside and
+// outside. Writing a map with a second user needs root's rights.
 File make_space(uid_t user, uid_t number, const std::vector<gid_t>& groups) {
     int up[2], down[2];
     if (pipe2(up, O_CLOEXEC) != 0) return {};
@@ -116,7 +117,7 @@ std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& o
         std::erase(groups, first->gr_gid), groups.insert(groups.begin(), first->gr_gid);
     }
     const auto its = std::make_shared<OwnUser>();
-    // Its effective user, with the right to change it: so it owns the namespace and may name a second user in it.
+    // The effective user, with the right to change it: so it owns the namespace and may map a second user.
     if (setgroups(groups.size(), groups.data()) != 0 || setresgid(groups[0], groups[0], groups[0]) != 0 ||
         prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setresuid(number, number, number) != 0 ||
         !keep_capabilities({CAP_SETUID, CAP_SETGID}))
@@ -127,14 +128,15 @@ std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& o
     }
     prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
     if (!keep_capabilities({})) return wrong(strerror(errno));
-    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as a process that this user has started
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // like a process that this user has started
     own = its;
     return {};
 }
 
 bool become_user(const Order& order, const std::string&) {
     if (geteuid() == order.user) return true;
-    if (order.has(Measure::capabilities) && !bound_capabilities()) return false;  // while root's right to that is there
+    // while it still has root's right to do that
+    if (order.has(Measure::capabilities) && !bound_capabilities()) return false;
     const gid_t group = order.groups[0];
     return setgroups(order.group_count, order.groups.data()) == 0 && setresgid(group, group, group) == 0 &&
            setresuid(order.user, order.user, order.user) == 0;
@@ -182,7 +184,7 @@ OwnUser::OwnUser(const std::string& folder) {
             error_ = fmt::format("{}/{}: {}", folder, number, strerror(errno));
             return;
         }
-        if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0 || is_somebodys(number)) continue;
+        if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0 || is_in_use(number)) continue;
         number_ = number, lock_ = std::move(lock);
         return;
     }

@@ -15,7 +15,7 @@ NO_MOUNTS = "--no-cage", "mounts"
 
 def test_a_worker_starts_without_the_measure_and_serves(region):
     region.serve("--no-vm", "--warm", 1, *NO_MOUNTS, device="soft")
-    assert re.search("the workers' cage lacks 'oom' .*not to be had here", region.log), region.log
+    assert re.search("the workers' cage lacks 'oom' .*not available here", region.log), region.log
     assert "the first worker is started anew" in region.log, f"it started after the cage had been tried: {region.log}"
     ran = region.client(BUILD / "programs/vector_add")
     assert "PASSED" in ran.out, ran
@@ -29,5 +29,5 @@ def test_barcuda_run_runs_without_the_measure():
 
 def test_a_measure_that_must_be_there_is_an_error_and_no_region_is_left(region):
     ran = run(BRIDGE, "--region", region.path, "--device", "soft", "--no-vm", *NO_MOUNTS, "--cage", "oom")
-    assert ran.status != 0 and "--cage oom: not to be had here" in ran.err, ran
+    assert ran.status != 0 and "--cage oom: not available here" in ran.err, ran
     assert not region.path.exists(), "a region was left"

@@ -310,7 +310,7 @@ def test_what_a_driver_calls_that_the_software_gpu_does_not_is_recorded_once_and
     assert re.search(": recorded socket 0x2$", cage.log, re.M), "the socket is not recorded"
 
 
-@pytest.mark.parametrize("option, words", [("--allow-call=sockett", "'sockett' is no system call"),
+@pytest.mark.parametrize("option, words", [("--allow-call=sockett", "'sockett' is not a system call"),
                                            ("--no-cage=syscals", "the cage has no 'syscals'; its measures: environment, ")],
                          ids=["call", "measure"])
 def test_calls_and_measures_that_there_are_not_are_refused(installation, scratch, option, words):

@@ -70,8 +70,8 @@ def test_the_log_is_the_bridges(taken, kind):
     assert taken.region.bridge.log_file.read_bytes().startswith(before), "the log has lost its beginning"
 
 
-@pytest.mark.parametrize("attempt, line", [("second_mapper", "the worker tells of a second mapper"),
-                                           ("own_listener", "the worker tells of a second mapper"),
+@pytest.mark.parametrize("attempt, line", [("second_mapper", "the worker reports a second mapper"),
+                                           ("own_listener", "the worker reports a second mapper"),
                                            ("end_mapper", "the worker has lost the thread that maps its client's memory")],
                          ids=lambda value: value if "_" in value else "")
 def test_only_the_first_mapper_is_believed(taken, kind, attempt, line):
@@ -86,4 +86,4 @@ def test_without_the_measure_no_mapper_is_believed(taken, kind):
     if taken.lacks("extents"):
         pytest.skip("this kernel has no Landlock, so there is no mapper")
     taken.serve(kind, "--no-cage=extents")
-    ends(taken, "second_mapper", "the worker tells of a mapper, and its cage has none")
+    ends(taken, "second_mapper", "the worker reports a mapper, but its cage has none")

@@ -173,7 +173,7 @@ TEST_F(RequestsTest, WhatIsSharedIsFoundByItsTokenUntilItIsWithdrawn) {
 }
 TEST_F(RequestsTest, AMapperWhereTheCageHasNoneEndsItsWorker) {
     send_request(request::Mapper());
-    is_ended("the worker tells of a mapper, and its cage has none");
+    is_ended("the worker reports a mapper, but its cage has none");
 }
 TEST_F(RequestsTest, AnythingElseEndsTheWorker) {
     ASSERT_EQ(send(link.fd(), "nonsense", 8, 0), 8);

@@ -102,7 +102,8 @@ TEST(CagePlan, HasNoExtentsOfARegionThatWorkersCouldOpenAgain) {
     const File unnamed(memfd_create("region", MFD_CLOEXEC)),
         named(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!extents({}, named.fd()).empty()) GTEST_SKIP() << extents({}, named.fd());
-    EXPECT_EQ(extents({}, unnamed.fd()), "workers could open the region again: a memfd, or in a folder that they read");
+    EXPECT_EQ(extents({}, unnamed.fd()),
+              "workers could open the region again: it is a memfd, or in a folder that they may read");
     EXPECT_EQ(extents(soft(), unnamed.fd()), "");
 }
 
@@ -155,7 +156,7 @@ TEST(CagePlan, LeavesAToolWhatItNeedsButNotWhatTheOperatorAskedFor) {
     wish.wrapped = true;
     EXPECT_EQ(on(decide(wish)), "core oom privileges ");
     wish.with = "syscalls";
-    EXPECT_THAT(decide(wish).error, HasSubstr("--cage syscalls: a tool is around the worker"));
+    EXPECT_THAT(decide(wish).error, HasSubstr("--cage syscalls: a tool runs around the worker"));
 }
 
 TEST(CagePlan, RecordsCallsInsteadOfDenyingThem) {
@@ -393,7 +394,7 @@ TEST(CageFilter, OfNvidiasDriverReachesNobodyElse) {
 TEST(CagePlan, RefusesACallThatThereIsNot) {
     Wish wish;
     wish.calls = "ptrace,no_such_call";
-    EXPECT_EQ(decide(wish).error, "--allow-call: 'no_such_call' is no system call of this machine's");
+    EXPECT_EQ(decide(wish).error, "--allow-call: 'no_such_call' is not a system call of this machine");
     wish.calls = "ptrace";
     EXPECT_TRUE(decide(wish).order.allows(SYS_ptrace));
     EXPECT_FALSE(decide(wish).order.allows(SYS_mount));

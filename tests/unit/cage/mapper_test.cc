@@ -193,15 +193,15 @@ TEST_F(CageListener, IsMetOnceInAWorkersLife) {
     Listener listener = Listener::expected();
     Quiet another;
     ASSERT_EQ(listener.meet(quiet.listener(), {}), nullptr);
-    EXPECT_STREQ(listener.meet(another.listener(), {}), "the worker tells of a second mapper");
+    EXPECT_STREQ(listener.meet(another.listener(), {}), "the worker reports a second mapper");
     quiet.end();
     ASSERT_FALSE(listener.answer(said(listener.fd(), -1), base, always));
-    EXPECT_STREQ(listener.meet(another.listener(), {}), "the worker tells of a second mapper");
+    EXPECT_STREQ(listener.meet(another.listener(), {}), "the worker reports a second mapper");
 }
 
 TEST_F(CageListener, IsMetOnlyWhereTheCageHasOne) {
     Listener listener;
-    EXPECT_STREQ(listener.meet(quiet.listener(), {}), "the worker tells of a mapper, and its cage has none");
+    EXPECT_STREQ(listener.meet(quiet.listener(), {}), "the worker reports a mapper, but its cage has none");
 }
 
 TEST_F(CageListener, IsNoOtherWorkers) {
