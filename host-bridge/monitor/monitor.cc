@@ -27,12 +27,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a guest reads is as old as the sweep was long, and as the time until the next one is over: a second at most, if
-// a sweep takes no longer than three tenths of one. NVIDIA's driver answers NVML and CUDA by turns, so a sweep is not for
-// nothing: there are none when nobody wants to know, and one at once, but for a pause, when somebody does.
+// A guest's answer is at most as old as one sweep plus the time until the end of the next: a second, if a sweep takes
+// at most three tenths of one. NVIDIA's driver answers NVML and CUDA in turn, so a sweep slows CUDA down: there is none
+// while no process asks, and one at once, after a pause, when one does.
 constexpr std::chrono::milliseconds sweep_every{700}, pause{300}, wanted_for{3000}, idle_nap{10'000};
 
-// Until it is time for the next sweep, the last of which began at `begun`.
+// Waits until it is time for the next sweep; the last one began at `begun`.
 class Demand {
   public:
     explicit Demand(const barcuda_u32& wanted) : word_(wanted), seen_(observe(wanted)) {}
@@ -51,11 +51,11 @@ class Demand {
   private:
     const barcuda_u32& word_;
     barcuda_u32 seen_;
-    Clock::time_point last_ = Clock::now();  // somebody has had it started
+    Clock::time_point last_ = Clock::now();  // when a process last asked for a sweep
 };
 
-// Opened anew: the bridge's own open file says by its lock that the region is served, and a monitor whom the driver keeps
-// may outlive its bridge.
+// Opens the file again: the lock of the bridge's own open file says that the region is served, and a monitor that is
+// stuck in the driver may outlive its bridge.
 char* map_region(std::uint64_t bytes) {
     const int file = open(fmt::format("/proc/self/fd/{}", region_fd).c_str(), O_RDWR | O_CLOEXEC);
     void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file < 0 ? region_fd : file, 0);
@@ -64,21 +64,22 @@ char* map_region(std::uint64_t bytes) {
     return at == MAP_FAILED ? nullptr : static_cast<char*>(at);
 }
 
-// 0: it has ended.
+// 0: the process has ended.
 unsigned parent_of(unsigned pid) {
     std::string text;
     std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), text);
     unsigned parent = 0;
-    const auto name_ends = text.rfind(')');  // what it calls itself may hold anything
+    const auto name_ends = text.rfind(')');  // the process chooses its name, which may contain anything
     if (name_ends != text.npos) std::sscanf(text.c_str() + name_ends + 1, " %*c %u", &parent);
     return parent;
 }
 
 using Clients = std::unordered_map<unsigned, nvml::Sweeper::Client>;  // by worker
 
-// Of the host's process `pid`: that of a worker, or of something within a worker's wrapper (--worker-wrapper). Null: of none.
+// For the host's process `pid`: the client of that worker, or of the worker that runs below this process's wrapper
+// (--worker-wrapper). Null: no worker.
 const nvml::Sweeper::Client* client_of(unsigned pid, const Clients& clients) {
-    constexpr int deepest = 32;  // a pid that is given again while we look must not lead us round and round
+    constexpr int deepest = 32;  // a pid that is reused while we look must not lead us in circles
     for (int i = 0; pid > 1 && i < deepest; ++i, pid = parent_of(pid))
         if (const auto client = clients.find(pid); client != clients.end()) return &client->second;
     return nullptr;
@@ -91,7 +92,7 @@ int run_monitor(const std::string& library) {
     void* const shared = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_fd, 0);
     if (shared == MAP_FAILED) return log::error("cannot map the roster: {}", strerror(errno)), 1;
     auto& roster = *static_cast<Roster*>(shared);
-    if (getppid() != roster.bridge) return 1;  // it has ended already
+    if (getppid() != roster.bridge) return 1;  // the bridge has ended already
     char* const region = map_region(roster.bytes);
     if (!region) return log::error("cannot map the region: {}", strerror(errno)), 1;
     auto& snapshot = *reinterpret_cast<barcuda_snapshot*>(region + BARCUDA_SNAPSHOT_OFFSET);

@@ -27,7 +27,7 @@ std::uint64_t now_in_microseconds() {
     return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
 }
 
-// A guest whose clients may have only so much sees a GPU of that size, with what its own clients have of it.
+// A guest with a limit on device memory sees a GPU of that size, and as used memory what its own clients use.
 struct {
     std::uint64_t limit = 0;  // 0: none
     std::map<Device, std::uint64_t> used;
@@ -35,7 +35,7 @@ struct {
     Status (*memory_v2)(Device, MemoryV2*) = nullptr;
 } of_guest;
 
-// What NVML last said of each, for tell().
+// The last utilization that NVML reported for each device, for tell().
 struct {
     Status (*ask)(Device, Utilization*) = nullptr;
     std::map<Device, Utilization> last;
@@ -64,7 +64,7 @@ Status guests_memory_v2(Device device, MemoryV2* info) { return fitted(of_guest.
 void* Host::symbol(const char* name) const { return dlsym(library_, name); }
 
 std::string Host::open(const std::string& library) {
-    unsetenv("CUDA_VISIBLE_DEVICES");  // no matter of NVML's; but the software GPU's asks CUDA
+    unsetenv("CUDA_VISIBLE_DEVICES");  // NVML does not read it, but the software GPU's asks CUDA
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library_) return dlerror();
     if (dlsym(library_, "barcuda_guest_library"))
@@ -87,7 +87,7 @@ std::string Host::open(const std::string& library) {
     return {};
 }
 
-// By what CUDA says of it: a part of a GPU (MIG) has a UUID of its own.
+// Finds a device by the identity that CUDA reports: a part of a GPU (MIG) has a UUID of its own.
 Device Host::find(const barcuda_device& device) const {
     const auto by_uuid = reinterpret_cast<Status (*)(const char*, Device*)>(symbol("nvmlDeviceGetHandleByUUID"));
     const auto by_bus = reinterpret_cast<Status (*)(const char*, Device*)>(symbol("nvmlDeviceGetHandleByPciBusId_v2"));
@@ -100,14 +100,14 @@ Device Host::find(const barcuda_device& device) const {
 }
 
 std::vector<Host::Use> Host::users(Device device) const {
-    // The second is that of older drivers, with the same structure.
+    // Older drivers have only _v2, with the same structure.
     auto ask = reinterpret_cast<Status (*)(Device, unsigned*, ProcessInfo*)>(
         symbol("nvmlDeviceGetComputeRunningProcesses_v3"));
     if (!ask) ask = reinterpret_cast<decltype(ask)>(symbol("nvmlDeviceGetComputeRunningProcesses_v2"));
     std::vector<ProcessInfo> found(64);
     Status status = ask ? insufficient_size : not_supported;
     unsigned count = 0;
-    for (int tries = 0; tries < 4 && status == insufficient_size; ++tries) {  // more may come meanwhile
+    for (int tries = 0; tries < 4 && status == insufficient_size; ++tries) {  // processes may start meanwhile
         found.resize(std::max<std::size_t>(found.size(), count + 16));
         count = static_cast<unsigned>(found.size());
         status = ask(device, &count, found.data());
@@ -188,7 +188,7 @@ void Sweeper::show_memory(std::uint64_t limit) {
 }
 
 void Sweeper::tell(Busy& busy) const {
-    constexpr unsigned long long recent = 3'000'000;  // older than that nothing has come of it
+    constexpr unsigned long long recent = 3'000'000;  // samples that are older say nothing about now
     const auto percent = [](unsigned n) { return static_cast<unsigned char>(std::min(n, 100u)); };
     std::memset(busy.clients, samples_are_known() ? 0 : Busy::unknown, sizeof busy.clients);
     for (const Share& its : busy_)
@@ -203,7 +203,7 @@ void Sweeper::tell(Busy& busy) const {
     publish(busy.taken, taken_);
 }
 
-// A process that has ended, or has not been busy for a while.
+// Forgets processes that have ended, or that were idle for some time.
 void Sweeper::forget_the_old() {
     constexpr unsigned long long a_while = 60'000'000;
     std::erase_if(seen_, [&](const auto& s) { return s.second.timestamp + a_while < sampled_[s.first.first]; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sweep.h: all of NVML's questions, asked of the host's NVML, about the devices of a region.
+// sweep.h: asks the host's NVML all of its questions about the devices of a region.
 #pragma once
 #include <chrono>
 #include <map>
@@ -15,11 +15,11 @@ namespace barcuda::nvml {
 // The host's libnvidia-ml.so.1: NVIDIA's, or the software GPU's. A function that it lacks is null.
 class Host {
   public:
-    // Opens and initializes the library. What went wrong; empty: nothing.
+    // Opens and initializes the library. Returns what went wrong; empty: nothing.
     std::string open(const std::string& library);
     void* function(Question q) const { return functions_[static_cast<std::size_t>(q)]; }
 
-    // The device that CUDA calls so; null: NVML does not know it.
+    // The device that CUDA reports in this way; null: NVML does not know it.
     Device find(const barcuda_device& device) const;
 
     struct Use {
@@ -27,7 +27,7 @@ class Host {
         unsigned long long memory;
     };
     std::vector<Use> users(Device device) const;
-    // The newest sample of each process since `since`, which becomes the newest one's time.
+    // The newest sample of each process since `since`, which becomes the time of the newest one.
     std::vector<ProcessUtilization> samples(Device device, unsigned long long& since) const;
 
   private:
@@ -40,14 +40,16 @@ class Sweeper {
   public:
     Sweeper(const Host& host, std::vector<Device> devices);
 
-    // From now on a GPU has this size, and what the processes that were found last have of it is used; 0: its own.
+    // From now on a GPU has this size, and the memory that the last sweep's processes use of it counts as used; 0: the
+    // GPU's own values.
     void show_memory(std::uint64_t limit);
-    // Asks again what may have changed.
+    // Asks again for everything that may have changed.
     void ask();
     struct Client {
-        unsigned pid, slot;  // the guest's pid
+        unsigned pid, slot;  // pid in the guest
     };
-    // Which clients use which device; `client_of`: of a worker's pid; null: it is no worker with a client.
+    // Finds which clients use which device. `client_of`: the client of a worker's pid; null: not a worker with a
+    // client.
     template <class ClientOf> void find_processes(const ClientOf& client_of) {
         processes_.clear();
         busy_.clear();
@@ -69,7 +71,7 @@ class Sweeper {
     snapshot::Sweep result() const { return {answers_, contents_, processes_, taken_}; }
 
   private:
-    bool samples_are_known() const { return !seen_.empty(); }  // of what single processes do with a GPU
+    bool samples_are_known() const { return !seen_.empty(); }  // NVML reports what single processes do with a GPU
     void ask(When when);
     template <Question q> void ask();
     void forget_the_old();
@@ -85,9 +87,9 @@ class Sweeper {
         unsigned percent;
     };
     std::vector<Share> busy_;
-    std::vector<unsigned long long> sampled_;                           // of each device: the newest sample's time
+    std::vector<unsigned long long> sampled_;                           // by device: the newest sample's time
     std::map<std::pair<unsigned, unsigned>, ProcessUtilization> seen_;  // by device and worker: its newest sample
-    std::uint64_t taken_ = 0, seldom_ = 0;                              // when all was asked, and what is asked seldom
+    std::uint64_t taken_ = 0, seldom_ = 0;  // when everything was asked, and the rarely asked rows
 };
 
 }  // namespace barcuda::nvml

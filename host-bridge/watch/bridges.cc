@@ -27,8 +27,8 @@ namespace barcuda::watch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds patience{3};  // with all of them: a bridge looks at everything several times a second
-// Every user may make such names. One user may have so many bridges, and hides no other user's.
+constexpr std::chrono::seconds patience{3};  // for all of them together: a bridge answers several times a second
+// Every user may create such names. The limit is per user, so one user cannot hide another's bridges.
 constexpr std::size_t most_doors_of_a_user = 256;
 
 template <std::size_t N> std::string text(const char (&from)[N]) { return printable({from, strnlen(from, N)}); }
@@ -68,11 +68,11 @@ Bridge bridge_of(const ListReply& reply, const ucred& who) {
     return b;
 }
 
-// One bridge, being asked.
+// One bridge that is being asked.
 class Caller {
   public:
     Caller(const Doors& doors, std::string door, bool busy) : doors_(&doors), door_(std::move(door)), busy_(busy) {}
-    // False: there is nothing more to wait for.
+    // False: the answer is complete, or will not come.
     bool ask(View& view) {
         socklen_t size = sizeof who_;
         const sockaddr_un address = unix_address(door_);
@@ -80,8 +80,8 @@ class Caller {
         if (!socket_) return false;
         if (connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
             if (errno == EACCES) ++view.others;
-            else if (errno == EAGAIN) be_silent(view, "too many wait for its answer");
-            else if (errno != ECONNREFUSED) complain(view, strerror(errno));  // else it has just ended
+            else if (errno == EAGAIN) be_silent(view, "too many processes wait for its answer");
+            else if (errno != ECONNREFUSED) complain(view, strerror(errno));  // otherwise it has just ended
             return false;
         }
         if (getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &who_, &size) != 0) return false;
@@ -159,7 +159,7 @@ Doors::Found Doors::list() const {
     const int copy = fcntl(folder_.fd(), F_DUPFD_CLOEXEC, 0);
     DIR* const folder = copy < 0 ? nullptr : fdopendir(copy);
     if (!folder) return found;
-    rewinddir(folder);  // where another copy is, this one is, too
+    rewinddir(folder);  // all descriptors of one folder share its position
     struct stat st {};
     while (const dirent* entry = readdir(folder)) {
         if (!std::string_view(entry->d_name).starts_with(begins_) ||
@@ -194,7 +194,7 @@ View look(bool busy, const Doors& doors) {
     }
     for (const Caller& caller : callers) caller.be_silent(view, "it does not answer");
     std::ranges::sort(view.bridges, {}, [](const Bridge& b) { return std::pair(b.name, b.pid); });
-    // Several users may call theirs alike: "vm1/4711", as no name can be.
+    // Several users may choose the same name: they get "vm1/4711", which no name can be.
     std::map<std::string, unsigned> alike;
     for (const Bridge& b : view.bridges) ++alike[b.name];
     for (Bridge& b : view.bridges)
@@ -203,7 +203,7 @@ View look(bool busy, const Doors& doors) {
 }
 
 View look_at_gpus(const Doors& doors) {
-    constexpr int nap = 250, most_naps = 4;  // milliseconds; a sweep takes some tens of them, where a monitor runs
+    constexpr int nap = 250, most_naps = 4;  // milliseconds; a running monitor needs some tens of them for a sweep
     View view = look(true, doors);
     const auto unknown = [](const Bridge& b) {
         return std::ranges::any_of(b.gpus, [](const Gpu& g) { return !g.busy; });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// json.h: bridges and their clients, for programs: `barcuda ps --json`; with `before`, what they did a second since then, too.
+// json.h: bridges and their clients as JSON, for programs: `barcuda ps --json`. With `before`, also what they did a
+// second since then.
 #pragma once
 #include <nlohmann/json.hpp>
 

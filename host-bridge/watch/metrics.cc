@@ -20,7 +20,7 @@ std::string escaped(const std::string& value) {
     return text;
 }
 
-// A family of series, which the format wants together.
+// A family of series; the format wants them together.
 class Family {
   public:
     Family(std::string& text, const char* type, const char* name, const char* help) : text_(text), name_(name) {
@@ -42,7 +42,7 @@ class Family {
 constexpr const char* ways[Counts::ways] = {"to_device", "to_host", "on_device"};
 constexpr const char* ends[all_ends] = {"left", "refused", "died"};
 
-// Of a counter that bridges and clients have alike.
+// A counter that both bridges and clients have.
 struct Counter {
     const char *of_bridge, *of_client, *help;
     std::uint64_t Counts::*value;
@@ -50,7 +50,7 @@ struct Counter {
 constexpr Counter counters[] = {
     {"barcuda_commands_total", "barcuda_client_commands_total", "Commands that clients have sent.", &Counts::commands},
     {"barcuda_launches_total", "barcuda_client_launches_total",
-     "Kernels that clients have launched, those of graphs left out.", &Counts::launches},
+     "Kernels that clients have launched, without those of graphs.", &Counts::launches},
     {"barcuda_graph_launches_total", "barcuda_client_graph_launches_total", "Graphs that clients have launched.",
      &Counts::graph_launches},
     {"barcuda_waits_total", "barcuda_client_waits_total", "Times that clients have waited for their GPU.",
@@ -61,10 +61,10 @@ struct CopyCounter {
     std::uint64_t (Counts::*values)[Counts::ways];
 };
 constexpr CopyCounter copy_counters[] = {
-    {"barcuda_copies_total", "barcuda_client_copies_total", "Copies, by direction; those of graphs left out.",
+    {"barcuda_copies_total", "barcuda_client_copies_total", "Copies, by direction, without those of graphs.",
      &Counts::copies},
     {"barcuda_copy_bytes_total", "barcuda_client_copy_bytes_total",
-     "Bytes copied, by direction; those of graphs left out.", &Counts::copied},
+     "Bytes copied, by direction, without those of graphs.", &Counts::copied},
 };
 
 class Text {
@@ -89,16 +89,16 @@ class Text {
                                {"device", b.software ? "soft" : "cuda"}},
                               1);
         }
-        gauge("barcuda_bridge_start_time_seconds", "When the bridge began, in seconds since 1970.",
+        gauge("barcuda_bridge_start_time_seconds", "When the bridge started, in seconds since 1970.",
               [](const Bridge& b) { return fmt::format("{:.3f}", b.began); });
-        gauge("barcuda_channels", "Clients that there is room for.", [](const Bridge& b) { return b.channels; });
+        gauge("barcuda_channels", "The most clients at a time.", [](const Bridge& b) { return b.channels; });
         gauge("barcuda_clients", "Clients that have a worker.", [](const Bridge& b) { return b.clients; });
         gauge("barcuda_waiting_workers", "Workers that wait for a client.", [](const Bridge& b) { return b.warm; });
-        gauge("barcuda_region_bytes", "Memory of the region that clients may have.",
+        gauge("barcuda_region_bytes", "Memory of the region for clients.",
               [](const Bridge& b) { return b.region_heap; });
         gauge("barcuda_region_held_bytes", "Memory of the region that clients have.",
               [](const Bridge& b) { return b.region_held; });
-        gauge("barcuda_queued_work", "Work that GPUs have been given and are not known to have done.",
+        gauge("barcuda_queued_work", "Work that GPUs have received and not finished, as far as known.",
               [](const Bridge& b) { return b.queued; });
         gpus();
         {
@@ -106,9 +106,10 @@ class Text {
             for (const Bridge& b : view_.bridges) family.series({{"vm", b.name}}, b.came);
         }
         {
-            Family family(text_, "counter", "barcuda_clients_ended_total",
-                          "Clients that are gone: they left; were refused for what they sent, or by a limit; died with "
-                          "their worker.");
+            Family family(
+                text_, "counter", "barcuda_clients_ended_total",
+                "Clients that have ended: they left; were refused for what they sent, or by a limit; died with "
+                "their worker.");
             for (const Bridge& b : view_.bridges)
                 for (unsigned end = 0; end < all_ends; ++end)
                     family.series({{"vm", b.name}, {"how", ends[end]}}, b.went[end]);
@@ -141,7 +142,7 @@ class Text {
              [&](Family& f, const Labels& l, const Bridge&, const Client& c) {
                  f.series(with(with(with(l, "pid", std::to_string(c.pid)), "program", c.program), "user", c.user), 1);
              });
-        each("gauge", "barcuda_client_age_seconds", "Since the client came.",
+        each("gauge", "barcuda_client_age_seconds", "Since the client connected.",
              [](Family& f, const Labels& l, const Bridge&, const Client& c) {
                  f.series(l, fmt::format("{:.3f}", c.age));
              });
@@ -156,10 +157,10 @@ class Text {
              });
         each("gauge", "barcuda_client_region_held_bytes", "Memory of the region that the client has.",
              [](Family& f, const Labels& l, const Bridge&, const Client& c) { f.series(l, c.region_memory); });
-        each("gauge", "barcuda_client_queued_work", "Work that the GPU has been given and is not known to have done.",
+        each("gauge", "barcuda_client_queued_work", "Work that the GPU has received and not finished, as far as known.",
              [](Family& f, const Labels& l, const Bridge&, const Client& c) { f.series(l, c.queued); });
         each("gauge", "barcuda_client_gpu_busy_ratio",
-             "Part of the GPU's time that the client has; only where NVML knows and is asked.",
+             "Part of the GPU's time that the client uses; only if NVML knows it and is asked.",
              [&](Family& f, const Labels& l, const Bridge&, const Client& c) {
                  for (std::size_t d = 0; d < c.busy.size(); ++d)
                      if (c.busy[d]) f.series(with(l, "gpu", std::to_string(d)), *c.busy[d] / 100.0);
@@ -191,8 +192,7 @@ class Text {
         each("barcuda_gpu_memory_bytes", "Memory of the GPU.", [](const Gpu& g) { return std::optional(g.memory); });
         each("barcuda_device_memory_bytes", "Device memory that the VM's clients have.",
              [](const Gpu& g) { return std::optional(g.held); });
-        each("barcuda_gpu_busy_ratio",
-             "Part of the time in which the GPU works, whoever uses it; only where NVML is asked.",
+        each("barcuda_gpu_busy_ratio", "Part of the time in which the GPU works, for any user; only if NVML is asked.",
              [](const Gpu& g) { return g.busy ? std::optional(*g.busy / 100.0) : std::nullopt; });
     }
 

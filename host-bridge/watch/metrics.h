@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.h: bridges for Prometheus, in its text format (version 0.0.4). Of every bridge, so many series as it has GPUs and directions of
-// copies; of each client, by its channel, only where that is asked for: there are at most 256, however many come and go.
+// metrics.h: bridges for Prometheus, in its text format (version 0.0.4). The number of a bridge's series depends only
+// on its GPUs and the directions of copies. Series of single clients, by channel, exist only on request: at most 256,
+// however many clients start and end.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rates.h: what clients and bridges do in a second: two looks at them, compared.
+// rates.h: what clients and bridges do in a second: the difference between two looks.
 #pragma once
 #include <array>
 #include <chrono>
@@ -11,7 +11,7 @@
 namespace barcuda::watch {
 
 struct Rates {                                                 // a second
-    double commands = 0, launches = 0, waits = 0, copies = 0;  // launches: those of graphs, too
+    double commands = 0, launches = 0, waits = 0, copies = 0;  // launches: including those of graphs
     std::array<double, Counts::ways> copied{};                 // bytes
 };
 
@@ -19,7 +19,7 @@ class Since {
   public:
     using Clock = std::chrono::steady_clock;
     explicit Since(const View& before, Clock::time_point then = Clock::now());
-    // What has been done since then; nothing, of what was not there yet.
+    // What was done since then; all zero for a client or bridge that was not there.
     Rates of(const Bridge& bridge) const;
     Rates of(const Bridge& bridge, const Client& client) const;
     void look_again(Clock::time_point now = Clock::now()) {

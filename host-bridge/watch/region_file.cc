@@ -28,7 +28,7 @@ bool owned_by(const struct stat& st, const std::set<uid_t>& owners) {
     return st.st_uid == 0 || owners.contains(st.st_uid);
 }
 
-// A folder in which another user could put another file in this one's place. Empty: there is none.
+// The first folder in which another user could replace this file. Empty: there is none.
 std::string loose_folder(const fs::path& file, const std::set<uid_t>& owners) {
     for (fs::path folder = file.parent_path();; folder = folder.parent_path()) {
         struct stat st {};
@@ -43,12 +43,12 @@ std::string loose_folder(const fs::path& file, const std::set<uid_t>& owners) {
     }
 }
 
-// `st`: of the file that was verified.
+// `st`: the status of the file that was verified.
 RegionFile verify(const std::string& path, const std::set<uid_t>& owners, struct stat& st) {
     const auto refuse = [](std::string why) { return RegionFile{{}, std::move(why)}; };
     if (path.empty() || path.front() != '/')
         return refuse(fmt::format("{}: not an absolute path; start the bridge with one", path));
-    // O_PATH: opening a device or a pipe has effects, and this has none.
+    // O_PATH, because opening a device or a pipe would have effects.
     const File file(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!file || fstat(file.fd(), &st) != 0) return refuse(fmt::format("{}: {}", path, strerror(errno)));
     if (!S_ISREG(st.st_mode)) {
