@@ -14,30 +14,29 @@ ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
     : channel_(channel),
       queue_(virtqueue::in_channel(channel.memory)),
       bell_(bell),
-      // A driver takes what a kernel needs, however little the guest says there is: behind a launch is room for the
-      // most.
+      // A driver reads as many bytes as a kernel's parameters have, even if the guest sent fewer: the buffer has room
+      // for the most after a launch.
       copy_(new std::byte[BARCUDA_COMMANDS_SIZE + wire::most_parameter_bytes]()),
       reply_(new std::byte[BARCUDA_COMMANDS_SIZE]) {
-    queue_.disable_kick();  // awake
+    queue_.disable_kick();  // the worker is awake
 }
 
 void ChannelReader::sleep(std::uint64_t nanoseconds) {
     if (announced_) {
         overslept_ = !bell_.sleep(seen_, nanoseconds);
         const std::uint32_t kicks = bell_.kicks();
-        // A client that kicks and kicks, and brings nothing, gets no more of this processor than one that cannot kick.
+        // A client that kicks repeatedly but sends nothing gets no more processor time than one that cannot kick.
         if (kicks != seen_ && ++vain_ > 8) Os::nap(2'000'000);
         seen_ = kicks;
     } else {
         announced_ = true;
         seen_ = bell_.kicks();
-        queue_.enable_kick();  // the caller looks whether something came meanwhile
+        queue_.enable_kick();  // the caller then checks again for commands
     }
 }
 
 void ChannelReader::awake() {
-    // A client that says that it kicks, and does not: behind a door that does not let kicks through. Once may be
-    // chance.
+    // A client that says that it kicks, and does not: its door does not let kicks through. A single case may be chance.
     if (overslept_ && bell_.kicks() == seen_ && ++unkicked_ == 3) bell_.deaf();
     overslept_ = announced_ = false;
     vain_ = 0;
@@ -66,7 +65,7 @@ std::optional<ChannelReader::Command> ChannelReader::next() {
     if (chain->request.len < sizeof command.head) return lie_ = "a request without a head", std::nullopt;
     if (chain->count == 2 && chain->reply.len < sizeof(ReplyHead))
         return lie_ = "no room for the head of a reply", std::nullopt;
-    std::memcpy(copy_.get(), request, chain->request.len);  // the one read
+    std::memcpy(copy_.get(), request, chain->request.len);  // the only time it is read
     std::memcpy(&command.head, copy_.get(), sizeof command.head);
     command.body = {copy_.get() + sizeof command.head, chain->request.len - sizeof command.head};
     return command;

@@ -11,7 +11,7 @@
 namespace barcuda {
 namespace {
 
-// What serves a row: the worker's own body, the driver's function or a math library's. Null: there is none.
+// The function that serves a row: the worker's own body, the driver's or a math library's. Null: there is none.
 template <Op> struct Target;
 #define X(name, ...)                                                        \
     template <> struct Target<Op::name> {                                   \
@@ -40,7 +40,7 @@ CUresult missing(Op op, Session& host) {
                                                        : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// A math library's handle comes first.
+// A math library's handle is the first parameter.
 template <class... P> constexpr bool has_library_handle(std::tuple<P...>*) { return false; }
 template <class T, class... P> constexpr bool has_library_handle(std::tuple<T, P...>*) {
     return std::is_same_v<T, cublasHandle_t> || std::is_same_v<T, curandGenerator_t>;
@@ -61,7 +61,7 @@ template <Op op> void count_work(Session& host, typename RowOf<op>::Parameters& 
     else host.count_work();
 }
 
-// Runs one row in the context with this id. What it returns travels back; a lie ends the session.
+// Runs one row in the context with this id. The result travels back; a lie ends the session.
 template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& request, Writer& reply) {
     typename RowOf<op>::Parameters parameters{};
     return [&]<std::size_t... I>(std::index_sequence<I...>)->Verdict {
@@ -84,7 +84,7 @@ template <Op op> Verdict execute(Session& host, std::uint32_t context, Reader& r
     }
     (std::make_index_sequence<RowOf<op>::count>{});
 }
-// What the guest answers by itself never crosses.
+// Rows that the guest answers by itself never cross.
 Verdict refuse(Session&, std::uint32_t, Reader&, Writer&) { return a_lie; }
 using Handler = Verdict (*)(Session&, std::uint32_t, Reader&, Writer&);
 template <Op op> constexpr Handler handler_of() {
@@ -117,9 +117,9 @@ Verdict perform(Session& host, const RequestHead& head, std::span<const std::byt
         }
     };
     Verdict verdict = once();
-    // What has been put off may be what is missing.
+    // Memory that is deferred may be what is missing.
     if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && host.deferred().reap(true)) verdict = once();
-    if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for what it asked for
+    if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for the values that it asked for
     if (!verdict.lie) host.end_command(head.op, verdict.result, answered);
     return verdict;
 }

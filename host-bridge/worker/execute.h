@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// execute.h: one command, from its copied bytes to its reply. The bytes given here are the host's own: the guest cannot
-// touch them any more. read -> check -> call -> publish, parameter by parameter, as shm-device/kinds/kinds.h tells.
+// execute.h: one command, from its copied bytes to its reply. The bytes are the host's own copy, which the guest cannot
+// touch. Each parameter is read, checked, passed to the call and published, as shm-device/kinds/kinds.h describes.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace barcuda {
 
-// One command, from its copied bytes to its end. `answered`: its result travels back in `reply`; that of a posted
-// command the client finds in the status page.
+// Executes one command. `answered`: its result travels back in `reply`; the client finds that of a posted command in
+// the status page.
 Verdict perform(Session& host, const RequestHead& head, std::span<const std::byte> body, bool answered, Writer& reply);
 
 }  // namespace barcuda

@@ -14,7 +14,8 @@
 namespace barcuda {
 namespace {
 
-// The GPU is idle when the driver is asked, so its lock takes no time; but a driver that waits forever would take the worker along.
+// The GPU is idle when the worker calls the driver's lock, so it takes no time; but a driver that waits forever would
+// block the worker.
 constexpr unsigned lock_within_ms = 2000;
 constexpr std::uint64_t first_attempt = 100'000'000, between_attempts = 20'000'000;  // ns
 
@@ -41,7 +42,7 @@ void Hold::begin() {
             deadline_ = Os::now() + std::uint64_t{observe(orders_.within)} * 1'000'000;
             attempt_ = first_attempt;
             return attempt();
-        case Paused::holding:  // another order has come meanwhile
+        case Paused::holding:  // another order has arrived meanwhile
             if (wanted_ == Paused::running) return become(Paused::running), answer(Obstacle::none);
             tries_ = true;
             return;
@@ -63,7 +64,7 @@ void Hold::attempt() {
 
 void Hold::hold() {
     if (session_.quiet()) {
-        if (session_.turns()) session_.turns()->rest(true);  // others need not wait for a seat that is not used
+        if (session_.turns()) session_.turns()->rest(true);  // others need not wait for an unused seat
         tries_ = false;
         become(Paused::held);
         return wanted_ == Paused::away ? leave() : answer(Obstacle::none);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// hold.h: how a worker stops taking commands, and begins again, as its bridge orders it (link.h, Orders; the states:
-// host-bridge/between/pause_states.h). It is held between two commands, once the GPU has done all that it was given; what is left in the
-// queue stays there. Then the driver may move all that the client has on the GPU into the worker's own memory: from that moment on
-// each call of the driver would wait, so the worker makes none until the memory is back. What does not succeed changes nothing: the
-// worker goes on as before, and says why.
+// hold.h: how a worker stops taking commands, and continues, as its bridge orders (link.h, Orders; the states:
+// host-bridge/between/pause_states.h). It holds between two commands, when the GPU has done all of the client's work;
+// later commands stay in the queue. Then the driver may move everything that the client has on the GPU into the
+// worker's own memory. From then on each call of the driver would block, so the worker makes none until the memory is
+// back. A step that fails changes nothing: the worker continues as before, and reports why.
 #pragma once
 #include <cuda.h>
 
@@ -20,12 +20,13 @@ class Hold {
   public:
     Hold(Session& session, Sheet& sheet) : session_(session), orders_(sheet.orders) {}
 
-    // Before each command: whether none is to be taken now. Carries out what is ordered.
+    // Called before each command: whether the worker must not take it now. Carries out orders.
     bool stops() { return (state_ != Paused::running || tries_ || observe(orders_.order) != seen_) && look(); }
 
     Paused state() const { return state_; }
     bool waits_for_work() const { return state_ == Paused::holding; }
-    bool driver_waits() const { return state_ == Paused::away || state_ == Paused::stuck; }  // in each of its calls
+    // each call of the driver blocks
+    bool driver_waits() const { return state_ == Paused::away || state_ == Paused::stuck; }
 
   private:
     bool look();
@@ -40,10 +41,10 @@ class Hold {
     Session& session_;
     Orders& orders_;
     Paused state_ = Paused::running, wanted_ = Paused::running;
-    Paused before_ = Paused::running;  // the order: what a failure leads back to
+    Paused before_ = Paused::running;  // before the order: a failure returns to this state
     std::uint32_t seen_ = 0;           // the last order that was begun
-    // Holding, in nanoseconds of the monotonic clock. The GPU may wait for a command that is not taken, so the worker holds for a short
-    // time first, then takes commands for a moment, and holds for twice as long.
+    // Holding, in nanoseconds of the monotonic clock. The GPU may be waiting for a command that the worker does not
+    // take. So the worker first holds for a short time, then takes commands for a moment, and then holds twice as long.
     bool tries_ = false;
     std::uint64_t deadline_ = 0, attempt_ = 0, attempt_ends_ = 0, next_attempt_ = 0;
 };

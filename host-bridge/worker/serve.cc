@@ -21,9 +21,9 @@ namespace barcuda {
 namespace {
 
 // How eagerly the worker looks for the next command. A client that has just sent something, or that waits for the GPU,
-// will send more as soon as it can; for one that has been silent for some milliseconds it sleeps, until the client
-// kicks. (Twice a second it looks all the same.) While the GPU works it looks for fences, which nobody else tells the
-// client of.
+// will send more as soon as it can. After some milliseconds without commands the worker sleeps until the client kicks.
+// (It still looks twice a second.) While the GPU works it looks for fences, because no other process tells the client
+// about them.
 Pace pace(bool gpu_works) {
     cpu_set_t cores;
     static const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
@@ -31,7 +31,7 @@ Pace pace(bool gpu_works) {
     return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1'600, .sleep = 500'000, .ask = 500};
 }
 
-// The idle worker's last resort: its client kicks it.
+// The last resort of the idle worker: it sleeps until its client kicks.
 struct Kicked : Os {
     ChannelReader* reader;
     Session* session;
@@ -42,22 +42,22 @@ struct Kicked : Os {
     }
 };
 
-struct Entry {  // while a command is done
+struct Entry {  // while a command is processed
     Entry(Sheet& sheet, std::uint32_t op) : sheet(sheet) { publish(sheet.command, op); }
     ~Entry() { publish(sheet.command, Sheet::nothing); }
     Sheet& sheet;
 };
 
-// The stages of a worker's loop. One that ends the session returns the worker's exit status.
+// The stages of a worker's loop. A stage that ends the session returns the worker's exit status.
 class Loop {
   public:
     Loop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet)
         : reader_(reader), session_(session), supply_(supply), status_(status), sheet_(sheet), hold_(session, sheet) {}
 
-    // Takes a command, if there is one that is to be taken now.
+    // Takes a command, if there is one and the worker may take it now.
     std::optional<ChannelReader::Command> take() {
         const bool stopped = hold_.stops();
-        // As where a driver's own queue is full, other threads of the client are served when the GPU has done enough.
+        // As when a driver's own queue is full: all threads of the client wait until the GPU has done enough.
         full_ = !stopped && session_.must_wait();
         const auto command = stopped || full_ ? std::nullopt : reader_.next();
         if (!command) return {};
@@ -67,10 +67,10 @@ class Loop {
         return command;
     }
 
-    // Does it.
+    // Executes the command.
     std::optional<int> perform(const ChannelReader::Command& command) {
         waiter_.reset();
-        // A client may have opened its channel before this bridge took the region over from another one.
+        // A client may have opened its channel when another bridge served this region.
         if (taken_ == 1 && reader_.rows_hash() != rows_hash(identities)) {
             log::error("the client numbers its commands as another bridge does");
             end_session(status_, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
@@ -93,7 +93,7 @@ class Loop {
         return {};
     }
 
-    // There is no command, or none is to be taken.
+    // There is no command, or the worker must not take one.
     std::optional<int> idle() {
         const bool driver_waits = hold_.driver_waits();
         if (!driver_waits) session_.launches().flush();
@@ -105,7 +105,7 @@ class Loop {
             return 0;
         }
         if (supply_.asked()) {
-            if (!driver_waits) session_.deferred().reap();  // behind all that was released before
+            if (!driver_waits) session_.deferred().reap();  // after everything that was released before
             supply_.serve();
             waiter_.reset();
             return {};
@@ -126,7 +126,7 @@ class Loop {
         if (gpu_works && asks) session_.fences().watch(), session_.deferred().reap();
         if (session_.turns()) session_.turns()->rest(asks);
     }
-    // How soon there will be something to do.
+    // Sets how soon the next look comes.
     void expect(bool gpu_works) {
         if (!waiter_ || gpu_works != gpu_worked_)
             waiter_.emplace(pace(gpu_works), Kicked{{}, &reader_, &session_, &hold_});

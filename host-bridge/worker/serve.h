@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// serve.h: the loop of a worker: one command of its client after another. In between it answers requests for extents, looks for
-// fences that the GPU has written, and sleeps when there is nothing of either.
+// serve.h: the loop of a worker: one command of its client after another. In between it answers requests for extents
+// and looks for fences that the GPU has written. If there is nothing to do, it sleeps.
 #pragma once
 #include <atomic>
 
@@ -13,8 +13,8 @@ class Session;
 class Supply;
 struct Sheet;
 
-// Returns when the client has broken the protocol, which `status` says then. A client that has gone is the bridge's to notice: it
-// kills the worker, or has it dismissed: then this returns 0 when nothing is left in the queue.
+// Returns when the client has broken the protocol, and says so in `status`. If the client ends, the bridge notices: it
+// kills the worker, or dismisses it, and then this returns 0 when the queue is empty.
 int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet);
 
 inline std::atomic<bool> dismissed{false};

@@ -13,10 +13,10 @@
 namespace barcuda {
 namespace {
 
-// How long the clerk sleeps: where kicks come through, a kick wakes it; elsewhere it polls for requests.
+// How long the clerk sleeps: if kicks arrive, a kick wakes it; otherwise it polls for requests.
 constexpr std::uint64_t kicked_ns = 500'000'000, unkicked_ns = 50'000'000;
-// How long the worker's thread has to process a release before a request is refused: far longer than commands take, and
-// short for a program that then gets ordinary memory.
+// How long the worker's thread may take to process a release before a request is refused: far longer than commands
+// take, and short for a program that then gets ordinary memory.
 constexpr auto grace = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -30,7 +30,7 @@ Supply::Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents
 
 Supply::~Supply() {
     clerk_ = {};
-    adopt();  // what nobody will use is still unmapped with the rest
+    adopt();  // also extents that will not be used: they are then unmapped with the rest
 }
 
 void Supply::begin() {
@@ -39,7 +39,7 @@ void Supply::begin() {
 
 void Supply::attend(const std::stop_token& stop) {
     void* const low = &page_.asked;
-    auto& word = *static_cast<std::uint32_t*>(low);  // its low half, for the kernel
+    auto& word = *static_cast<std::uint32_t*>(low);  // the low half, for the kernel
     const std::stop_callback wake(stop, [&] { futex_wake(word, Among::processes); });
     while (!stop.stop_requested()) {
         const auto seen = static_cast<std::uint32_t>(observe(page_.asked));
@@ -72,7 +72,7 @@ CUresult Supply::find(std::uint64_t bytes, Run& run) {
 bool Supply::answer(bool last) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t request = observe(page_.asked);
-    if (request == answered_.load(std::memory_order_relaxed)) return true;  // the other thread was quicker
+    if (request == answered_.load(std::memory_order_relaxed)) return true;  // the other thread answered first
     Run run;
     const CUresult r = find(observe(page_.bytes), run);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && !last) return false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// supply.h: extents for the client's heap, on a road of their own (layout.h, struct barcuda_supply): the worker's thread may be
-// inside a driver's call that waits for the GPU, and the GPU may wait for the thread of the client that asks, in a malloc. So
-// whichever of two threads sees a request first answers it: the worker's, between commands, or a clerk, which does nothing else. An
-// extent needs the bridge and a mapping, not the driver; the driver learns of it before the next command, which may name it.
-// (The other end: guest-allocator/client/client.cc.)
+// supply.h: extents for the client's heap, requested outside the queue (layout.h, struct barcuda_supply): the worker's
+// thread may be inside a driver's call that waits for the GPU, and the GPU may wait for the client's thread that
+// requests memory in a malloc. So two threads look for requests, and the first one to see a request answers it: the
+// worker's thread, between commands, or a clerk, which does nothing else. An extent needs the bridge and a mapping, not
+// the driver; the driver gets it before the next command, which may name it. (The other end:
+// guest-allocator/client/client.cc.)
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,27 +22,28 @@ struct Granter;
 
 class Supply {
   public:
-    // `prepared`: extents that are mapped and registered already.
+    // `prepared`: extents that are already mapped and registered.
     Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const Preparation& prepared);
     ~Supply();
 
     // ---- for the worker's thread
     bool asked() const { return observe(page_.asked) != answered_.load(std::memory_order_relaxed); }
     void serve() { answer(true); }
-    // Takes over what was granted since it was last called. True if that was anything: the driver must learn of it.
+    // Adopts the extents that were granted since the last call. True: there were some, and the driver must register
+    // them.
     bool adopt();
 
-    // ---- the clerk, as long as this lives
+    // ---- the clerk, while this object lives
     void begin();
 
   private:
     struct Run {
         std::uint64_t offset = 0, bytes = 0;
-        bool mapped = false;  // and in `extents`
+        bool mapped = false;  // and is in `extents`
     };
     void attend(const std::stop_token& stop);
-    // `last`: what the bridge refuses is refused. Else that is said only when the worker's thread has had its time: a release
-    // may be on its way, in the queue. False: it is not answered yet.
+    // `last`: a request that the bridge refuses is refused to the client at once. Otherwise the refusal waits until the
+    // worker's thread has had its time, because a release may be in the queue. False: not answered yet.
     bool answer(bool last);
     CUresult find(std::uint64_t bytes, Run& run);
 
@@ -49,10 +51,10 @@ class Supply {
     const Bell bell_;
     Granter& granter_;
     Extents& extents_;
-    std::mutex mutex_;  // of all below
+    std::mutex mutex_;  // protects everything below
     std::vector<Run> prepared_, granted_;
-    std::atomic<std::uint64_t> answered_{0};  // ours: the word in the region is only told
-    std::atomic<bool> new_{false};            // there are some in granted_
+    std::atomic<std::uint64_t> answered_{0};  // our copy; the word in the region is only written
+    std::atomic<bool> new_{false};            // granted_ has new extents
     std::jthread clerk_;
 };
 

@@ -68,7 +68,7 @@ class BridgeGranter : public Granter {
     void withdraw(const Shared::Handle& token) override { ask(request::Withdraw{token}); }
 
   private:
-    std::mutex mutex_;  // the clerk asks too (supply.h)
+    std::mutex mutex_;  // the clerk uses it, too (supply.h)
     template <class Request> Answer<Request> ask(const Request& request, int with = -1, File* got = nullptr) {
         const std::lock_guard lock(mutex_);
         const Message<Request> message{.request = request};
@@ -82,7 +82,7 @@ class BridgeGranter : public Granter {
     }
 };
 
-// What is known of the GPU's work, for who has its turn.
+// What is known of the GPU's work, for taking turns.
 struct ClientsWork : TurnTaking::Work {
     explicit ClientsWork(Session& session) : session(session) {}
     bool idle() override {
@@ -92,7 +92,7 @@ struct ClientsWork : TurnTaking::Work {
     Session& session;
 };
 
-// Where a start's time goes.
+// Measures where the time of a start goes.
 class Steps {
   public:
     void done(const char* step) {
@@ -109,7 +109,7 @@ class Steps {
 
 const std::string no_start = "the host's CUDA driver does not start: ";
 
-// The GPU of this process, ready for a client: cuInit and the first device's primary context are what takes long.
+// Prepares the GPU of this process for a client: cuInit and the first device's primary context take most of the time.
 std::string open_driver(Driver& driver, const std::string& library, const Preparation& prepared, bool warm,
                         CUcontext& context, Steps& steps) {
     if (std::string error = driver.open(library); !error.empty()) return no_start + error;
@@ -118,9 +118,9 @@ std::string open_driver(Driver& driver, const std::string& library, const Prepar
     steps.done("cuInit");
     int count = 0;
     if (prepared.says_devices) {
-        if (!report_devices(driver, link_fd)) return no_start + "it does not say what its devices are";
+        if (!report_devices(driver, link_fd)) return no_start + "it does not describe its devices";
     } else if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS || count != static_cast<int>(prepared.devices)) {
-        return no_start + fmt::format("it shows {} GPUs where {} were to be shown", count, prepared.devices);
+        return no_start + fmt::format("it shows {} GPUs, but {} were expected", count, prepared.devices);
     }
     steps.done("devices");
     if (!warm) return {};
@@ -133,7 +133,7 @@ std::string open_driver(Driver& driver, const std::string& library, const Prepar
     return {};
 }
 
-// The extents that the client will be granted first, mapped; their pages come meanwhile, in a thread, for the driver takes as long to
+// The client's first extents, mapped. A thread touches their pages meanwhile, because the driver takes as long to
 // start.
 std::jthread take_pages(Extents& extents, const Preparation& prepared) {
     for (const auto& [offset, bytes] : prepared.extents)
@@ -147,7 +147,7 @@ std::jthread take_pages(Extents& extents, const Preparation& prepared) {
     });
 }
 
-// Device printf lands in a pipe instead of the bridge's output (output.cc): the end to read from; -1: there is none.
+// Sends device printf into a pipe instead of the bridge's output (output.cc). Returns the end to read from; -1: none.
 int catch_output() {
     int pipe[2];
     if (pipe2(pipe, O_CLOEXEC) != 0) return -1;
@@ -158,7 +158,7 @@ int catch_output() {
     return from;
 }
 
-// What counts against RLIMIT_DATA, in bytes, from a file that was opened before the cage.
+// The bytes that count against RLIMIT_DATA, read from a file that was opened before the cage.
 std::uint64_t own_data(const File& statm) {
     char text[256]{};
     unsigned long long data = 0;
@@ -167,7 +167,7 @@ std::uint64_t own_data(const File& statm) {
     return data * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Where this worker writes what it is about. Without one it does not matter.
+// Where this worker writes what it is doing. It also works without one.
 Sheet& open_sheet() {
     static Sheet unread;
     void* at = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, sheet_fd, 0);
@@ -175,7 +175,7 @@ Sheet& open_sheet() {
     return at == MAP_FAILED ? unread : *static_cast<Sheet*>(at);
 }
 
-// The cage, before the first byte of a client's is read.
+// Closes the cage, before the first byte of a client is read.
 std::string shut(const cage::Order& order, Sheet& sheet, Extents& extents, cage::CodePlace code) {
     static cage::Mapper mapper;
     const bool alone = order.has(cage::Measure::extents);
@@ -188,11 +188,12 @@ std::string shut(const cage::Order& order, Sheet& sheet, Extents& extents, cage:
                : fmt::format("the cage's measure '{}' failed: {}", about(cage::Measure::extents).name, strerror(errno));
 }
 
-// The end of a wrapped worker, which its wrapper is to see: not a signal, but a return from main(), when the bridge has let go of
-// the link (or is gone).
+// The end of a wrapped worker. Its wrapper must see a return from main(), not a signal: so the worker waits until the
+// bridge has closed the link (or has ended).
 void await_dismissal() {
     std::thread([] {
-        constexpr unsigned patience = 10;  // seconds: of a worker that is in a driver's call, or whose client floods it
+        // seconds, for a worker inside a driver's call, or with a client that floods it
+        constexpr unsigned patience = 10;
         pollfd bridge{link_fd, POLLRDHUP, 0};
         while (poll(&bridge, 1, -1) < 0) {}
         dismissed = true;
@@ -205,22 +206,23 @@ void await_dismissal() {
 
 int run_worker(const std::string& library, bool warm) {
     signal(SIGINT, SIG_IGN);   // the bridge decides when a worker ends
-    signal(SIGPIPE, SIG_IGN);  // a wrapped worker may live on without its bridge, which reads its log
+    signal(SIGPIPE, SIG_IGN);  // a wrapped worker may outlive its bridge, which reads its log
     const int text = catch_output();
     Preparation prepared;
     if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {
         if (n == 0) return 0;  // the bridge has ended
-        log::critical("descriptors {} to {} are not the bridge's: its wrapper must leave them open", region_fd,
+        log::critical("descriptors {} to {} are not the bridge's: the wrapper must leave them open", region_fd,
                       doorbell_fd);
         return 1;
     }
     File statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
     std::string error = cage::enter(prepared.cage, library);
-    // The region has no use for a worker without a bridge. (A wrapper's thread that starts one may end before it does.)
+    // The region has no use for a worker without a bridge. (With a wrapper the parent's thread may end earlier.)
     if (prepared.wrapped) await_dismissal();
-    else if (prctl(PR_SET_PDEATHSIG, SIGKILL); getppid() != prepared.bridge) return 0;  // it has ended before that
-    // Threads of the driver's work on until the process has ended, with the client's memory, and ask the session to call
-    // the client's functions: none of that is destroyed before.
+    // the bridge ended before that
+    else if (prctl(PR_SET_PDEATHSIG, SIGKILL); getppid() != prepared.bridge) return 0;
+    // Threads of the driver run until the process ends: they use the client's memory, and ask the session to call the
+    // client's functions. So none of that is destroyed before.
     static Driver& driver = *new Driver;
     CUcontext context = nullptr;  // of a warm worker
     static Extents& extents = *new Extents(region_fd, prepared.base);
@@ -231,8 +233,8 @@ int run_worker(const std::string& library, bool warm) {
     }
     steps.done("pages");
     if (!error.empty() && prepared.says_devices)
-        return report_devices(driver, link_fd, error), 1;  // the bridge tells it
-    if (error.empty()) extents.register_all(driver);       // if not now, then when the client uses them
+        return report_devices(driver, link_fd, error), 1;  // the bridge reports it
+    if (error.empty()) extents.register_all(driver);       // otherwise it is done when the client uses them
     steps.done("extents");
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
     cage::CodePlace code;
@@ -245,7 +247,7 @@ int run_worker(const std::string& library, bool warm) {
     log::debug("a worker has started: {}", steps.text());
 
     Assignment job;
-    if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
+    if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client connected
     if (std::string e = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
         log::error("{}", e);
         return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker.h: the process that serves one client and owns its CUDA contexts. It is started before there is a client (a
-// warm worker has its context ready), is assigned one, and ends with it: no worker ever serves two.
+// worker.h: the process that serves one client and owns its CUDA contexts. It starts before there is a client (a warm
+// worker has its context ready), is assigned to one, and ends with it: no worker serves two clients.
 #pragma once
 #include <string>
 

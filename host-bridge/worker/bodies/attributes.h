@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attributes.h: which attributes of streams and nodes the client may ask for and set: plain numbers, and a window of its own
-// memory.
+// attributes.h: which attributes of streams and nodes the client may read and set: plain numbers, and a window of its
+// own memory.
 #pragma once
 #include "host-bridge/worker/session/session.h"
 
@@ -21,7 +21,7 @@ inline bool plain(CUlaunchAttributeID id) {
         default: return false;
     }
 }
-// An access policy window has an address in it, of memory that is the client's.
+// An access policy window contains an address, which must be in the client's memory.
 inline CUresult admitted(CUlaunchAttributeID id, const CUlaunchAttributeValue* value) {
     if (plain(id)) return CUDA_SUCCESS;
     if (id != CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// body.h: what the worker does itself for a row whose traits say "hosted", instead of the driver's function of that name. The
-// prototypes are CUDA's. A body whose row does not say so does not compile; a row without its body does not link.
+// body.h: bodies of rows with the trait "hosted": the worker calls its own function, not the driver's of that name. The
+// prototypes are CUDA's. A body whose row lacks the trait does not compile; a row without its body does not link.
 #pragma once
 #include "host-bridge/worker/session/session.h"
 #include "shm-device/rows/commands.h"

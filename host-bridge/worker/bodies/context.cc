@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// context.cc: contexts that the client makes, retains and ends. (Which is current: contexts.h. The guest's half:
+// context.cc: contexts that the client makes, retains and ends. (Which one is current: contexts.h. The guest's half:
 // guest-allocator/driver/context.cc.)
 #include "host-bridge/worker/bodies/body.h"
 
@@ -20,7 +20,7 @@ namespace barcuda::body {
 BODY(cuDevicePrimaryCtxRetain)(CUcontext* context, CUdevice device) {
     return session().contexts().retain(*context, device);
 }
-// After this it has to be retained again.
+// After this the client must retain it again.
 BODY(cuDevicePrimaryCtxReset_v2)(CUdevice device) {
     const Contexts::Living* primary = device >= 0 ? session().contexts().primary(device) : nullptr;
     return primary ? session().end(Contexts::Living(*primary)) : CUDA_SUCCESS;  // the client has nothing there

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy.cc: copies whose host side is not in the region: the bytes ride in the command or in its reply. (The guest's half:
-// guest-allocator/driver/copy.cc and box.cc.)
+// copy.cc: copies whose host memory is outside the region: the command or its reply carries the bytes. (The guest's
+// half: guest-allocator/driver/copy.cc and box.cc.)
 #include <cstring>
 
 #include "host-bridge/worker/session/session.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fill.cc: the synchronous fills, which guests of version 0.1.0 send. A driver may wait in its own, and the worker with it, for what only the
-// worker could bring about: so they are asynchronous ones of the default stream. (Later guests send those: guest-allocator/driver/fill.cc.)
+// fill.cc: the synchronous fills, which guests of version 0.1.0 send. In its own a driver may wait for something that
+// only the worker can bring about, so they become asynchronous fills of the default stream. (Later guests send those:
+// guest-allocator/driver/fill.cc.)
 #include "host-bridge/worker/bodies/body.h"
 
 namespace barcuda::body {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph.cc: nodes of graphs whose form cannot travel: kernels with their parameters packed, functions of the program by their
-// numbers. (The guest's half: guest-allocator/driver/graph.cc and graph_node.cc.)
+// graph.cc: nodes of graphs that cannot travel in CUDA's form: kernels travel with packed parameters, functions of the
+// program as numbers. (The guest's half: guest-allocator/driver/graph.cc and graph_node.cc.)
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,7 +99,7 @@ CUresult host_node(CUgraphNode node, std::uint64_t* function) {
     return r;
 }
 
-// The driver writes to a file of the worker's own. Handles in it would be the driver's, which mean nothing to the client.
+// The driver writes to a file of the worker. Handles in it would be the driver's, which mean nothing to the client.
 CUresult graph_text(CUgraph graph, unsigned flags, std::uint64_t from, char* text, std::size_t room,
                     std::uint64_t* all) {
     if (!driver().cuGraphDebugDotPrint) return CUDA_ERROR_NOT_SUPPORTED;

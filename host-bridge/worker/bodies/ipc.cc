@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ipc.cc: what a process shows to others of its region: memory and events by handles (cuIpc*, pointers of pools), memory and pools
-// by descriptors (cuMem*ShareableHandle). The driver's own handle or descriptor stays with the bridge; programs pass on a token for
-// it, which nobody can guess. (The guest's half: guest-allocator/driver/memory.cc, descriptor.cc.)
+// ipc.cc: what a process shares with others of its region: memory and events by handles (cuIpc*, pointers of pools),
+// memory and pools by descriptors (cuMem*ShareableHandle). The driver's own handle or descriptor stays with the bridge;
+// programs pass on a token for it, which no other process can guess. (The guest's half:
+// guest-allocator/driver/memory.cc, descriptor.cc.)
 #include <fcntl.h>
 
 #include <bit>
@@ -14,7 +15,7 @@ namespace {
 
 using Kind = Shared::Kind;
 
-// The token of a driver's handle that `outer` holds, or of a descriptor, takes its place; or the other way round.
+// Replaces a driver's handle in `outer` (or a descriptor) by its token, or a token by the handle.
 template <class Outer> CUresult share(Kind kind, Outer& outer, const File& file = {}) {
     auto inner = std::bit_cast<Shared::Handle>(outer);
     const CUresult r = session().granter().share(kind, inner, file);
@@ -30,7 +31,7 @@ template <class Outer> CUresult find(Kind kind, Outer& outer, File* got = nullpt
     return r;
 }
 
-// The same of handles of memory and events, some drivers' with the file that they mean.
+// The same for handles of memory and events; some drivers add the file that the handle stands for.
 template <class Outer> CUresult share_handle(Kind kind, Outer& outer) {
     const int file = driver().handle_file ? driver().handle_file(&outer, -1) : -1;
     return share(kind, outer, File(file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, 0)));
@@ -43,14 +44,14 @@ template <class Outer> CUresult find_handle(Kind kind, Outer& outer, File& file)
 
 constexpr auto posix = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-// `make` has the driver make a descriptor.
+// `make` lets the driver make a descriptor.
 CUresult share_file(Kind kind, ext::Token& token, auto make) {
     int fd = -1;
     if (CUresult r = make(&fd); r != CUDA_SUCCESS) return r;
     token = {};
     return share(kind, token, File(fd));
 }
-// `open` has the driver open it.
+// `open` lets the driver open the descriptor.
 CUresult find_file(Kind kind, ext::Token token, auto open) {
     File file;
     const CUresult r = find(kind, token, &file);

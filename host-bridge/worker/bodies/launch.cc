@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch.cc: launches that are made at once, and what depends on their shape. (Those that may be held: launches.h. The
-// guest's half: guest-allocator/driver/launch.cc.)
+// launch.cc: launches that are made at once, and queries that depend on a launch's shape. (Launches that may be held:
+// launches.h. The guest's half: guest-allocator/driver/launch.cc.)
 #include "host-bridge/worker/session/launch.h"
 
 #include "host-bridge/worker/session/session.h"

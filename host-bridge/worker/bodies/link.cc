@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// link.cc: the driver's linker. Inputs and the finished image lie in the region while they cross. (The guest's half:
+// link.cc: the driver's linker. Inputs and the finished image cross in the region. (The guest's half:
 // guest-allocator/driver/link.cc.)
 #include <cstring>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.cc: device memory. What waits for the GPU natively is put off until it is idle (deferred.h). (The guest's half:
-// guest-allocator/driver/memory.cc.)
+// memory.cc: device memory. Calls that natively wait for the GPU are deferred until it is idle (deferred.h). (The
+// guest's half: guest-allocator/driver/memory.cc.)
 #include "host-bridge/worker/bodies/body.h"
 
 namespace barcuda::ext {
@@ -59,13 +59,14 @@ BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
 BODY(cuMemPoolDestroy)(CUmemoryPool pool) {
     int devices = 0;
     driver().cuDeviceGetCount(&devices);
-    for (CUdevice device = 0; device < devices; ++device) {  // whichever it is of
+    for (CUdevice device = 0; device < devices; ++device) {  // the pool may belong to any of them
         CUmemoryPool always = nullptr, used = nullptr;
         if (driver().cuDeviceGetDefaultMemPool(&always, device) != CUDA_SUCCESS ||
             driver().cuDeviceGetMemPool(&used, device) != CUDA_SUCCESS)
-            continue;  // it has none
+            continue;  // the device has no pools
         if (pool == always) return CUDA_ERROR_INVALID_VALUE;
-        if (pool == used) driver().cuDeviceSetMemPool(device, always);  // as when the driver destroys it
+        // as the driver does when it destroys the pool
+        if (pool == used) driver().cuDeviceSetMemPool(device, always);
     }
     return session().deferred().destroy(pool);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// module.cc: code. Images are loaded from a copy of the worker's own; what a launch needs to know of a function is told. (The
-// guest's half: guest-allocator/driver/module.cc.)
+// module.cc: code. The worker loads images from a copy of its own, and reports what a launch needs to know about a
+// function. (The guest's half: guest-allocator/driver/module.cc.)
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -24,11 +24,12 @@ CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted,
     return r;
 }
 
-// A function of a list (cuModuleEnumerateFunctions) has no code on the device before somebody needs it; CUDA loads it for a
-// launch, but answers questions with CUDA_ERROR_FUNCTION_NOT_LOADED until then.
+// A function of a list (cuModuleEnumerateFunctions) has no code on the device until it is needed. CUDA loads it for a
+// launch, but until then answers questions about it with CUDA_ERROR_FUNCTION_NOT_LOADED.
 CUresult ensure_loaded(CUfunction function) {
     CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_LOADED;
-    if (!driver().cuFuncIsLoaded || !driver().cuFuncLoad) return CUDA_SUCCESS;  // before CUDA 12.4 all are
+    // before CUDA 12.4 all functions are loaded
+    if (!driver().cuFuncIsLoaded || !driver().cuFuncLoad) return CUDA_SUCCESS;
     if (CUresult r = driver().cuFuncIsLoaded(&state, function); r != CUDA_SUCCESS) return r;
     return state == CU_FUNCTION_LOADING_STATE_LOADED ? CUDA_SUCCESS : driver().cuFuncLoad(function);
 }
@@ -105,7 +106,8 @@ namespace barcuda::body {
 BODY(cuModuleUnload)(CUmodule module) { return session().deferred().unload(module); }
 BODY(cuLibraryUnload)(CUlibrary library) { return session().deferred().unload(library); }
 
-// A driver may write as many as there is room for: no more than there are is asked for.
+// A driver may write as many entries as the caller says there is room for, so the worker never says more than there
+// are.
 BODY(cuModuleEnumerateFunctions)(CUfunction* functions, unsigned room, CUmodule module) {
     unsigned all = 0;
     if (CUresult r = driver().cuModuleGetFunctionCount(&all, module); r != CUDA_SUCCESS) return r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// output.cc: what kernels have printed, and what failed assertions have said. (The guest's half:
+// output.cc: text that kernels have printed, and text of failed assertions. (The guest's half:
 // guest-allocator/driver/fence.cc.)
 #include "host-bridge/worker/session/session.h"
 

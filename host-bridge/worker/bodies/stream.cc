@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream.cc: streams and events: fences behind their work, captures, and functions of the program among it. (The guest's half:
-// guest-allocator/driver/stream.cc, event.cc, capture.cc, host_function.cc.)
+// stream.cc: streams and events: fences after their work, captures, and functions of the program in the work. (The
+// guest's half: guest-allocator/driver/stream.cc, event.cc, capture.cc, host_function.cc.)
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 #include "host-bridge/worker/bodies/body.h"
 
 namespace barcuda::ext {
-// What they have promised, their kind (`fence`) has told the session.
+// The kind `fence` has told the session what the command promised.
 CUresult write_fence(CUstream stream, Fence) { return session().fences().write(stream); }
 
 CUresult record_event(CUevent event, CUstream stream, unsigned flags, Fence) {
@@ -38,8 +38,8 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
-// Where there is nothing to wait for (it shows what kernels have printed), or where it is an error (in a capture); else
-// CUDA_ERROR_NOT_READY: the worker waits for no GPU.
+// Succeeds if there is nothing to wait for (and then shows what kernels have printed), and fails if waiting is an error
+// (in a capture). Otherwise it returns CUDA_ERROR_NOT_READY: the worker never waits for a GPU.
 BODY(cuStreamSynchronize)(CUstream stream) {
     return session().streams().done(stream) ? driver().cuStreamSynchronize(stream) : CUDA_ERROR_NOT_READY;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// allowance.h: what this worker's client may have, as the bridge has it now, and what it has, for the bridge to show. Both stand in
-// the sheet (link.h): to look costs a load.
+// allowance.h: the limits of this worker's client, as the bridge has set them, and what the client uses, for the bridge
+// to show. Both are in the sheet (link.h), so reading one is a load.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@ class Allowance {
     std::uint64_t limit(Limit which) const {  // 0: none
         return std::atomic_ref(sheet_.limits[static_cast<unsigned>(which)]).load(std::memory_order_relaxed);
     }
-    // There is room for one more, or so many.
+    // There is room for `more` of them.
     bool allows(Limit which, std::uint64_t have, std::uint64_t more = 1) const {
         const std::uint64_t most = limit(which);
         return most == 0 || (have <= most && more <= most - have);

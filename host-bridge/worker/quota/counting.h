@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// counting.h: what a command counts as (Counts in link.h), once it has succeeded: for `barcuda ps`, `top` and the metrics. What a
-// graph does is a launch of the graph.
+// counting.h: what a command counts as (Counts in link.h) when it has succeeded: for `barcuda ps`, `top` and the
+// metrics. A graph counts as one launch of a graph, whatever it contains.
 #pragma once
 #include <cuda.h>
 

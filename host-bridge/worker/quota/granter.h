@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// granter.h: grants heap memory, and knows what clients share: the bridge, over a socket (worker.cc); a test, in
-// memory.
+// granter.h: grants heap memory, and knows what clients share. In a worker it is the bridge, over a socket (worker.cc);
+// in a test, it is in memory.
 #pragma once
 #include <cuda.h>
 
@@ -14,13 +14,13 @@ struct Granter {
     virtual ~Granter() = default;
     virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;
     virtual void release(std::uint64_t offset, std::uint64_t bytes) = 0;
-    // Device memory of a client with a limit (bridge/quotas.h), by the number that its worker's driver gives the device. `left`:
-    // what it could borrow after that. Where nobody counts there is no limit.
+    // Borrows device memory for a client with a limit (bridge/quotas.h). `device`: the number in the worker's driver.
+    // `left`: what the client could borrow after that. By default there is no limit.
     virtual bool borrow(int /*device*/, std::uint64_t /*bytes*/, std::uint64_t& left) {
         return left = ~std::uint64_t{0}, true;
     }
     virtual void repay(int /*device*/, std::uint64_t /*bytes*/) {}
-    // A token for a driver's handle or descriptor, the way back, and its end.
+    // A token for a driver's handle or descriptor, the handle of a token, and the end of a token.
     virtual CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) = 0;
     virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) = 0;
     virtual void withdraw(const Shared::Handle& token) = 0;

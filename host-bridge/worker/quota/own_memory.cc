@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_memory.cc: how much device memory this process has, all in all. NVIDIA's NVML says it of each process; it is opened when a
-// client with a limit first needs it. On the software GPU a process's own memory is what it sees as taken: there NVML would have to
-// open files, which a worker cannot.
+// own_memory.cc: how much device memory this process uses in all. NVIDIA's NVML reports it for each process; the worker
+// opens NVML when a client with a limit first needs it. On the software GPU a process sees only its own memory as used,
+// so it needs no NVML: that would have to open files, which a worker cannot.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Nvml {
     explicit Nvml(const Driver& driver) : driver_(driver) {}
 
     std::optional<std::uint64_t> ask(CUdevice device, bool exact) {
-        // A question takes NVIDIA's driver a part of a millisecond, in which it answers no other.
+        // A query takes NVIDIA's driver a part of a millisecond, during which it answers no other.
         constexpr std::chrono::milliseconds now_and_then{200};
         const auto now = std::chrono::steady_clock::now();
         if (const auto last = asked_.find(device); !exact && last != asked_.end() && now - last->second < now_and_then)
@@ -37,7 +37,7 @@ class Nvml {
             tried_ = true;
             const std::string error = host_.open(nvml_of(driver_.library));
             there_ = error.empty();
-            if (!there_) log::warn("what the driver takes for itself is not counted, NVML does not say it: {}", error);
+            if (!there_) log::warn("the driver's own memory is not counted, since NVML does not report it: {}", error);
         }
         if (!there_) return {};
         barcuda_device named{};
@@ -49,7 +49,7 @@ class Nvml {
         if (!its) return {};
         const auto users = host_.users(its);
         const auto own = std::ranges::find(users, static_cast<unsigned>(getpid()), &nvml::Host::Use::pid);
-        if (own == users.end() || own->memory == nvml::value_not_available) return {};  // in a container, say
+        if (own == users.end() || own->memory == nvml::value_not_available) return {};  // in a container, for example
         return own->memory;
     }
 

@@ -10,9 +10,9 @@
 namespace barcuda {
 namespace {
 
-// A driver takes device memory in such pieces, and small allocations out of them.
+// A driver takes device memory in pieces of this size, and makes small allocations in them.
 constexpr std::uint64_t unit = 2 << 20;
-constexpr std::uint64_t spare = 32 << 20;  // so much that was borrowed is kept for the next allocation
+constexpr std::uint64_t spare = 32 << 20;  // borrowed memory that is kept for the next allocation
 constexpr std::uint64_t whole(std::uint64_t bytes) { return (bytes + unit - 1) / unit * unit; }
 constexpr std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
@@ -25,13 +25,13 @@ bool Quota::take(CUdevice device, std::uint64_t bytes) {
     const std::uint64_t most = limit();
     if (most == 0) {
         limited_ = false;
-        if (bytes > ~b.counted) return false;  // no driver has so much, and give() could not take it back
+        if (bytes > ~b.counted) return false;  // no driver has that much, and give() could not subtract it
         b.counted += bytes;
-        return true;  // noted when the driver has answered: nobody has said yet that there is so much
+        return true;  // counted after the driver has answered: the allocation may fail
     }
     if (!limited_) begin_to_limit();
     if (bytes > less(most, b.used())) {
-        measure(device, true);  // it may have less by now
+        measure(device, true);  // the driver may have less by now
         if (bytes > less(most, b.used())) return false;
     }
     if (!borrow(device, bytes)) return false;
@@ -39,7 +39,7 @@ bool Quota::take(CUdevice device, std::uint64_t bytes) {
     return note(device), true;
 }
 
-// So that the bridge knows of what is used, and of so much more.
+// Makes sure that the bridge knows of what is used, and of `bytes` more.
 bool Quota::borrow(CUdevice device, std::uint64_t bytes) {
     Books& b = books_[device];
     if (b.used() + bytes <= b.borrowed) return true;
@@ -63,11 +63,11 @@ void Quota::give(CUdevice device, std::uint64_t bytes) {
 
 void Quota::note(CUdevice device) { allowance_.note_memory(device, books_[device].used()); }
 
-// What was not counted call by call while there was no limit.
+// Counts what was not counted call by call while there was no limit.
 void Quota::begin_to_limit() {
     limited_ = true;
     look();
-    for (auto& [device, b] : books_) {  // the bridge is told what the client has; it cannot refuse that
+    for (auto& [device, b] : books_) {  // tells the bridge what the client has; the bridge cannot refuse that
         std::uint64_t left = 0;
         const std::uint64_t more = less(b.used(), b.borrowed);
         if (more != 0 && granter_.borrow(device, more, left)) b.borrowed += more;
@@ -91,7 +91,7 @@ void Quota::measure(CUdevice device, bool exact) {
     note(device);
 }
 
-// What the driver has of its own accord taken, or returned, since it was last counted: pools shrink behind a wait.
+// Counts what the driver has taken or returned by itself since the last count: pools shrink after a wait.
 void Quota::recount(CUdevice device) {
     Books& b = books_[device];
     const auto set = [&b](std::uint64_t& part, std::uint64_t now) {
@@ -133,7 +133,7 @@ std::uint64_t Quota::left(CUdevice device) {
     return std::min(less(limit(), b.used()), left > ~lent ? ~std::uint64_t{0} : left + lent);
 }
 
-// A part of what was counted has become so many bytes, whatever the limit is: the driver has them.
+// A counted part now has this many bytes, whatever the limit is: the driver already has them.
 void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now) {
     const std::uint64_t before = std::exchange(part, now);
     if (now <= before) return give(device, before - now);
@@ -147,7 +147,7 @@ void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now)
 void Quota::freed(std::uint64_t name) {
     if (const auto t = things_.find(name); t != things_.end())
         give(t->second.device, t->second.bytes), things_.erase(t);
-    else count_graphs();  // a graph's
+    else count_graphs();  // memory of a graph
 }
 
 void Quota::context_gone(CUcontext context) {
@@ -166,7 +166,7 @@ void Quota::forget_pool(CUmemoryPool pool) {
 CUresult Quota::allocate_from(CUmemoryPool pool, std::uint64_t bytes, const std::function<CUresult()>& function) {
     const std::lock_guard lock(mutex);
     note_pool(pool, current());
-    graphs_allocate_ = true;  // where a stream captures
+    graphs_allocate_ = true;  // a stream captures
     if (limit() == 0) return limited_ = false, function();
     Pool& its = pools_.at(pool);
     count(pool, its);
@@ -193,7 +193,7 @@ void Quota::count(CUmemoryPool pool, Pool& its) {
     set_counted(its.device, its.reserved, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 }
 
-// What the pool would have to reserve for so many bytes more.
+// What the pool would have to reserve for these bytes.
 std::uint64_t Quota::lacks(CUmemoryPool pool, std::uint64_t bytes) const {
     const std::uint64_t reserved = attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
     return less(bytes, less(reserved, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT)));
@@ -270,7 +270,7 @@ CUresult Quota::add_node(CUdevice device, std::uint64_t bytes, const std::functi
     return r;
 }
 
-// No condition's body has such nodes: CUDA forbids it.
+// Bodies of conditional nodes have no such nodes: CUDA forbids it.
 void Quota::add_nodes(CUgraph graph, Exec& exec, unsigned depth) const {
     constexpr unsigned deepest = 64;
     std::size_t all = 0;

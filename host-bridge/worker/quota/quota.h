@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// quota.h: counts the device memory of a client, by whichever call it has it: allocations, arrays, pools, physical memory of
-// cuMemCreate, memory that graphs allocate. It stands between the session and the driver: in the driver's table are functions of
-// its own (quota_layer.cc) in place of those that allocate and free, derived from their rows. What is over the limit
-// answers CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo shows the limit as the card's size.
+// quota.h: counts the device memory of a client, whichever call gives it: allocations, arrays, pools, physical memory
+// of cuMemCreate, memory that graphs allocate. It is a layer between the session and the driver: in the driver's table,
+// functions of its own (quota_layer.cc) replace those that allocate and free; they are derived from the rows. An
+// allocation over the limit fails with CUDA_ERROR_OUT_OF_MEMORY, and cuMemGetInfo shows the limit as the card's size.
 //
-// A driver takes memory that nobody asked it for: contexts, code and its variables, stacks, buffers of printf, workspaces of the math
-// libraries. What of that there is, is the difference between what the driver says that this process has and what was counted. It
-// is looked up where it may have grown; it counts, and a client that is over its limit by it makes nothing new, but nothing is taken
-// from it. An image alone is refused after the fact: its variables may be as large as a GPU.
+// A driver also takes memory by itself: contexts, code and its variables, stacks, buffers of printf, workspaces of the
+// math libraries. That memory is the difference between what the driver says that this process has and what was
+// counted. The quota measures it where it may have grown, and counts it. A client that it puts over the limit can make
+// nothing new, but loses nothing that it has. Only an image is refused afterwards: its variables may be as large as a
+// GPU.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,8 +23,9 @@ namespace barcuda {
 
 struct Granter;
 
-// Bytes of a device's memory that this process has now, as its driver says; none: it does not say, or it was asked a moment ago and the
-// answer need not be `exact`. Never an old answer: what was allocated since would be taken for the driver's own.
+// Bytes of a device's memory that this process has now, as its driver says. None: the driver does not say, or it was
+// asked a moment ago and the answer need not be `exact`. Never an old answer: allocations since then would count as the
+// driver's own.
 using OwnMemory = std::function<std::optional<std::uint64_t>(CUdevice, bool exact)>;
 OwnMemory own_memory(const Driver& driver, bool software);
 
@@ -40,16 +42,16 @@ class Quota {
         CUdevice device = 0;
         return real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : 0;
     }
-    // What the client could still have.
+    // What the client could still allocate.
     std::uint64_t left(CUdevice device);
-    // It has more than it may of some device, since its driver took it.
+    // The client exceeds the limit of some device, because its driver took memory.
     bool over();
-    // While the worker has nothing else to do: what `barcuda limit` shows.
+    // While the worker is idle: updates what `barcuda limit` shows.
     void look();
-    // Looks up what the driver has taken by itself; false: that is too much.
+    // Measures what the driver has taken by itself; false: that is too much.
     bool admits_the_driver(CUdevice device);
 
-    // ---- memory that one handle or address names, until that is freed or its context ends
+    // ---- memory that one handle or address names, until it is freed or its context ends
     template <class Allocate> CUresult allocate(std::uint64_t bytes, const Allocate& function) {
         const std::lock_guard lock(mutex);
         const CUdevice device = current();
@@ -65,31 +67,32 @@ class Quota {
     void freed(std::uint64_t name);
     void context_gone(CUcontext context);
 
-    // ---- pools: what they have reserved, which they keep for as long as they like
+    // ---- pools: what they have reserved, which they keep as long as they like
     void note_pool(CUmemoryPool pool, CUdevice device) { pools_.try_emplace(pool, Pool{device, 0}); }
     void forget_pool(CUmemoryPool pool);
     CUresult allocate_from(CUmemoryPool pool, std::uint64_t bytes, const std::function<CUresult()>& function);
 
-    // ---- physical memory: freed when nothing holds it and it is mapped nowhere
+    // ---- physical memory: freed when no handle holds it and it is mapped nowhere
     CUresult create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle,
                     const std::function<CUresult()>& function);
     void held(CUmemGenericAllocationHandle handle, int more);
     void mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle);
     void unmapped(CUdeviceptr address, std::uint64_t bytes);
 
-    // ---- graphs: a driver reserves the memory of their nodes when a node is made, or when one is launched that has such nodes
+    // ---- graphs: a driver reserves the memory of their nodes when such a node is made, or when a graph with such
+    // nodes is launched
     CUresult add_node(CUdevice device, std::uint64_t bytes, const std::function<CUresult()>& function);
     CUresult launch(CUgraphExec exec, const std::function<CUresult()>& function);
     void instantiated(CUgraph graph, CUgraphExec exec);
     void forget_exec(CUgraphExec exec) { execs_.erase(exec), count_graphs(); }
     void count_graphs();
-    void trimmed(CUdevice device);  // graphs have given back what they did not use
+    void trimmed(CUdevice device);  // graphs have returned what they did not use
     bool has_allocating_graphs() const { return !execs_.empty(); }
 
   private:
     struct Books {
-        std::uint64_t counted = 0, other = 0, borrowed = 0;  // other: what the driver has beyond what was counted
-        std::uint64_t graphs = 0;                            // of what was counted
+        std::uint64_t counted = 0, other = 0, borrowed = 0;  // other: what the driver has beyond the counted bytes
+        std::uint64_t graphs = 0;                            // part of `counted`
         std::uint64_t used() const { return counted + other; }
     };
     struct Thing {
@@ -112,11 +115,11 @@ class Quota {
     };
     struct Exec {
         std::map<CUdevice, std::uint64_t> bytes;
-        bool placed = false;  // the driver keeps the memory from the first launch on, until it is trimmed
+        bool placed = false;  // the driver keeps the memory from the first launch until it is trimmed
     };
 
     bool take(CUdevice device, std::uint64_t bytes);
-    // The same, of what pools keep and do not use, too.
+    // The same, but first frees what pools keep and do not use.
     bool take_or_trim(CUdevice device, std::uint64_t bytes) {
         return take(device, bytes) || (trim(device), take(device, bytes));
     }
@@ -139,7 +142,7 @@ class Quota {
     Granter& granter_;
     Allowance& allowance_;
     const OwnMemory own_;
-    bool limited_ = false;          // when it was last looked at: else pools and graphs are not counted call by call
+    bool limited_ = false;          // when last checked; without a limit pools and graphs are not counted call by call
     bool graphs_allocate_ = false;  // a node that allocates was made, or may have been captured
     std::map<CUdevice, Books> books_;
     std::map<std::uint64_t, Thing> things_;
@@ -149,9 +152,9 @@ class Quota {
     std::map<CUgraphExec, Exec> execs_;
 };
 
-// From now on, for the rest of this process: the driver's table counts, and answers as the allowance says.
+// From now on, for the rest of this process: the driver's table counts memory, and obeys the allowance.
 void enforce_quota(Driver& driver, Granter& granter, Allowance& allowance, OwnMemory own);
-// Of this process; null: nobody counts.
+// Of this process; null: memory is not counted.
 Quota* quota();
 
 }  // namespace barcuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// quota_layer.cc: the functions that stand in the driver's table in place of those that take and give back device memory: each asks
-// the books first (quota.h), and tells them what has come of it. None is written for one function: which function needs what
-// follows from its row, from the lives of its parameters and from its traits (shm-device/rows/lives.h).
+// quota_layer.cc: the functions that replace, in the driver's table, those that allocate and free device memory: each
+// asks the quota first (quota.h), and reports the result to it. None is written for a single function: what a function
+// needs follows from its row: from the lives of its parameters and from its traits (shm-device/rows/lives.h).
 #include <algorithm>
 #include <mutex>
 #include <tuple>
@@ -14,15 +14,15 @@
 namespace barcuda {
 namespace {
 
-Quota* of_this_process = nullptr;  // the driver's table has no room for more than a function
+Quota* of_this_process = nullptr;  // the driver's table has room for functions only
 
-// Saturates: no driver has so much.
+// Saturates: no driver has that much.
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
     std::uint64_t result = 0;
     return __builtin_mul_overflow(a, b, &result) ? ~std::uint64_t{0} : result;
 }
 std::uint64_t texel_bytes(const CUDA_ARRAY3D_DESCRIPTOR& a) {
-    constexpr std::uint64_t most = 16;  // of compressed and other formats, too
+    constexpr std::uint64_t most = 16;  // also of compressed and other formats
     const std::uint64_t bytes = crossing::element_bytes(a.Format, a.NumChannels);
     return bytes ? bytes : most;
 }
@@ -46,7 +46,7 @@ std::uint64_t bytes_of(CUDA_ARRAY3D_DESCRIPTOR a, unsigned levels) {
     return sum;
 }
 
-// ---- what a row's charges(size, count) comes to
+// ---- the bytes of a row's charges(size, count)
 std::uint64_t charged(std::size_t bytes) { return bytes; }
 std::uint64_t charged(std::size_t width, std::size_t height) {  // rows, which a driver pads
     constexpr std::size_t most_padding = 511;
@@ -77,13 +77,13 @@ void ended(CUmemoryPool pool) { quota()->forget_pool(pool); }
 void ended(CUgraphExec exec) { quota()->forget_exec(exec); }
 void ended(CUgraph) { quota()->count_graphs(); }
 void ended(CUcontext context) { quota()->context_gone(context); }
-// An address, a handle of physical memory and a texture are the same type in C: their kinds differ.
+// An address, a handle of physical memory and a texture have the same type in C, but different kinds.
 template <class Its> constexpr bool is_handle = requires(Its its) { its.id; };
 template <class Its> constexpr bool is_memory = requires { Its::frees; };
 template <class T, class> constexpr bool is_counted = requires(T value) { ended(value); };
 template <class Its> constexpr bool is_counted<CUdeviceptr, Its> = is_handle<Its> || is_memory<Its>;
 
-// The first parameter that the call drops and of which the books know; none: as many as there are.
+// The first parameter that the call drops and that the quota knows; the number of parameters if there is none.
 template <class Arguments, class Parameters> constexpr std::size_t dropped_at = 0;
 template <class... P, class... Its> constexpr std::size_t dropped_at<std::tuple<P...>, std::tuple<Its...>> = [] {
     constexpr bool is[] = {(Its::life == kind::Life::drops && is_counted<P, Its>)..., true};
@@ -92,14 +92,14 @@ template <class... P, class... Its> constexpr std::size_t dropped_at<std::tuple<
     return i;
 }();
 
-// A call of the driver's, and what it means for the books if it succeeds.
+// Makes a call of the driver, and tells the quota if it succeeds.
 template <class Call, class Then> CUresult noted(const Call& call, const Then& then) {
     const std::lock_guard lock(quota()->mutex);
     const CUresult r = call();
     if (r == CUDA_SUCCESS) then();
     return r;
 }
-// A call by which the driver takes memory of its own: undone if that is too much.
+// Makes a call that lets the driver take memory of its own, and undoes it if that is too much.
 template <class Call, class Undo> CUresult admitted(const Call& call, const Undo& undo) {
     const std::lock_guard lock(quota()->mutex);
     const CUresult r = call();
@@ -115,7 +115,7 @@ template <Op> constexpr auto entry = nullptr;
 BARCUDA_DRIVER_ROWS(X)
 #undef X
 
-// The function in place of a row's.
+// The replacement for a row's function.
 template <Op op, class Prototype> struct Layered;
 template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
     using Parameters = typename RowOf<op>::Parameters;
@@ -123,7 +123,7 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
     static constexpr bool crosses = RowOf<op>::how != How::guest;
     static constexpr std::size_t dropped =
         crosses ? dropped_at<typename RowOf<op>::Arguments, Parameters> : sizeof...(P);
-    // What a stream frees is a pool's, which is counted as a whole.
+    // What a stream frees belongs to a pool, which is counted as a whole.
     static constexpr bool drops = dropped < RowOf<op>::count && !is_among<CUstream, P...>;
     static constexpr bool makes_pool = has(op, trait::uncharged) && is_among<CUmemoryPool*, P...>;
     static constexpr bool instantiates = is_among<CUgraphExec*, P...> && is_among<CUgraph, P...>;
@@ -208,8 +208,8 @@ template <Op op> void layer(Driver& driver) {
 Quota* quota() { return of_this_process; }
 
 void enforce_quota(Driver& driver, Granter& granter, Allowance& allowance, OwnMemory own) {
-    delete of_this_process;  // a test's earlier one
-    // There as long as the process: a thread may call the driver while others exit.
+    delete of_this_process;  // an earlier test's
+    // Lives as long as the process: a thread may call the driver while others exit.
     of_this_process = new Quota(driver, granter, allowance, std::move(own));
 #define X(name, ...) layer<Op::name>(driver);
     BARCUDA_DRIVER_ROWS(X)

@@ -7,8 +7,8 @@ namespace barcuda {
 
 Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
     if (bytes == 0 || extents_.contains(address, bytes)) return fine;
-    // No process has memory there: programs that are linked to an address begin behind it. So the driver may judge, which takes some
-    // of these in a capture, as null with an offset.
+    // No process has memory there: programs that are linked to a fixed address begin above it. So the driver may judge
+    // such addresses. In a capture it accepts some of them, as null with an offset.
     constexpr CUdeviceptr no_memory_before = 4 << 20;
     if (address < no_memory_before && bytes <= no_memory_before - address) return fine;
     const auto covers = [&](CUdeviceptr start, std::uint64_t size) {
@@ -38,7 +38,7 @@ void Addresses::promise_in_capture(CUdeviceptr address, std::uint64_t bytes, CUs
     if (const CUgraph graph = streams_.captured_by(stream)) promised_[address] = {bytes, graph, stream};
 }
 
-// One of several streams of a capture may have been given the memory, and another one ends the capture.
+// One of several streams of a capture may have received the memory, and another one may end the capture.
 void Addresses::capture_ended(CUstream stream, CUgraph graph) {
     for (auto& [address, p] : promised_)
         if (p.graph == graph) p.capturing = nullptr;

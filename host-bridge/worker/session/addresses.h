@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// addresses.h: which device addresses a client may name. A range is the client's if it lies in its extents, or if the
-// driver says that it is device memory of this process, within the bounds that the driver says: never the worker's own
-// memory, which the driver would take as well. What the driver has said is kept, until something is freed: a question
-// costs more than many a command. Of memory that a graph is yet to allocate a driver need not say anything, although copies of that
-// graph name it: what the driver has promised to a graph is the client's as long as the graph is. Two things the driver cannot know: memory that the client has freed and the driver
-// still has (deferred.h) is the client's no more; and memory of another process is closed as often as it was opened.
+// addresses.h: which device addresses a client may name. A range is the client's if it is in the client's extents, or
+// if the driver says that it is device memory of this process, within the bounds that the driver reports: never the
+// worker's own memory, which the driver would accept as well. The driver's answers are kept until something is freed,
+// because a question costs more than most commands. A driver need not know memory that a graph will allocate later,
+// although copies of that graph name it: memory that the driver has promised to a graph is the client's while the graph
+// exists. Two things the driver cannot know: memory that the client has freed and the driver still has (deferred.h) is
+// no longer the client's; and memory of another process is closed as often as it was opened.
 #pragma once
 #include <map>
 #include <set>
@@ -22,7 +23,7 @@ class Addresses {
     Addresses(const Driver& driver, const Extents& extents, const Streams& streams)
         : driver_(driver), extents_(extents), streams_(streams) {}
 
-    // [address, address + bytes) is memory that the GPU may touch on this client's behalf.
+    // Whether the GPU may access [address, address + bytes) for this client.
     Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
     Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height);
     void forget() { reachable_.clear(); }
@@ -38,7 +39,7 @@ class Addresses {
         promised_[address] = {bytes, graph, nullptr};
     }
     bool is_a_graphs(CUdeviceptr address) const { return promised_.contains(address); }
-    // To the graph that the stream is capturing, if it does.
+    // To the graph that the stream is capturing, if any.
     void promise_in_capture(CUdeviceptr address, std::uint64_t bytes, CUstream stream);
     void capture_ended(CUstream stream, CUgraph graph);  // null: with an error
     void graph_gone(CUgraph graph) {
@@ -50,24 +51,24 @@ class Addresses {
 
     // ---- by cuMemAlloc
     struct Allocation {
-        std::uint64_t bytes = 0;  // as they were asked for
+        std::uint64_t bytes = 0;  // as the client requested
         CUcontext context = nullptr;
     };
     void allocated(CUdeviceptr address, const Allocation& allocation) { allocations_[address] = allocation; }
-    Allocation allocation(CUdeviceptr address) const {  // of 0 bytes: none, or one that others may see
+    Allocation allocation(CUdeviceptr address) const {  // 0 bytes: none, or one that other processes may see
         const auto known = allocations_.find(address);
         return known == allocations_.end() ? Allocation{} : known->second;
     }
 
-    // ---- freed by the client; the driver has it still
+    // ---- freed by the client, but not yet by the driver
     void retire(CUdeviceptr address) { retired_.insert(address), forget(address); }
     bool is_retired(CUdeviceptr address) const { return retired_.contains(address); }
-    void end_retirement(CUdeviceptr address) {  // the driver has it no more, or somebody has got it again
+    void end_retirement(CUdeviceptr address) {  // the driver has freed it, or the client has got it again
         if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
     }
 
     // ---- shared with other processes
-    void note_shared(CUdeviceptr address);  // once it is freed, it is not recycled
+    void note_shared(CUdeviceptr address);  // it must not be recycled after it is freed
     void note_opened(CUdeviceptr address) { ++opened_[address]; }
     bool close(CUdeviceptr address);  // false: it is not open
 
@@ -75,7 +76,7 @@ class Addresses {
     struct Promise {
         std::uint64_t bytes;
         CUgraph graph;
-        CUstream capturing;  // not null: as long as this stream captures the graph
+        CUstream capturing;  // not null: valid while this stream captures the graph
     };
     bool promised(CUdeviceptr address, std::uint64_t bytes) const;
 
@@ -83,10 +84,10 @@ class Addresses {
     const Extents& extents_;
     const Streams& streams_;
     std::map<CUdeviceptr, Promise> promised_;
-    std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported them
+    std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported
     std::unordered_map<CUdeviceptr, Allocation> allocations_;
-    std::multiset<CUdeviceptr> retired_;      // another process's memory as often as it was closed
-    std::map<CUdeviceptr, unsigned> opened_;  // another process's memory, and how often it was opened
+    std::multiset<CUdeviceptr> retired_;      // memory of another process as often as it was closed
+    std::map<CUdeviceptr, unsigned> opened_;  // memory of another process, and how often it was opened
 };
 
 }  // namespace barcuda

@@ -30,7 +30,7 @@ void Calls::ask(std::uint64_t function, CUresult status) {
     page_->status = static_cast<std::int32_t>(status);
     publish(page_->asked, ++asked_);
     bell_.wake();
-    // A guest that never answers keeps its own stream waiting, and ends with its worker.
+    // A guest that never answers blocks its own stream, and ends with its worker.
     for (unsigned turn = 0;; ++turn) {
         const std::uint32_t seen = turn < 4000 ? 0 : bell_.kicks();
         if (observe(page_->done) == asked_) return;

@@ -8,7 +8,7 @@ namespace barcuda {
 bool Code::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
     if (place == 0) drop_parts();
     if (place != parts_.size() || size > wire::most_image_parts - place) return drop_parts(), false;
-    // A large image is on its way: what grows by doubling is copied again, and pages that are not touched cost nothing.
+    // A large image is coming: a buffer that grows by doubling is copied repeatedly, but untouched pages cost nothing.
     constexpr std::size_t large_part = 128 << 10, room = 16 << 20;
     if (place == 0 && size >= large_part) parts_.reserve(room);
     parts_.append(static_cast<const char*>(bytes), size);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts, since it is
-// large or the region had no room for it; what the driver's compiler said of the last one, for the client to ask; and of
-// each link its log and its finished image, which the driver keeps until the link is destroyed. (module.cc and link.cc do the
-// loading and the linking; print_search.h has what is loaded looked through. The guest's half: guest-allocator/driver/module.cc and link.cc.)
+// code.h: what a session keeps of the client's code while it is loaded and linked: an image that comes in parts,
+// because it is large or the region had no room for it; the driver's compiler log of the last load, in case the client
+// asks; and for each link its log and its finished image, which the driver keeps until the link is destroyed.
+// (module.cc and link.cc load and link; print_search.h searches what is loaded. The guest's half:
+// guest-allocator/driver/module.cc and link.cc.)
 #pragma once
 #include <cuda.h>
 
@@ -19,25 +20,25 @@ namespace barcuda {
 
 class Code {
   public:
-    // One part, at its place. False: it is not the next, or more than there may be.
+    // Adds the part at `place`. False: it is not the next one, or the image is too large.
     bool add_part(std::uint64_t place, const void* bytes, std::size_t size);
-    // The image of `bytes` bytes; null: its parts are not all there.
+    // The image of `bytes` bytes; null: parts are missing.
     const void* parts(std::uint64_t bytes) const { return bytes && bytes == parts_.size() ? parts_.data() : nullptr; }
-    // An image for the driver, which the guest cannot change while it is parsed: the parts themselves, or a copy of what
-    // lies in the region.
+    // An image for the driver, which the guest cannot change while it is parsed: the parts themselves, or a copy of the
+    // bytes in the region.
     LargeString take(const void* image, std::size_t bytes) {
         if (image == parts_.data()) return std::exchange(parts_, {});
         return {static_cast<const char*>(image), bytes};
     }
     void drop_parts() { LargeString().swap(parts_); }       // an assignment would keep the memory
-    std::size_t held() const { return parts_.capacity(); }  // by parts
+    std::size_t held() const { return parts_.capacity(); }  // by the parts
 
     void keep_log(std::unique_ptr<CompilerLog> log) { log_ = std::move(log); }  // of the last load
     const CompilerLog* log() const { return log_.get(); }
 
     struct Link {
         std::unique_ptr<CompilerLog> log;
-        void* image = nullptr;  // the driver's
+        void* image = nullptr;  // owned by the driver
         std::size_t bytes = 0;
     };
     Link& link(CUlinkState state) { return links_[state]; }

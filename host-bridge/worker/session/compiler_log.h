@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// compiler_log.h: buffers that the driver's compiler writes into while it loads or links: given to it as options, read
-// by the client afterwards (module.cc, link.cc). A client that wants no log costs none.
+// compiler_log.h: buffers into which the driver's compiler writes while it loads or links. The driver gets them as
+// options, and the client reads them afterwards (module.cc, link.cc). A client that wants no log costs nothing.
 #pragma once
 #include <cuda.h>
 
@@ -22,7 +22,7 @@ class CompilerLog {
     CompilerLog(const CompilerLog&) = delete;  // the driver keeps pointers into it
     CompilerLog& operator=(const CompilerLog&) = delete;
 
-    // Null: the client wants none.
+    // Null: the client wants no log.
     static std::unique_ptr<CompilerLog> wanted(ext::Logs logs) {
         return logs == ext::no_logs ? nullptr : std::make_unique<CompilerLog>(logs == ext::verbose_logs);
     }
@@ -42,7 +42,7 @@ class CompilerLog {
     std::string_view information() const { return {texts_[1], strnlen(texts_[1], room)}; }
 
   private:
-    static constexpr std::size_t room = 32 << 10;  // bytes; the driver leaves out what is beyond
+    static constexpr std::size_t room = 32 << 10;  // bytes; the driver leaves the rest out
     char texts_[2][room] = {};
     CUjit_option options_[count] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
                                     CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE};

@@ -15,7 +15,7 @@ void Contexts::leave_ending() {
     if (in_ending()) driver_.cuCtxSetCurrent(nullptr), current_ = nullptr;
 }
 
-// A client that begins with another device than its worker did holds nothing on that one, as natively.
+// A client that begins with another device than its worker did has nothing on the worker's device, as natively.
 void Contexts::leave_warm(CUdevice device) {
     const std::optional<CUdevice> warm = std::exchange(warm_, {});
     if (!warm || *warm == device) return;
@@ -35,7 +35,7 @@ CUresult Contexts::ready(const Living& fresh, CUdevice device) {
 
 CUresult Contexts::retain(CUcontext& context, CUdevice device) {
     if (const Living* known = device >= 0 ? primary(device) : nullptr) return context = known->context, CUDA_SUCCESS;
-    const bool made = ending_ && ending_->primary_of == device;  // the driver's own is not free yet
+    const bool made = ending_ && ending_->primary_of == device;  // the driver's own has not been freed yet
     if (made && !driver_.cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult r = made ? driver_.cuCtxCreate_v4(&context, nullptr, 0, device)
                             : driver_.cuDevicePrimaryCtxRetain(&context, device);

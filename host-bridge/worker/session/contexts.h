@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// contexts.h: the client's contexts: which one is current, and in which one its memory is registered. All of the
-// client's threads are one thread here, so each command says which context is its own, and that is made current unless
-// it is. The client's extents are registered once, for all contexts, in one of them: its home. That is the context that
-// a warm worker had before there was a client, for it outlives all of the client's; else, or if the client begins with another
-// device, the first that the client made. When the home ends while other contexts' work uses what is registered there, it stays the driver's until all is
-// done (`ending`), and another becomes the home.
+// contexts.h: the client's contexts: which one is current, and in which one the client's memory is registered. All of
+// the client's threads share one thread here, so each command names its context, and the worker makes it current if
+// necessary. The client's extents are registered once, for all contexts, in one of them: the home. That is the context
+// that a warm worker had before its client, because it outlives all of the client's. If there is none, or the client
+// begins with another device, it is the first context that the client made. If the home ends while other contexts' work
+// uses what is registered there, the driver keeps it until all work is done (`ending`), and another context becomes the
+// home.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -22,18 +23,18 @@ class Contexts {
     struct Living {
         CUcontext context;
         CUdevice primary_of;
-        bool made;  // by cuCtxCreate, though it may be the client's primary one
+        bool made;  // by cuCtxCreate; it may still be the client's primary one
     };
     struct Ending : Living {
-        std::vector<CUstream> streams;  // of it, whose work may still be under way
+        std::vector<CUstream> streams;  // its streams, which may still have work
     };
 
     Contexts(const Driver& driver, Extents& extents, Handles& handles)
         : driver_(driver), extents_(extents), handles_(handles) {}
 
     CUcontext current() const { return current_; }
-    // Makes the context with this id current; 0 keeps whatever is, and so does one that has ended, where any will do. `before`
-    // is called if another one was.
+    // Makes the context with this id current. 0 keeps the current one; so does the id of an ended one if `any` context
+    // will do. Calls `before` if another one was current.
     template <class F> Verdict enter(std::uint32_t id, bool any, F before) {
         CUcontext context = nullptr;
         const bool lives = id && handles_.find(id, context);
@@ -46,7 +47,7 @@ class Contexts {
     void switch_to(CUcontext context) {
         if (context && context != current_) make_current(context);
     }
-    // While this lives the worker may switch contexts; at its end the context of before is current again.
+    // While this object lives the worker may switch contexts; its end makes the previous context current again.
     class Visit {
       public:
         explicit Visit(Contexts& contexts)
@@ -59,36 +60,36 @@ class Contexts {
         const CUcontext before_;
     };
 
-    // One has come to life: what waited for one is registered now.
+    // A context has been made: registers what waited for one.
     CUresult ready(const Living& fresh, CUdevice device);
     CUresult ready(CUcontext context, CUdevice device = 0) { return ready({context, not_primary, true}, device); }
-    // The client's primary context of a device, made if there is none.
+    // The client's primary context of a device; makes it if there is none.
     CUresult retain(CUcontext& context, CUdevice device);
 
     const std::vector<Living>& living() const { return living_; }
     const Living* primary(CUdevice device) const { return find(&Living::primary_of, device); }
     const Living* find(CUcontext context) const { return find(&Living::context, context); }
-    // It is the client's no more; the driver has it still.
+    // The client no longer has the context; the driver still has it.
     void gone(CUcontext context) {
         std::erase_if(living_, [&](const Living& l) { return l.context == context; });
     }
-    // The driver's end of it.
+    // Ends it in the driver.
     CUresult end(const Living& living);
-    // Not yet: other contexts' work uses what is registered there.
+    // Not yet, while other contexts' work uses what is registered there.
     bool is_needed(CUcontext context) const { return context == home_ && living_.size() > 1; }
     void put_off(const Ending& ending);
     const std::optional<Ending>& ending() const { return ending_; }
     Ending take_ending();
 
-    // The primary context of this device, which a warm worker has made before there was a client.
+    // The primary context of this device, which a warm worker has made before its client.
     void set_home(CUcontext context, CUdevice device) {
         home_ = context;
         if (context) warm_ = device;
     }
-    void go_home() {  // for what needs a context, whichever
+    void go_home() {  // for calls that need any context
         if (!current_) switch_to(home_);
     }
-    CUresult register_extents();  // if a context lives already; else ready() does it
+    CUresult register_extents();  // if a context exists; otherwise ready() does it
 
   private:
     template <class T> const Living* find(T Living::*member, T value) const {
@@ -106,7 +107,7 @@ class Contexts {
     Handles& handles_;
     CUcontext current_ = nullptr, home_ = nullptr;
     std::vector<Living> living_;    // the client's
-    std::optional<CUdevice> warm_;  // whose context is home_, before the client has any
+    std::optional<CUdevice> warm_;  // the device of home_, before the client has any context
     std::optional<Ending> ending_;
 };
 

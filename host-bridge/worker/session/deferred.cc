@@ -6,9 +6,9 @@
 
 namespace barcuda {
 
-// Streams that the client has destroyed are behind fences of its library (guest-allocator/driver/stream.cc).
+// Streams that the client has destroyed have fences of its library behind them (guest-allocator/driver/stream.cc).
 bool Deferred::check_idle() {
-    if (fences_.collect()) return false;  // of a client that has done no work, too
+    if (fences_.collect()) return false;  // also for a client that has done no work
     if (!worked_) return true;
     const Contexts::Visit visit(contexts_);
     bool all = true;
@@ -50,9 +50,9 @@ void Deferred::keep(const Entry& e) {
 }
 
 CUresult Deferred::defer(const Entry& e) {
-    constexpr std::size_t most = 1 << 16;         // a guest may free while its GPU never rests
-    if (check_idle()) return reap(), release(e);  // in the order in which they came
-    // The answer to that is to wait for the GPU, as CUDA does (execute.cc).
+    constexpr std::size_t most = 1 << 16;         // a guest may free while its GPU is never idle
+    if (check_idle()) return reap(), release(e);  // in the order of the requests
+    // The caller then waits for the GPU, as CUDA does (execute.cc).
     if (entries_.size() >= most) return CUDA_ERROR_OUT_OF_MEMORY;
     return keep(e), CUDA_SUCCESS;
 }
@@ -67,7 +67,7 @@ bool Deferred::reap(bool wait) {
     }
     for (CUcontext context : std::exchange(pools_freed_in_, {})) {
         contexts_.switch_to(context);
-        if (streams_.askable(nullptr)) driver_.cuStreamSynchronize(nullptr);  // it would spoil a capture
+        if (streams_.askable(nullptr)) driver_.cuStreamSynchronize(nullptr);  // a capture would be spoiled
     }
     if (contexts_.ending()) {
         const Contexts::Ending ending = contexts_.take_ending();
@@ -94,7 +94,7 @@ void Deferred::context_gone(CUcontext context) {
 }
 
 CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
-    if (CUresult lost = fences_.lasting_error(); lost != CUDA_SUCCESS) return lost;  // recycled memory is lost as well
+    if (CUresult lost = fences_.lasting_error(); lost != CUDA_SUCCESS) return lost;  // recycled memory is lost, too
     const CUcontext context = contexts_.current();
     const auto recycled = std::ranges::find_if(entries_, [&](const Entry& e) {
         return e.what == What::memory && e.bytes && e.bytes == bytes && e.context == context;
@@ -112,12 +112,13 @@ CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
 
 CUresult Deferred::free(CUdeviceptr address) {
     constexpr std::size_t most = 64;
-    constexpr std::uint64_t most_bytes = 256 << 20;  // of them all
+    constexpr std::uint64_t most_bytes = 256 << 20;  // of all blocks
     const CUcontext context = contexts_.current();
     std::uint64_t kept = 0;
     for (const Entry& e : entries_)
         if (e.what == What::memory) kept += e.bytes;
-    // A graph is not launched again while the driver has its memory, and this was freed before: in the order of the calls.
+    // A graph is not launched again while the driver has its memory, and this memory was freed before that: so free it
+    // in the order of the calls.
     if (addresses_.is_a_graphs(address) && driver_.cuMemFreeAsync) {
         addresses_.forget(address);
         return driver_.cuMemFreeAsync(address, nullptr);
@@ -133,11 +134,11 @@ CUresult Deferred::free(CUdeviceptr address) {
 CUresult Deferred::release(std::uint64_t offset, std::uint64_t bytes) {
     if (!extents_.releasable(offset, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (std::ranges::any_of(entries_, [&](const Entry& e) { return e.what == What::extent && e.name == offset; }))
-        return CUDA_ERROR_INVALID_VALUE;  // twice
+        return CUDA_ERROR_INVALID_VALUE;  // freed twice
     return defer({What::extent, offset, bytes, nullptr});
 }
 
-// Memory that this client has not opened is refused at once: an error of the deferred close would come out at another call.
+// Memory that this client has not opened is refused at once: the deferred close would report its error at another call.
 CUresult Deferred::close(CUdeviceptr opened) {
     return addresses_.close(opened) ? defer({What::opened, opened, 0, contexts_.current()}) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// deferred.h: what a session puts off until the GPU is idle. To release memory or code (cuMemFree, cuMemHostUnregister,
-// cuModuleUnload) a driver waits for all that its GPU was given. If the worker waited with it, no command of any thread
-// would be taken meanwhile: a thread that asks for memory of the region, in a malloc, would stand still, and the GPU
-// might wait for that thread. One thread gives the GPU its work, this one: while it sees all streams done, they stay
-// so. (A pool that is destroyed while some of its memory is still to be freed is another matter: NVIDIA's driver may
-// crash, 580.159 within some hundred pools, with nothing of ours in the process.)
+// deferred.h: what a session defers until the GPU is idle. To release memory or code (cuMemFree, cuMemHostUnregister,
+// cuModuleUnload) a driver waits for all work of its GPU. If the worker waited with it, it would take no command of any
+// thread: a thread that requests memory of the region, in a malloc, would hang, and the GPU might wait for that thread.
+// Only this one thread gives the GPU work, so while it sees all streams done, they stay done. (A pool that is destroyed
+// while some of its memory is still to be freed is a different matter: NVIDIA's driver may crash, 580.159 within some
+// hundred pools, without any code of ours in the process.)
 //
-// A pool gives back to the driver what it holds beyond its threshold when the program waits. The program's waits never reach
-// the driver (they are the guest's), so the worker waits once for it when the GPU is idle.
+// When the program waits, a pool returns to the driver what it holds beyond its threshold. The program's waits never
+// reach the driver (the guest waits), so the worker waits once for the program when the GPU is idle.
 //
-// Freed memory is recycled besides. Allocating and freeing cost a driver 50 us and more; programs do it in loops. So
-// memory that has been freed (the guest has waited for the GPU then, as CUDA does) stays allocated until the worker has
-// nothing else to do, or the client asks how much memory is free; an allocation of the same size in the same context is
-// served with it meanwhile. (For other contexts the guest has not waited.) Only a few blocks are kept so: other clients
-// of the GPU need memory too.
+// Freed memory is also recycled. Allocating and freeing cost a driver 50 us and more, and programs do it in loops. So
+// memory that was freed (the guest has then waited for the GPU, as CUDA does) stays allocated until the worker is idle,
+// or until the client asks how much memory is free. Meanwhile an allocation of the same size in the same context gets
+// it. (The guest has not waited for other contexts.) Only a few blocks are kept in this way, because other clients of
+// the GPU need memory, too.
 #pragma once
 #include <cuda.h>
 
@@ -52,26 +52,26 @@ class Deferred {
     CUresult unload(CUlibrary library) { return defer({What::library, raw(library), 0, contexts_.current()}); }
     CUresult destroy(CUmemoryPool pool) { return defer({What::pool, raw(pool), 0, contexts_.current()}); }
 
-    void note_freed();  // memory of a pool, in the order of a stream
+    void note_freed();  // memory of a pool was freed, in a stream's order
 
     bool pending() const { return !entries_.empty() || !pools_freed_in_.empty() || contexts_.ending(); }
-    // Releases what has been put off, if the GPU is idle, or, since memory has run out, by waiting for it. True if that
-    // was anything.
+    // Releases what was deferred, if the GPU is idle, or, with `wait`, waits for the GPU, because memory has run out.
+    // True: something was released.
     bool reap(bool wait = false);
 
-    void note_work() { worked_ = true; }  // the GPU is given something
-    // Whether the GPU has done all of it, and has written all fences. Asks the driver, in each context, unless nothing was given since
-    // the last yes.
+    void note_work() { worked_ = true; }  // the GPU gets work
+    // Whether the GPU has done all work and written all fences. Asks the driver, in each context, unless there was no
+    // work since it last said yes.
     bool check_idle();
-    void context_gone(CUcontext context);  // and its memory and modules with it
+    void context_gone(CUcontext context);  // its memory and modules go with it
 
   private:
     enum class What { memory, opened, extent, module, library, pool };
     struct Entry {
         What what;
         std::uint64_t name;   // an address, an offset in the region, or the driver's handle
-        std::uint64_t bytes;  // of an extent; of memory that may be recycled, as it was asked for
-        CUcontext context;    // null: no context's
+        std::uint64_t bytes;  // of an extent; for memory that may be recycled, as requested
+        CUcontext context;    // null: belongs to no context
         bool is_address() const { return what == What::memory || what == What::opened; }
     };
     template <class T> static std::uint64_t raw(T* handle) { return reinterpret_cast<std::uint64_t>(handle); }
@@ -89,9 +89,9 @@ class Deferred {
     Fences& fences_;
     Addresses& addresses_;
     Launches& launches_;
-    std::vector<Entry> entries_;  // in the order in which the client let go of them
+    std::vector<Entry> entries_;  // in the order in which the client released them
     std::vector<CUcontext> pools_freed_in_;
-    bool worked_ = false;  // since the GPU was last seen idle
+    bool worked_ = false;  // since the GPU was last idle
 };
 
 }  // namespace barcuda

@@ -29,7 +29,7 @@ std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
     if (got == MAP_FAILED)
         return fmt::format("cannot map {} MiB of the region at {}: {}", bytes >> 20, fmt::ptr(at(offset)),
                            strerror(errno));
-    // Huge pages where the system allows them for shared memory: the GPU walks fewer of its own page tables for them.
+    // Huge pages, if the system allows them for shared memory: the GPU then needs fewer of its own page tables.
     madvise(at(offset), bytes, MADV_HUGEPAGE);
     return {};
 }
@@ -78,7 +78,7 @@ std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
     --extent;
     std::uint64_t end = extent->first + extent->second.bytes;
     if (offset >= end && bytes != 0) return nullptr;
-    while (end - offset < bytes) {  // a block may span extents that lie side by side
+    while (end - offset < bytes) {  // a block may span adjacent extents
         if (++extent == extents_.end() || extent->first != end) return nullptr;
         end += extent->second.bytes;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
-// the region's base plus its offset, and extents are registered with the driver there, so that host address = guest address = device
-// address. An offset that a command names becomes a pointer here alone (of a buffer in the channel:
+// extents.h: the parts of the region that one worker may access: its channel and its client's extents. Each is mapped
+// at the region's base plus its offset, and extents are registered with the driver there, so host address = guest
+// address = device address. Only here does an offset in a command become a pointer (for a buffer in the channel:
 // ChannelReader::locate).
 #pragma once
 #include <cstddef>
@@ -17,34 +17,34 @@ namespace barcuda {
 
 class Extents {
   public:
-    // `region_fd` -1: a client in this very process maps the region (tests), at the same addresses. Then nothing is mapped here.
+    // `region_fd` -1: a client in this process maps the region (tests), at the same addresses. Then nothing is mapped
+    // here.
     Extents(int region_fd, std::uint64_t base) : fd_(region_fd), base_(base) {}
     ~Extents();
-    // From now on this maps; `region_fd` is nobody else's any more.
+    // From now on the mapper maps; only its thread has `region_fd`.
     void map_by(cage::Mapper& mapper) { mapper_ = &mapper; }
     Extents(const Extents&) = delete;
     Extents& operator=(const Extents&) = delete;
 
-    // Maps [offset, offset + bytes) of the region, if it is not mapped so already. Returns an error text; empty:
-    // mapped.
+    // Maps [offset, offset + bytes) of the region, unless it is mapped. Returns an error text; empty: mapped.
     std::string map(std::uint64_t offset, std::uint64_t bytes);
-    // The two halves of it: the first from any thread.
+    // The first half of map(), for any thread.
     std::string map_only(std::uint64_t offset, std::uint64_t bytes) const;
     void add(std::uint64_t offset, std::uint64_t bytes) {
         extents_[offset] = {bytes, true, false};
         all_registered_ = false;
     }
-    // The client's channel: its session needs it to the end, and the GPU not at all, unless it writes fences there.
+    // The client's channel: the session needs it to the end; the GPU needs it only if it writes fences there.
     std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
         std::string error = map(offset, bytes);
         if (error.empty()) channel_ = offset, channel_bytes_ = bytes, extents_[offset].wanted = false;
         return error;
     }
-    // The client may release it: it is one of its extents, as a whole.
+    // Whether the client may release it: it must be exactly one of its extents.
     bool releasable(std::uint64_t offset, std::uint64_t bytes) const {
         return holds(offset, bytes) && !in_channel(at(offset));
     }
-    // The GPU is to write here. True: it cannot until this is registered.
+    // The GPU will write here. True: it cannot until this is registered.
     bool want(const void* word) {
         if (in_channel(word) && !std::exchange(extents_[channel_].wanted, true)) all_registered_ = false;
         return !all_registered_ && !is_registered(word);
@@ -53,15 +53,15 @@ class Extents {
         const auto extent = extents_.find(offset);
         return bytes && extent != extents_.end() && extent->second.bytes == bytes;
     }
-    // Unregisters and unmaps what map() mapped as a whole. False: there is no such extent.
+    // Unregisters and unmaps what one map() mapped. False: there is no such extent.
     bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);
 
-    // Registers whatever is mapped, wanted by the GPU and not yet registered; a context must be current. An error is the first one: the
-    // others are registered all the same.
+    // Registers everything that is mapped, wanted by the GPU and not yet registered; a context must be current. Returns
+    // the first error, but registers the others, too.
     CUresult register_all(const Driver& driver);
     void unregister_all(const Driver& driver);
 
-    // The address of [offset, offset + bytes) if it lies within one run of neighbouring extents; null otherwise.
+    // The address of [offset, offset + bytes) if it is within one run of adjacent extents; null otherwise.
     std::byte* locate(std::uint64_t offset, std::uint64_t bytes) const;
     bool contains(std::uint64_t address, std::uint64_t bytes) const {
         return address >= base_ && locate(address - base_, bytes) != nullptr;

@@ -10,8 +10,8 @@
 namespace barcuda {
 namespace {
 
-// After these a context, and with it the process, does no more work for anybody: <cuda.h> says so of most of them, and
-// drivers answer every later call alike after the others.
+// After these errors a context, and with it the process, does no more work: <cuda.h> says so for most of them, and
+// drivers answer every later call in the same way after the others.
 constexpr bool is_lasting(CUresult error) {
     switch (error) {
         case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -46,14 +46,15 @@ Verdict Fences::promise(const ext::Fence& fence) {
 
 CUresult Fences::write(CUstream stream) {
     if (!promised_.word) return CUDA_SUCCESS;
-    // A stream's own context, whichever is current: that is where a fault will show.
+    // The stream's own context, whichever one is current: a fault shows there.
     CUcontext its = nullptr;
     if (contexts_.living().size() > 1 && reinterpret_cast<std::uintptr_t>(stream) > 2 &&
         driver_.cuStreamGetCtx(stream, &its) == CUDA_SUCCESS)
         contexts_.switch_to(its);
-    // A fence in a graph would be written at each of its launches. To wait in a capture is an error: the driver's own.
+    // A fence in a graph would be written at each of its launches. Waiting in a capture is an error, which the driver
+    // reports.
     if (streams_.capturing(stream)) return driver_.cuStreamSynchronize(stream);
-    // In the channel, or in an extent that the driver had no room to register.
+    // The fence is in the channel, or in an extent that the driver had no room to register.
     if (extents_.want(promised_.word))
         if (CUresult r = contexts_.register_extents(); r != CUDA_SUCCESS && extents_.want(promised_.word)) return r;
     const CUresult r = driver_.cuStreamWriteValue64_v2(stream, reinterpret_cast<CUdeviceptr>(promised_.word),
@@ -76,8 +77,8 @@ void Fences::end_command(std::uint32_t op, CUresult result, bool answered) {
 }
 
 bool Fences::collect() {
-    // Those that the GPU will not write are written here; behind earlier values of the same word, which would else come
-    // over them.
+    // The CPU writes the fences that the GPU will not write, but only after earlier values of the same word, which
+    // would otherwise overwrite them.
     for (auto f = fences_.begin(); f != fences_.end(); ++f)
         if (f->refused && std::none_of(fences_.begin(), f, [&](const Fence& earlier) {
                 return earlier.word == f->word && !earlier.reached();
@@ -103,7 +104,7 @@ void Fences::forget(const std::byte* memory, std::uint64_t bytes) {
 void Fences::watch() {
     if (!collect()) return;
     const Contexts::Visit visit(contexts_);
-    std::vector<CUcontext> asked;  // each tells of its own faults; one may be held up while another one ends
+    std::vector<CUcontext> asked;  // each context reports its own faults; one may be blocked while another one ends
     for (const Fence& f : fences_) {
         if (f.refused || std::ranges::find(asked, f.context) != asked.end()) continue;
         asked.push_back(f.context);
@@ -120,7 +121,7 @@ void Fences::context_gone(CUcontext context) {
 }
 
 void Fences::stream_gone(CUstream stream) {
-    for (Fence& f : fences_)  // from now on the default stream tells of a fault
+    for (Fence& f : fences_)  // from now on the default stream reports a fault
         if (f.stream == stream) f.stream = nullptr;
 }
 
@@ -132,7 +133,7 @@ void Fences::post_failure(std::uint32_t op, CUresult result) {
     note(result);
 }
 
-// How a command has ended, whether its reply says so or the status page.
+// Notes how a command has ended, whether its reply or the status page says so.
 void Fences::note(CUresult result) {
     output_.note(result);
     if (is_lasting(result)) fault(result);
@@ -147,11 +148,11 @@ void Fences::fault(CUresult error) {
     }
     for (const Fence& f : fences_) release(f);
     fences_.clear();
-    in_flight_.all_done();  // nothing more is done
+    in_flight_.all_done();  // no more work will be done
     bell_.wake();
 }
 
-// Here alone the CPU writes a fence: the caller has published the reason.
+// Only here does the CPU write a fence. The caller has published the reason.
 void Fences::release(const Fence& fence) {
     if (!fence.reached()) publish(*fence.word, fence.value);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fences.h: words of the region that the GPU writes when a stream has come so far, and for which the client's threads
-// wait. A waiting thread must be woken however the command ends that was to write the fence, and must find the reason
-// then: so a failure is published first, in the status page, and only then is a fence released. A fence that the GPU
-// has been given is remembered until it has happened. After a GPU fault nothing would be written any more in this
-// process: the CPU writes all that are outstanding. (The guest's half: guest-allocator/driver/fence.h.)
+// fences.h: words of the region that the GPU writes when a stream has reached a point, and for which the client's
+// threads wait. A waiting thread must wake however the command ends that promised the fence, and must then find the
+// reason. So a failure is published first, in the status page, and only then is the fence released. A fence that the
+// GPU will write is remembered until it is written. After a GPU fault no fence would be written any more in this
+// process, so the CPU writes all outstanding ones. (The guest's half: guest-allocator/driver/fence.h.)
 #pragma once
 #include <cuda.h>
 
@@ -34,25 +34,25 @@ class Fences {
 
     // ---- the fence of the running command
     void begin_command() { promised_ = {}; }
-    // Somebody waits for it already, and is woken however the command ends. Eight aligned bytes of the client's.
+    // A thread already waits for it, and is woken however the command ends. Eight aligned bytes of the client's.
     Verdict promise(const ext::Fence& fence);
-    // Has the GPU write it, behind all earlier work of the stream.
+    // Lets the GPU write it, after all earlier work of the stream.
     CUresult write(CUstream stream);
-    // Tells the client why the command has failed, unless its reply does (`answered`); then, and not before, wakes
-    // the threads that wait for a fence which the command leaves unwritten.
+    // Tells the client why the command has failed, unless its reply does (`answered`). Only then wakes the threads that
+    // wait for a fence that the command leaves unwritten.
     void end_command(std::uint32_t op, CUresult result, bool answered);
 
-    // ---- those that are outstanding
-    // Forgets fences that have been written, and wakes the threads that sleep for one. True if some are outstanding.
+    // ---- outstanding fences
+    // Forgets fences that have been written, and wakes the threads that sleep for one. True: some are outstanding.
     bool collect();
-    // Asks about the oldest, so that a GPU fault is noticed. Called while the worker has nothing else to do.
+    // Queries the oldest one, so that a GPU fault is noticed. Called while the worker is idle.
     void watch();
-    // Of those that lie there, since it is about to be unmapped.
+    // Forgets the fences in this memory, because it is about to be unmapped.
     void forget(const std::byte* memory, std::uint64_t bytes);
-    void stream_gone(CUstream stream);     // its work goes on without it
+    void stream_gone(CUstream stream);     // its work continues
     void context_gone(CUcontext context);  // the driver has ended it: the GPU writes nothing there any more
 
-    // The GPU's fault, after which nothing works in this process any more; none: CUDA_SUCCESS.
+    // The GPU's fault, after which nothing works in this process; CUDA_SUCCESS: none.
     CUresult lasting_error() const { return fault_; }
 
     // The failure of a command that has no reply.
@@ -64,7 +64,7 @@ class Fences {
         std::uint64_t value = 0;
         CUstream stream = nullptr;
         CUcontext context = nullptr;
-        InFlight::Mark behind = {};  // the work that is done when it is reached
+        InFlight::Mark behind = {};  // when this mark is reached, the work is done
         bool refused = false;        // the GPU will not write it
         bool reached() const;
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// handles.h: a client's handles. The guest holds ids; the driver's pointers stay here. Ids that the guest chose index
-// one table, ids that the host gave (for objects that the driver already had, such as a module's functions) index
-// another. An entry remembers its type: a stream's id never passes for an event.
+// handles.h: a client's handles. The guest has ids; the driver's pointers stay here. Ids that the guest chose index one
+// table; ids that the host gave (for objects that the driver already had, such as a module's functions) index another.
+// An entry stores its type: a stream's id is never accepted as an event.
 #pragma once
 #include <cuda.h>
 
@@ -41,19 +41,20 @@ BARCUDA_HANDLE(CUuserObject, 18);
 BARCUDA_HANDLE(CUgraphConditionalHandle, 19);
 #undef BARCUDA_HANDLE
 
-// What goes with the context in which it was made: at its address the driver may find room for another.
+// Types that end with the context in which they were made: the driver may then use the same address for another object.
 template <class T> inline constexpr bool lives_in_a_context =
     std::is_same_v<T, CUmodule> || std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> ||
     std::is_same_v<T, CUevent> || std::is_same_v<T, CUarray> || std::is_same_v<T, CUmipmappedArray> ||
     std::is_same_v<T, CUlinkState>;
 
-// What a driver takes device memory for, by itself.
+// Types for which a driver takes device memory by itself.
 template <class T> inline constexpr bool takes_device_memory =
     std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> || std::is_same_v<T, CUlibrary> ||
     std::is_same_v<T, CUstream> || std::is_same_v<T, CUgraphExec> || std::is_same_v<T, cublasHandle_t> ||
     std::is_same_v<T, curandGenerator_t>;
 
-// Whose number the driver gives again in each outermost graph: a condition is one number in a graph and all graphs in it.
+// Types whose numbers the driver repeats in each outermost graph: a condition has one number in a graph and all graphs
+// inside it.
 template <class T> inline constexpr bool numbered_by_graph = std::is_same_v<T, CUgraphConditionalHandle>;
 
 class Handles {
@@ -69,10 +70,10 @@ class Handles {
         page[id % page_entries] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         ids_[{raw(value), 0, TypeOf<T>::value}] = id;
     }
-    // The id of an object that the driver returned: the same one each time. As a part of `whole` it goes with it.
+    // The id of an object that the driver returned: always the same one. As a part of `whole` it ends with it.
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0, std::uint64_t context = 0) {
         if (raw(value) == 0) return 0;
-        // A node that is reached from a node belongs to that one's graph.
+        // A node reached from another node belongs to that node's graph.
         if constexpr (std::is_same_v<T, CUgraphNode>)
             if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
         if (numbered_by_graph<T>) whole = outermost(whole);
@@ -93,7 +94,7 @@ class Handles {
         if (whole) parts_.emplace(whole, id);
         return id;
     }
-    // What the client has made is a part of `whole` from now on. Its id is not chosen again: there are four million.
+    // From now on this object of the client's is a part of `whole`. Its id is not reused: there are four million.
     void join(std::uint64_t id, std::uint64_t whole) {
         const_cast<Entry*>(entry(id))->whole = whole;
         parts_.emplace(whole, id);
@@ -106,7 +107,7 @@ class Handles {
     }
     std::size_t size() const { return ids_.size(); }
     template <class T> bool has(T value) const { return ids_.contains(key<T>(value)); }
-    // Whether the driver's object is one that was named as a part of `whole`, and lives.
+    // Whether the driver's object is a part of `whole` and still exists.
     template <class T> bool is_part(T value, std::uint64_t whole) const {
         if (numbered_by_graph<T>) whole = outermost(whole);
         const auto at = ids_.find(key<T>(value, whole));
@@ -122,7 +123,7 @@ class Handles {
         for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
             const std::uint64_t gone = part->second;
             parts_.erase(part);
-            if (const Entry* g = entry(gone); g && g->whole == id) drop(gone);  // else it went before
+            if (const Entry* g = entry(gone); g && g->whole == id) drop(gone);  // otherwise it has ended before
         }
     }
     template <class T, class F> void each(F f) const {
@@ -130,7 +131,7 @@ class Handles {
             if (e.type == TypeOf<T>::value) f((T)e.raw);
         });
     }
-    // The ids of all that lives in a context.
+    // The ids of all objects in a context.
     std::vector<std::uint64_t> within(std::uint64_t context) const {
         std::vector<std::uint64_t> ids;
         if (context == 0) return ids;
@@ -146,16 +147,17 @@ class Handles {
     struct Entry {
         std::uint64_t raw = 0, whole = 0, context = 0;  // context: 0 if it goes with none
         std::uint8_t type = 0;
-        std::uint32_t turn = 0;  // of a place in `given_` that is used again: its ids differ
+        std::uint32_t turn = 0;  // counts the uses of a place in `given_`, so that its ids differ
     };
-    // Programs make graphs without end, and retain memory; of other objects that the host names the guest keeps what it learnt, by id.
+    // Programs make any number of graphs, and retain memory. For other objects that the host names, the guest caches
+    // what it learnt, by id.
     static bool reusable(std::uint8_t type) {
         return type == TypeOf<CUgraphNode>::value || type == TypeOf<CUgraph>::value ||
                type == TypeOf<CUmemGenericAllocationHandle>::value || type == TypeOf<CUgraphConditionalHandle>::value;
     }
-    // What one of the driver's objects is found by.
+    // The key for finding one of the driver's objects.
     struct Key {
-        std::uint64_t raw, graph;  // graph: 0 if the driver gives its number once
+        std::uint64_t raw, graph;  // graph: 0 if the driver's number is unique
         std::uint8_t type;
         bool operator==(const Key&) const = default;
     };
@@ -168,7 +170,7 @@ class Handles {
     template <class T> static Key key(T value, std::uint64_t graph = 0) {
         return {raw(value), numbered_by_graph<T> ? graph : 0, TypeOf<T>::value};
     }
-    // The graph that no node has inside, for one that is a branch of a node, or a node's child.
+    // The graph that is not inside a node, for one that is a node's branch or child.
     std::uint64_t outermost(std::uint64_t graph) const {
         for (const Entry* e = entry(graph); e && e->whole; e = entry(graph)) graph = e->whole;
         return graph;
@@ -188,11 +190,11 @@ class Handles {
             for (std::size_t i = 0; chosen_[page] && i < page_entries; ++i)
                 f(page * page_entries + i, chosen_[page][i]);
     }
-    // The guest may begin with any id: a page of the table is there when one of its ids is.
+    // The guest may begin with any id: a page of the table exists if one of its ids does.
     static constexpr std::size_t page_entries = 1024;
     std::vector<std::unique_ptr<Entry[]>> chosen_{wire::most_ids / page_entries};
     std::vector<Entry> given_;
-    std::vector<std::uint64_t> free_;                              // places in `given_` that may be used again
+    std::vector<std::uint64_t> free_;                              // reusable places in `given_`
     std::unordered_multimap<std::uint64_t, std::uint64_t> parts_;  // whole -> part
     std::unordered_map<Key, std::uint64_t, Hash> ids_;
 };

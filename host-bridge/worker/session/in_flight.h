@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// in_flight.h: how many pieces of work the GPU has been given and is not known to have done. Work is counted by stream:
-// a fence that is reached tells of the work of its own stream, and a default stream's fence of the streams that this one
-// waits for. The work of a math library belongs to the stream of its handle. Work for which no stream is known counts
-// until the GPU is seen idle.
+// in_flight.h: how many pieces of work the GPU has received and, as far as known, not finished. Work is counted by
+// stream: a reached fence says that the earlier work of its stream is done, and a default stream's fence also says so
+// for the streams for which it waits. The work of a math library belongs to the stream of its handle. Work without a
+// known stream counts until the GPU is idle.
 #pragma once
 #include <cuda.h>
 
@@ -16,12 +16,12 @@ namespace barcuda {
 
 class InFlight {
   public:
-    // What a stream was given; outlives the stream, as its work does.
+    // The work of a stream; it outlives the stream, as the work does.
     struct Given {
         std::uint64_t given = 0, done = 0;
-        std::uint64_t last = 0;           // of all work that any stream was given, when this one got some last
+        std::uint64_t last = 0;           // number of the stream's last piece of work, counted over all streams
         CUcontext default_of = nullptr;   // a default stream: its context
-        CUcontext blocking_in = nullptr;  // a stream that the default one of this context waits for
+        CUcontext blocking_in = nullptr;  // a stream for which this context's default stream waits
     };
     struct Mark {
         std::shared_ptr<Given> of;
@@ -35,15 +35,15 @@ class InFlight {
         ++its.given, ++count_;
         its.last = ++all_;
     }
-    void add() { ++count_; }  // for some stream
-    // Math libraries: where a handle's work goes from now on, and where it goes.
+    void add() { ++count_; }  // in an unknown stream
+    // Math libraries: set the stream of a handle's future work, and get it.
     void set_stream(const void* handle, CUstream stream) { handles_[handle] = stream; }
     CUstream stream_of(const void* handle) const {
         const auto its = handles_.find(handle);
         return its == handles_.end() ? nullptr : its->second;
     }
     void handle_gone(const void* handle) { handles_.erase(handle); }
-    // Behind all that the stream has been given.
+    // A mark after all work of the stream so far.
     Mark mark(CUcontext context, CUstream stream) {
         const auto& its = of(context, stream);
         return {its, its->given, all_};
@@ -57,7 +57,7 @@ class InFlight {
     }
     void stream_gone(CUstream stream) { streams_.erase(reinterpret_cast<std::uintptr_t>(stream)); }
     void context_gone(CUcontext context) { streams_.erase(reinterpret_cast<std::uintptr_t>(context)); }
-    // And nothing is marked any more.
+    // No mark is outstanding either.
     void all_done() {
         count_ = 0;
         for (auto& [place, its] : streams_) its->done = its->given;
@@ -71,7 +71,7 @@ class InFlight {
         count_ -= given - its.done;
         its.done = given;
     }
-    // A context's default streams are one here, of the context's name.
+    // A context's default streams count as one, under the context's name.
     const std::shared_ptr<Given>& of(CUcontext context, CUstream stream) {
         const auto handle = reinterpret_cast<std::uintptr_t>(stream);
         auto& its = streams_[handle > 2 ? handle : reinterpret_cast<std::uintptr_t>(context)];
@@ -86,7 +86,7 @@ class InFlight {
 
     const Driver& driver_;
     std::unordered_map<std::uintptr_t, std::shared_ptr<Given>> streams_;
-    std::unordered_map<const void*, CUstream> handles_;  // that have one of their own
+    std::unordered_map<const void*, CUstream> handles_;  // handles that have a stream of their own
     std::uint64_t count_ = 0, all_ = 0;
 };
 

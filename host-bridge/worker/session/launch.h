@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch.h: a launch as drivers take it: the parameters packed, in one way for launches of every kind and for nodes of graphs.
+// launch.h: a launch in the driver's form: with packed parameters, for launches of every kind and for nodes of graphs.
 #pragma once
 #include <cuda.h>
 
@@ -9,7 +9,7 @@
 
 namespace barcuda {
 
-// A run of parameters: the driver copies them before it returns.
+// A block of parameters: the driver copies it before it returns.
 struct Packed {
     std::size_t bytes;
     void* extra[5];
@@ -20,7 +20,7 @@ struct Packed {
     Packed(const Packed&) = delete;
 };
 
-// The shape, and what is special about it, for cuLaunchKernelEx.
+// The shape and the attributes, for cuLaunchKernelEx.
 struct LaunchConfig {
     CUlaunchAttribute attributes[3] = {};
     CUlaunchConfig config;

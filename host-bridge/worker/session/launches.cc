@@ -19,16 +19,18 @@ Launches::Launches(const Driver& driver, const Contexts& contexts, const Streams
 
 CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                         std::size_t bytes) {
-    if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one
+    if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one stream
     const Place place{contexts_.current(), stream};
-    if (held_ && !stream != !runs_[0].place.stream) flush();  // the default stream waits for others, and they for it
+    // the default stream waits for the others, and they for it
+    if (held_ && !stream != !runs_[0].place.stream) flush();
     auto end = runs_.begin() + held_;
     auto run = std::find_if(runs_.begin(), end, [&](const Run& r) { return r.place == place; });
-    // A full run flushes all: else a launch would be held for as long as other streams get launches.
+    // A full run flushes all: otherwise a launch would be held while other streams get launches.
     if (run == runs_.end() || (run != end && run->count == longest) || bytes > most_bytes)
         flush(), run = end = runs_.begin();
     if (run == end) run->place = place, run->count = 0, ++held_;
-    // A driver takes what a kernel needs, however little the guest says there is: behind the last is room for the most.
+    // A driver reads as many bytes as a kernel's parameters have, even if the guest sent fewer: the buffer has room for
+    // the most after the last one.
     if (!run->parameters)
         run->parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
     Launch& launch = run->launches[run->count];
@@ -57,7 +59,7 @@ void Launches::flush(Run& run) {
     }
 }
 
-// Null: no launch of this run may go in a chain.
+// Null: no launch of this run can be part of a chain.
 Launches::Chains* Launches::chains_for(const Run& run) {
     if (streams_.capturing(run.place.stream)) return nullptr;
     Chains& chains = chains_[run.place];
@@ -82,7 +84,7 @@ void Launches::launch_alone(const Launch& l, CUstream stream) {
     if (r != CUDA_SUCCESS) fences_.post_failure(static_cast<std::uint32_t>(Op::launch), r);
 }
 
-// False: nothing has been launched. The launches are tried alone then, and give the reason.
+// False: nothing was launched. Then the caller makes the launches one by one, which gives the reason.
 bool Launches::launch_chain(Chains& chains, std::size_t length, const Launch* launches, CUstream stream) {
     Chain* chain = pick(chains, length, launches, stream);
     if (!chain) return false;
@@ -99,8 +101,8 @@ bool Launches::launch_chain(Chains& chains, std::size_t length, const Launch* la
     return driver_.cuGraphLaunch(chain->exec, stream) == CUDA_SUCCESS;
 }
 
-// One whose nodes have these functions already, a new one if that is worth it, or the one that was not used for
-// longest. To set the function of a single node is no cheaper than a launch.
+// A chain whose nodes already have these functions, a new one if that is worth it, or the least recently used one.
+// (Setting the function of a single node is no cheaper than a launch.)
 Launches::Chain* Launches::pick(Chains& chains, std::size_t length, const Launch* launches, CUstream stream) {
     Chains::OfLength& known = chains.of_length[length];
     known.missed += lengths[length].kernels;
@@ -121,7 +123,7 @@ Launches::Chain* Launches::make(Chains& chains, std::size_t length, const Launch
     chains.of_length[length].missed = 0;
     chains.barred = chains.empty() && special(stream);
     if (chains.barred) return nullptr;
-    chains.barred = true;  // unless it works out
+    chains.barred = true;  // unless this succeeds
     if (driver_.cuGraphCreate(&chain.graph, 0) != CUDA_SUCCESS) return nullptr;
     for (unsigned i = 0; i < lengths[length].kernels; ++i) {
         Packed packed(launches[i].parameters, launches[i].bytes);
@@ -129,7 +131,7 @@ Launches::Chain* Launches::make(Chains& chains, std::size_t length, const Launch
         const CUgraphNode* after = i ? &chain.nodes.back() : nullptr;
         CUgraphNode made = nullptr;
         if (driver_.cuGraphAddKernelNode_v2(&made, chain.graph, after, i ? 1 : 0, &node) != CUDA_SUCCESS) {
-            // A launch that cannot be: no reason to do without chains.
+            // An impossible launch is no reason to give up chains.
             chains.barred = false;
             return driver_.cuGraphDestroy(chain.graph), nullptr;
         }
@@ -158,7 +160,7 @@ bool Launches::Chains::empty() const {
     return std::ranges::all_of(of_length, [](const OfLength& l) { return l.all.empty(); });
 }
 
-void Launches::destroy(const Chains& chains) {  // what is under way ends all the same
+void Launches::destroy(const Chains& chains) {  // running work still finishes
     for (const Chains::OfLength& l : chains.of_length)
         for (const Chain& c : l.all) {
             driver_.cuGraphExecDestroy(c.exec);

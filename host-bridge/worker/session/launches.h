@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// launches.h: launches on their way to the driver. One costs a driver 3 us, whatever the kernel does; the launch of a
-// graph half of that, for all its kernels together, and to set a node's parameters a tenth. So launches that the queue
-// holds, one behind the other in a stream, go to the driver as a chain: a graph of kernels that was made once and whose
-// nodes are set anew each time; and a launch that is alone as a chain of one, where there is one of its kernel. What it
-// is to a program stays the same: the order within each stream, and between a launch and everything that is not one; an
-// error is that of the launch alone.
+// launches.h: launches on their way to the driver. A launch costs a driver 3 us, whatever the kernel does; the launch
+// of a graph costs half of that, for all of its kernels together, and setting a node's parameters a tenth. So
+// consecutive launches of a stream in the queue go to the driver as a chain: a graph of kernels that is made once, and
+// whose nodes are set again each time. A single launch goes as a chain of one, if there is one of its kernel. For a
+// program nothing changes: the order within each stream, and between a launch and everything that is not one; an error
+// is the error of that launch only.
 #pragma once
 #include <cuda.h>
 
@@ -24,7 +24,7 @@ namespace barcuda {
 
 class Launches {
   public:
-    // `make_room`: releases what has been put off; false: there was nothing.
+    // `make_room`: releases deferred memory; false: there was none.
     Launches(const Driver& driver, const Contexts& contexts, const Streams& streams, Fences& fences,
              std::function<bool()> make_room);
 
@@ -34,29 +34,31 @@ class Launches {
         const void* parameters;
         std::size_t bytes;
     };
-    // One, at once.
+    // Launches at once.
     CUresult launch(const Launch& launch, CUstream stream);
-    // A launch, held until flush(): when the queue is empty, or brings something else than a launch.
+    // Holds a launch until flush(): when the queue is empty, or the next command is not a launch.
     CUresult hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                   std::size_t bytes);
-    // Everything held, to the driver. Launches that the driver refuses are reported like any failed posted command.
+    // Gives everything held to the driver. Launches that the driver refuses are reported like any failed posted
+    // command.
     void flush();
 
-    // Chains remember what functions and streams were like. Where that changes, or such a thing goes, they go too.
+    // Chains depend on properties of functions and streams. If those change, or a function or stream ends, the chains
+    // are dropped.
     void forget();
     void forget(CUstream stream);
 
   private:
     struct Length {
-        unsigned kernels;  // of a chain
-        unsigned most;     // chains of this length, for a stream
+        unsigned kernels;  // in a chain
+        unsigned most;     // chains of this length for a stream
     };
     static constexpr std::array<Length, 3> lengths{{{16, 8}, {4, 8}, {1, 32}}};
     static constexpr unsigned longest = lengths.front().kernels;
-    static constexpr unsigned most_streams = 16;     // for which launches are held at once
-    static constexpr std::size_t most_bytes = 4096;  // of parameters; launches with more go alone
-    static constexpr unsigned most_chains = 2048;    // of all streams
-    // A chain takes 30 to 300 us to make, and saves 1.5 us or more for each of its kernels.
+    static constexpr unsigned most_streams = 16;     // for which launches are held at the same time
+    static constexpr std::size_t most_bytes = 4096;  // of parameters; larger launches are made alone
+    static constexpr unsigned most_chains = 2048;    // of all streams together
+    // Making a chain takes 30 to 300 us, and it saves 1.5 us or more for each of its kernels.
     static constexpr unsigned worth_a_chain = 64;
 
     struct Place {
@@ -74,15 +76,15 @@ class Launches {
         CUgraph graph;
         CUgraphExec exec;
         std::vector<CUgraphNode> nodes;
-        std::vector<CUfunction> functions;  // of the nodes: to set another one is dear
+        std::vector<CUfunction> functions;  // of the nodes: setting another one is expensive
         std::uint64_t used;
     };
     struct Chains {
         struct OfLength {
-            unsigned missed = 0;  // kernels that might have gone in such chains since the last one was made
+            unsigned missed = 0;  // kernels that could have used such a chain since the last one was made
             std::vector<Chain> all;
         };
-        bool barred = false;  // a launch of this stream is not the same as a graph's
+        bool barred = false;  // a launch in this stream differs from a graph's
         std::array<OfLength, lengths.size()> of_length;
         bool empty() const;
     };
@@ -104,7 +106,7 @@ class Launches {
     std::array<Run, most_streams> runs_;
     unsigned held_ = 0;  // runs
     std::map<Place, Chains> chains_;
-    unsigned made_ = 0;  // chains that are there
+    unsigned made_ = 0;  // number of chains
     std::uint64_t clock_ = 0;
 };
 

@@ -31,7 +31,7 @@ void* Libraries::find(const MathLibrary& library) const {
     return opened.all ? opened.handles[&library - math_libraries] : look_for(library);
 }
 
-// The first of its names that there is: where the system looks, or where the toolkit puts it.
+// The first of its names that exists: where the system looks, or where the toolkit installs it.
 void* Libraries::look_for(const MathLibrary& library) const {
     const std::string places[] = {folder_, toolkit_libraries};
     for (const std::string& place : places)

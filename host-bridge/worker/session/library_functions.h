@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// library_functions.h: the functions of NVIDIA's math libraries, one member for each that has a row. Null: the host has no such library,
-// or an old one, or no client has asked for it yet (libraries.h).
+// library_functions.h: the functions of NVIDIA's math libraries, one member for each that has a row. Null: the host
+// lacks the library or has an old one, or no client has used it yet (libraries.h).
 #pragma once
 #include "shm-device/rows/library_commands.h"
 

@@ -45,7 +45,7 @@ class Output::Text {
 
   private:
     std::size_t held() const { return text_.size() - taken_; }
-    // All that was written before the call: a pipe holds no more. A kernel may be printing without end.
+    // Reads what was written before the call, at most a pipe's size: a kernel may print endlessly.
     void read_what_is_there() {
         constexpr std::size_t in_a_pipe = 64 << 10;
         ssize_t n = 0;
@@ -62,14 +62,14 @@ class Output::Text {
         if (taken_ > piece.size() && taken_ > text_.size() / 2) text_.erase(0, taken_), taken_ = 0;
         try {
             text_.append(piece.substr(0, room));
-        } catch (const std::bad_alloc&) {}  // dropped, as without room
+        } catch (const std::bad_alloc&) {}  // the text is dropped
     }
 
     const int pipe_;
     Allowance& allowance_;
     std::mutex mutex_;
     std::string text_;
-    std::size_t taken_ = 0;  // of it, by the client
+    std::size_t taken_ = 0;  // bytes of `text` that the client has collected
     char piece_[4096];
     bool told_ = false;
 };
@@ -87,7 +87,7 @@ std::size_t Output::printed(char* text, std::size_t room) {
 
 std::size_t Output::asserted(char* text, std::size_t room) {
     const ssize_t n = assert_failed_ ? read(pipe_, text, room) : 0;
-    if (n < static_cast<ssize_t>(room)) assert_failed_ = false;  // that was all
+    if (n < static_cast<ssize_t>(room)) assert_failed_ = false;  // that was all of it
     return n > 0 ? static_cast<std::size_t>(n) : 0;
 }
 

@@ -14,7 +14,8 @@
 namespace barcuda {
 namespace {
 
-// How much code may wait to be looked through: it takes memory that the driver has no need of. What is more is looked through at once.
+// How much code may wait for the search: it takes memory that the driver does not need. Code beyond that is searched at
+// once.
 constexpr std::size_t most_waiting = 256 << 20;
 
 void say(barcuda_status& status, barcuda_prints what) { publish(status.prints, static_cast<barcuda_u32>(what)); }
@@ -40,7 +41,7 @@ void PrintSearch::add(std::shared_ptr<const LargeString> image) {
     bool now = image->size() > most_waiting - bytes_;
     try {
         if (!now && !searcher_.joinable()) searcher_ = std::thread([this] { look(); });
-    } catch (const std::system_error&) {  // no thread is to be had
+    } catch (const std::system_error&) {  // no thread is available
         now = true;
     }
     if (!now) {
@@ -54,7 +55,7 @@ void PrintSearch::add(std::shared_ptr<const LargeString> image) {
     seen(prints);
 }
 
-// One more image; under the lock.
+// Counts one more searched image; needs the lock.
 void PrintSearch::seen(bool prints) {
     found_ = found_ || prints;
     if (--unseen_ == 0 && !found_) say(status_, BARCUDA_PRINTS_NOT);
@@ -84,8 +85,8 @@ void PrintSearch::look() {
     }
 }
 
-// Kernels that print name the function that does it. nvcc packs what it writes (what is not packed has been looked through by then).
-// Bytes that cannot be unpacked are the driver's to judge.
+// Kernels that print name the function that prints. nvcc compresses its images (uncompressed code has been searched by
+// now). Bytes that cannot be decompressed are left to the driver.
 bool PrintSearch::holds_printf(const LargeString& image) {
     constexpr std::string_view name = "vprintf";
     if (image.find(name) != image.npos) return true;
@@ -93,7 +94,7 @@ bool PrintSearch::holds_printf(const LargeString& image) {
         for (const fatbin::Entry& entry : fatbin::entries(std::as_bytes(std::span(image))))
             if (entry.plain_size && fatbin::holds(entry, name)) return true;
     } catch (const std::bad_alloc&) {
-        return true;  // not known
+        return true;  // unknown
     } catch (const std::exception&) {
     } catch (const fatbin::Error&) {}
     return false;

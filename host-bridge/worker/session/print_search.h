@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// print_search.h: whether kernels of the client's code may print. A client whose code does not never asks for output; for one whose code
-// may each wait does. To know it is to look through all code that is loaded, most of which is packed: a second for 100 MB, of a program that
-// opens NVIDIA's libraries more than their own start. So a thread looks, while the driver loads the code and the client goes on; until it
-// has seen all, the code counts as code that prints. (The guest's half: may_print() in guest-allocator/driver/fence.cc.)
+// print_search.h: whether kernels of the client's code may print. If they do not, the client never asks for output; if
+// they may, each of its waits does. To find out, all loaded code is searched, and most of it is compressed: that takes
+// a second for 100 MB, more than the start of a program that opens NVIDIA's libraries. So a thread searches while the
+// driver loads the code and the client continues. Until it has seen everything, the code counts as code that prints.
+// (The guest's half: may_print() in guest-allocator/driver/fence.cc.)
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -22,11 +23,11 @@ class PrintSearch {
     ~PrintSearch();
     PrintSearch(const PrintSearch&) = delete;
 
-    // Code that is about to be loaded, or is being: it does not change any more. When this returns `status.prints` says that it may print,
-    // or that it is known not to.
+    // Adds code that is being loaded, or will be: it must not change any more. After this call `status.prints` says
+    // that the code may print, or that it does not.
     void add(std::shared_ptr<const LargeString> image);
-    bool may_print() const;  // for guests that ask with each function
-    bool looks() const;      // code waits to be looked through, or is
+    bool may_print() const;  // for guests that ask for each function
+    bool looks() const;      // code is being searched, or waits for it
 
   private:
     void look();
@@ -36,11 +37,11 @@ class PrintSearch {
     barcuda_status& status_;
     mutable std::mutex mutex_;
     std::condition_variable added_;
-    std::deque<std::shared_ptr<const LargeString>> images_;  // for the thread, which looks at the first
-    std::size_t bytes_ = 0;                                  // of these
+    std::deque<std::shared_ptr<const LargeString>> images_;  // for the thread, which searches the first one
+    std::size_t bytes_ = 0;                                  // of these images
     unsigned unseen_ = 0;                                    // images, also those that add() itself looks through
     bool found_ = false, ends_ = false;
-    std::thread searcher_;  // from the first image on
+    std::thread searcher_;  // exists from the first image on
 };
 
 }  // namespace barcuda

@@ -8,7 +8,7 @@
 
 namespace barcuda {
 namespace {
-// Several counted results and lists of one command: of those no row has more than three, each of at most 256 KiB.
+// Several counted results and lists of one command: no row has more than three of them, each of at most 256 KiB.
 constexpr std::size_t scratch_bytes = 1 << 20;
 Session* running = nullptr;
 }  // namespace
@@ -69,7 +69,7 @@ bool Session::quiet() {
     launches_.flush();
     if (!deferred_.check_idle()) return false;
     deferred_.reap();
-    return deferred_.check_idle();  // what is released may be work, too
+    return deferred_.check_idle();  // releasing may start work, too
 }
 
 void Session::rest() {
@@ -104,8 +104,8 @@ void Session::forget_address(CUdeviceptr freed) {
     shown_.erase(shown);
 }
 
-// What is registered in a context would go with it, under the hands of other contexts' work: then it stays the driver's
-// until all is done.
+// What is registered in a context would end with it while other contexts' work uses it. Then the driver keeps the
+// context until all work is done.
 CUresult Session::end(const Contexts::Living& l) {
     const std::uint64_t id = handles_.name(l.context);
     const auto parts = handles_.within(id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h: one client, as its worker knows it. Every value here is the host's own: commands are copied out of guest
-// memory in channel.h. A session is made of nouns, each with its own story, state and checks, in a file of its name:
+// session.h: one client, as its worker knows it. Every value here is the host's own: channel.h copies commands out of
+// guest memory. A session consists of nouns, each with its state and checks in a file of its name:
 //
 //   Handles     the client's ids, and the driver's handles behind them
 //   Streams     whether one captures, whether its work is done
@@ -15,8 +15,9 @@
 //   PrintSearch whether any of it may print
 //   UserObjects what graphs keep for the client
 //
-// Each needs only those before it, except Launches, which has Deferred make room. The bodies of commands (memory.cc, ...)
-// use the nouns; the kinds (shm-device/kinds/kinds.h) call the first part of the class while a command is admitted and answered.
+// Each needs only those before it, except Launches, which makes Deferred make room. The bodies of commands (memory.cc,
+// ...) use the nouns; the kinds (shm-device/kinds/kinds.h) call the first part of the class while a command is admitted
+// and answered.
 #pragma once
 #include <cuda.h>
 
@@ -47,7 +48,7 @@ class Session {
         return handles_.find(id, value) ? fine : bad_handle;
     }
     template <class T> Verdict vacant(std::uint64_t id) { return handles_.vacant(id) ? room<T>() : a_lie; }
-    // Whether one more of this type may be made, or named.
+    // Whether the client may have one more of this type.
     template <class T> Verdict room() {
         return may_have_one_more(takes_device_memory<T>) ? fine : Verdict{CUDA_ERROR_OUT_OF_MEMORY};
     }
@@ -59,7 +60,7 @@ class Session {
     void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
     void drop(std::uint64_t id);
 
-    // [offset, offset + bytes) lies in the client's extents.
+    // Finds the address of [offset, offset + bytes), which must be in the client's extents.
     template <class T> Verdict locate(std::uint64_t offset, std::uint64_t bytes, T& value) const {
         value = reinterpret_cast<T>(extents_.locate(offset, bytes));
         return honest(value != nullptr);
@@ -78,24 +79,24 @@ class Session {
     bool is_retired(CUdeviceptr address) const { return addresses_.is_retired(address); }
     void forget_address(CUdeviceptr freed);
 
-    // Textures and surfaces: kernels take their raw numbers.
+    // Textures and surfaces: kernels get their raw numbers.
     void add_object(std::uint64_t object) { objects_.insert(object); }
     bool has_object(std::uint64_t object) const { return objects_.contains(object); }
     void remove_object(std::uint64_t object) { objects_.erase(object); }
 
     Verdict promise(const ext::Fence& fence) { return fences_.promise(fence); }
     void capture_begun() { streams_.capture_begun(); }
-    // Where the scalars of this handle's next call lie.
+    // Sets where the scalars of this handle's next call are: in device memory or not.
     Verdict point(cublasHandle_t handle, bool device);
     void* scratch(std::size_t bytes);  // zero-filled; lives until the next command
 
     // ---- a command, from its copied bytes to its end (execute.cc)
-    // Whatever is not a launch comes after those that are held.
+    // A command that is not a launch comes after the launches that are held.
     void begin_command(std::uint32_t op);
     Verdict enter(std::uint32_t context, bool any) {
         return contexts_.enter(context, any, [&] { launches_.flush(); });
     }
-    // The end of a context of the client's, and of all that is in it.
+    // Ends a context of the client, and everything in it.
     CUresult end(const Contexts::Living& context);
     void note_work() {
         if (turns_) turns_->before_work(contexts_.current());
@@ -105,17 +106,17 @@ class Session {
     void count_work() { in_flight_.add(); }
     void take_turns(TurnTaking* turns) { turns_ = turns; }
     TurnTaking* turns() const { return turns_; }
-    // Others may open this memory of a pool by the token, until it is freed.
+    // Other clients may open this memory of a pool by the token, until it is freed.
     void note_shown(CUdeviceptr memory, const Shared::Handle& token) { shown_[memory] = token; }
     void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
 
-    // The GPU has been given as much as the client may give it at a time (Limit::work), and has not done it. Asks the driver only
-    // where fences do not tell.
+    // The GPU has as much unfinished work as the client may give it at a time (Limit::work). Asks the driver only if
+    // fences do not tell.
     bool must_wait();
-    // Gives the driver all that is held, releases what can be released, and says whether the GPU has done all that it was given, and
-    // the client's threads have been told so.
+    // Gives the driver everything that is held, and releases what can be released. True: the GPU has done all of its
+    // work, and the client's threads know it.
     bool quiet();
-    // While there is nothing else to do.
+    // Called while the worker is idle.
     void rest();
     void note_given() { allowance_.note(Limit::work, in_flight_.count()); }
 
@@ -141,7 +142,7 @@ class Session {
 
   private:
     bool may_have_one_more(bool takes_device_memory);
-    // The context that an object of this type goes with, by its id; 0: none.
+    // The id of the context with which an object of this type ends; 0: none.
     template <class T> std::uint64_t place() { return lives_in_a_context<T> ? handles_.name(contexts_.current()) : 0; }
 
     const Driver& driver_;
@@ -165,14 +166,14 @@ class Session {
     PrintSearch print_search_;
     Libraries libraries_;
     UserObjects user_objects_;
-    TurnTaking* turns_ = nullptr;  // null: the GPUs are nobody's in particular
+    TurnTaking* turns_ = nullptr;  // null: the worker takes no turns
     std::set<std::uint64_t> objects_;
     std::unordered_map<CUdeviceptr, Shared::Handle> shown_;
     std::unique_ptr<std::byte[]> scratch_;
     std::size_t scratch_used_ = 0;
 };
 
-Session& session();  // the one that the running command belongs to
+Session& session();  // the session of the running command
 inline const Driver& driver() { return session().driver(); }
 struct SessionScope {
     explicit SessionScope(Session& s);

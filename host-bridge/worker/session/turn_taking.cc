@@ -14,14 +14,15 @@ namespace {
 
 constexpr std::uint64_t millisecond = 1'000'000;
 constexpr std::uint64_t turn = millisecond, batch_time = 300'000;
-// A GPU takes about so long to go over to another process, which that one does not pay for: it would pay at each of its turns, and a
-// VM with a larger weight, which has several in a row, at the first of them alone.
+// A GPU takes about this long to switch to another process. The process does not pay for it: it would pay at each of
+// its turns, but a VM with a larger weight, which has several turns in a row, only at the first.
 constexpr std::uint64_t change_of_process = 100'000;
-// Who waits longer works without turns for a while: some worker does not play by the rules. (Of a low priority's turns others may have
-// many before.)
+// A worker that has waited longer works without turns for some time: some other worker does not follow the rules. (With
+// a low priority, others may have many turns first.)
 constexpr std::uint64_t patience = 1000 * millisecond, patience_below = 10'000 * millisecond,
                         look_again = 20 * millisecond, out_for = 5000 * millisecond;
-// A kernel may wait for a word that a later command writes: it is not waited for longer, and for a while not again.
+// A kernel may wait for a word that a later command writes: so the worker waits for it no longer than this, and then
+// not again for some time.
 constexpr std::uint64_t longest_drain = 50 * millisecond, undrainable_for = 1000 * millisecond;
 constexpr unsigned most_in_a_batch = 64;
 
@@ -93,7 +94,7 @@ void TurnTaking::before_work(CUcontext context) {
     if (++own->posted < own->batch) return;
     own->posted = 0;
     std::uint64_t now = Os::now();
-    if (!own->place->has_turn()) return acquire(*own);  // somebody thought that it was forgotten
+    if (!own->place->has_turn()) return acquire(*own);  // another worker took the turn for forgotten
     if (!own->place->contended(now)) {
         own->place->renew(now);
         own->since = own->batch_begun = now, own->batch = most_in_a_batch;

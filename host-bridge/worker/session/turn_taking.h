@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// turn_taking.h: how a worker takes its turns at the GPUs (host-bridge/between/turns.h). A GPU cannot be taken from a process that has queued work, so
-// in the turn, while others want one, the worker queues about a third of a millisecond's work and waits until it is done; after a
-// millisecond it passes. While nobody else wants the GPU it gives it as much as it takes.
+// turn_taking.h: how a worker takes its turns at the GPUs (host-bridge/between/turns.h). A GPU cannot be taken from a
+// process with queued work. So during its turn, while other workers want one, the worker queues about a third of a
+// millisecond's work and waits until it is done; after a millisecond it passes the turn on. While no other worker wants
+// the GPU, it queues without limit.
 #pragma once
 #include <cuda.h>
 
@@ -22,9 +23,9 @@ class TurnTaking {
         virtual ~Work() = default;
     };
     TurnTaking(const Driver& driver, turns::Book& book, std::uint32_t group, Work& work, Sheet& sheet);
-    // Before a command that gives the GPU of this context something to do.
+    // Called before a command that gives the GPU of this context work.
     void before_work(CUcontext context);
-    // There is no command. `asked`: it is time for questions to the driver.
+    // There is no command. `asked`: it is time to query the driver.
     void rest(bool asked);
 
   private:

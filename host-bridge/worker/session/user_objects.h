@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// user_objects.h: what the client gave graphs to keep (CUuserObject). The driver counts references, and follows a handle
-// whatever it points to: here is known which objects there still are.
+// user_objects.h: the client's objects that graphs keep (CUuserObject). The driver counts references, and follows any
+// handle without a check; this class knows which objects exist.
 #pragma once
 #include <cuda.h>
 
@@ -26,7 +26,7 @@ class UserObjects {
         UserObjects* all;
         CUuserObject handle = nullptr;  // null: not yet told, or gone
     };
-    static void CUDA_CB destroyed(void* object);  // on whatever thread the driver finds out
+    static void CUDA_CB destroyed(void* object);  // on a thread of the driver's
 
     const Driver& driver_;
     mutable std::mutex mutex_;
