@@ -18,12 +18,12 @@
 #include "shm-device/version_text.h"
 
 namespace {
-// A number that is read as an unsigned one would be a very large one.
+// CLI11 would read a negative number as a very large unsigned one.
 std::string not_negative(const std::string& text) {
     return text.starts_with('-') ? throw CLI::ValidationError(text, "it cannot be negative") : text;
 }
 
-// It stands in lines of the log and in labels of metrics.
+// Names appear in lines of the log and in labels of metrics.
 constexpr std::string_view in_names = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.-";
 constexpr std::size_t longest_name = 63;
 std::string check_name(const std::string& name) {
@@ -31,7 +31,7 @@ std::string check_name(const std::string& name) {
                ? "a name has 1 to 63 letters, digits, '.', '-' and '_'"
                : "";
 }
-// Of a bridge that was not given one: vm1, of /etc/barcuda/vm1.conf or /dev/shm/barcuda-vm1.
+// The default name: vm1, of /etc/barcuda/vm1.conf or /dev/shm/barcuda-vm1.
 std::string name_of(const std::string& config, const std::string& region) {
     std::string name = config.empty() ? std::filesystem::path(region).filename() : std::filesystem::path(config).stem();
     if (constexpr std::string_view ours = "barcuda-"; name.starts_with(ours)) name.erase(0, ours.size());
@@ -58,12 +58,12 @@ int main(int argc, char** argv) {
     unsigned warm_idle = static_cast<unsigned>(options.warm.idle.count());
     app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
     app.add_option("--name", options.name,
-                   "what the VM is called in the log, by `barcuda ps` and in metrics (default: the name of the file of "
+                   "the VM's name in the log, in `barcuda ps` and in metrics (default: the name of the file of "
                    "--config, or the region's)")
         ->envname("BARCUDA_NAME")
         ->check(check_name);
     app.add_option("--size", options.size,
-                   "bytes, a power of two; K, M, G are understood; of a new region, an old one has its own")
+                   "bytes of a new region, a power of two; with K, M or G; an existing region keeps its size")
         ->transform(CLI::AsSizeValue(false))
         ->transform(not_negative)
         ->default_str("4G");
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
         },
         "their mode: 0600, 0640 or 0660 (default: 0660 with --group; without: 0660 less the umask)");
     app.add_option("--device", options.device,
-                   "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
+                   "auto: the GPU, otherwise the software GPU; cuda: the GPU; soft: the software GPU")
         ->check(CLI::IsMember({"auto", "cuda", "soft"}))
         ->capture_default_str();
     app.add_option("--gpus", options.gpus,
@@ -105,84 +105,85 @@ int main(int argc, char** argv) {
                 ->transform(not_negative);
         }
     });
-    app.add_option("--warm", options.warm.least, "workers that wait with a CUDA context ready")->capture_default_str();
+    app.add_option("--warm", options.warm.least, "number of workers that wait with a CUDA context ready")
+        ->capture_default_str();
     app.add_option("--warm-most", options.warm.most,
-                   "as many of them when clients come faster than that: one more for each that finds none (default: as "
+                   "the most of them if clients connect faster: one more for each client that finds none (default: as "
                    "many as --warm)");
-    app.add_option(
-           "--warm-first", options.warm.first,
-           "as many of them at the least until a client has come (--warm 0 --warm-first 1: one worker waits for "
-           "the first client, and none for others until a second one has come)")
+    app.add_option("--warm-first", options.warm.first,
+                   "at least this many until a client has connected (--warm 0 --warm-first 1: one worker waits for "
+                   "the first client, and none for others until a second one has connected)")
         ->capture_default_str();
     app.add_option("--warm-memory", options.warm.memory,
-                   "of the host's memory, what all that wait may hold where more do than --warm says, with the part of "
-                   "the region that each keeps (default: no limit; what their contexts take of the GPU's is not in it)")
+                   "host memory that all waiting workers may hold if there are more than --warm, including the part of "
+                   "the region that each keeps (default: no limit; the GPU memory of their contexts is not included)")
         ->transform(CLI::AsSizeValue(false))
         ->transform(not_negative);
-    app.add_option("--warm-idle", warm_idle, "seconds without a client after which those beyond --warm end")
+    app.add_option("--warm-idle", warm_idle, "seconds without a new client after which workers beyond --warm end")
         ->capture_default_str();
     app.add_option(
         "--worker-wrapper", options.wrapper,
         "a profiler or a debugger around each worker, with its options, as a shell reads them: 'ncu --set basic'; "
-        "no worker is started before its client comes then (docs/profiling.md)");
+        "each worker is then started when its client connects (docs/profiling.md)");
     app.add_option(
            "--user", options.user,
-           "the user that root's bridge becomes when it has taken another one for its workers: NAME, or NAME:GROUP "
+           "the user that root's bridge becomes after it has taken another one for its workers: NAME, or NAME:GROUP "
            "with the group of the region's file (default: it stays root)")
         ->envname("BARCUDA_USER");
     app.add_option(
         "--worker-user", options.cage.user,
-        "the user that workers run as, with its groups (root's bridge alone; default: one that nobody else has)");
+        "the user that workers run as, with its groups (only root's bridge; default: an unused user number)");
     app.add_option(
            "--no-cage", options.cage.without,
-           "measures of the workers' cage to leave out, with commas between, or all; `barcuda doctor` names them")
+           "measures of the workers' cage to leave out, separated by commas, or all; `barcuda doctor` names them")
         ->check(barcuda::cage::check_names);
     app.add_option("--cage", options.cage.with,
-                   "the same: to take on though they are off by default, or left out by --no-cage")
+                   "measures to take even if they are off by default, or left out by --no-cage")
         ->check(barcuda::cage::check_names);
-    app.add_option("--allow-call", options.cage.calls,
-                   "system calls that workers may make though their driver's list lacks them, with commas between: the "
-                   "log names those that were refused")
+    app.add_option(
+           "--allow-call", options.cage.calls,
+           "system calls that workers may make although their driver's list lacks them, separated by commas: the "
+           "log names those that were refused")
         ->check([](const std::string& names) {
             barcuda::cage::Order order;
             return barcuda::cage::allow_calls(names, order);
         });
-    app.add_option("--allow-path", more_files,
-                   "files and folders that workers may read besides what drivers usually need, with colons between")
+    app.add_option(
+           "--allow-path", more_files,
+           "files and folders that workers may read in addition to what drivers usually need, separated by colons")
         ->envname(barcuda::cage::more_files);
     app.add_flag("--record-calls", options.cage.record,
-                 "tell in the log which system calls the driver makes once it is open, those that the software GPU "
-                 "makes left out");
-    app.add_option(
-           "--weight", options.share.weight,
-           "this VM's part of the GPUs' time, beside those of other bridges with a weight, where all have work for "
-           "them (default: none: the GPU divides its time as it does)")
+                 "log the system calls that the driver makes after it is open, except those that the software GPU "
+                 "makes");
+    app.add_option("--weight", options.share.weight,
+                   "this VM's part of the GPUs' time, relative to other bridges with a weight, when all have work for "
+                   "them (default: none: the GPU divides its time as it does)")
         ->check(CLI::Range(1u, barcuda::turns::most_weight));
     app.add_option(
            "--priority", priority,
-           "of this VM beside those other bridges: low, normal or high. A higher one has the next turn whatever the "
-           "weights, which hold among equals; a lower one gets a sixteenth of the time all the same (default: normal, "
-           "with a weight of 100 where none is given)")
+           "of this VM among those bridges: low, normal or high. A higher one has the next turn whatever the "
+           "weights, which apply among equals; a lower one still gets a sixteenth of the time (default: normal, "
+           "with a weight of 100 if none is given)")
         ->check(CLI::IsMember(
             std::vector<std::string>(std::begin(barcuda::turns::priorities), std::end(barcuda::turns::priorities))));
     app.add_option(
         "--turns", options.turns,
-        "the file by which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
+        "the file with which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
         "users need one of root's, which their group may write to). Without --weight: a weight may come later, by "
         "`barcuda limit`");
     app.add_option("--doorbell", options.doorbell,
-                   "interrupts for a VM: a socket where QEMU asks for them\n"
+                   "interrupts for a VM: the socket to which QEMU connects\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")
         ->envname("BARCUDA_DOORBELL");
     app.add_option(
         "--metrics", options.metrics.address,
-        "metrics for Prometheus by HTTP, there: HOST:PORT in numbers (127.0.0.1:9788), or the path of a socket");
-    app.add_flag("--metrics-clients", options.metrics.clients, "... with series of each client");
+        "address of metrics for Prometheus by HTTP: numeric HOST:PORT (127.0.0.1:9788), or the path of a socket");
+    app.add_flag("--metrics-clients", options.metrics.clients, "also series of each client");
     app.add_flag("--metrics-gpus", options.metrics.gpus,
-                 "... and how busy the GPUs are, for which NVML is asked for some seconds each time");
+                 "also how busy the GPUs are; each request makes NVML work for some seconds");
     app.add_flag("--no-vm", options.no_vm,
-                 "no VM will come: programs of this machine wake the bridge, it need not look for them");
-    app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may come")
+                 "no VM will connect: programs of this machine wake the bridge, so it need not poll");
+    app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may connect")
         ->configurable(false);
     app.add_option("--served-fd", options.served_fd)->group("")->configurable(false);  // (cli/own_bridge.cc)
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
@@ -197,7 +198,7 @@ int main(int argc, char** argv) {
     if (!barcuda::understood(app, argc, argv, status)) return status;
     if (options.metrics.address.empty() && (options.metrics.clients || options.metrics.gpus))
         return fmt::print(stderr,
-                          "barcuda-bridge: --metrics-clients and --metrics-gpus say more of --metrics ADDRESS, which "
+                          "barcuda-bridge: --metrics-clients and --metrics-gpus need --metrics ADDRESS, which "
                           "is missing\n"),
                barcuda::wrong_usage;
 
@@ -206,21 +207,22 @@ int main(int argc, char** argv) {
         options.share.priority = *barcuda::turns::priority_named(priority);
         if (options.share.weight == 0) options.share.weight = barcuda::turns::usual_weight;
     }
-    if (!more_files.empty()) setenv(barcuda::cage::more_files, more_files.c_str(), 1);  // workers look there, too
+    if (!more_files.empty()) setenv(barcuda::cage::more_files, more_files.c_str(), 1);  // workers read it, too
     if (options.name.empty()) options.name = name_of(app.get_config_ptr()->as<std::string>(), options.region);
-    setenv("BARCUDA_NAME", options.name.c_str(), 1);  // workers and monitor are called so, too
-    setenv("BARCUDA_LOG", level.c_str(), 1);          // and say as much
+    setenv("BARCUDA_NAME", options.name.c_str(), 1);  // workers and monitor use the same name
+    setenv("BARCUDA_LOG", level.c_str(), 1);          // and the same level
     if (worker.empty()) barcuda::log::start(stderr, "barcuda-bridge", level, options.name);
     else if (is_pipe(barcuda::log_fd)) barcuda::log::start_worker(fdopen(barcuda::log_fd, "w"), level);
-    else barcuda::log::start(stderr, "barcuda-worker", level, options.name);  // its wrapper has left it nothing
-    if (!worker.empty() && is_pipe(barcuda::into_errors_fd)) {  // its standard error is the driver's (link.h)
+    else barcuda::log::start(stderr, "barcuda-worker", level, options.name);  // its wrapper passed no log on
+    if (!worker.empty() && is_pipe(barcuda::into_errors_fd)) {  // the driver uses its standard error (link.h)
         dup2(barcuda::into_errors_fd, STDERR_FILENO);
         close(barcuda::into_errors_fd);
     }
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
     const int ended = barcuda::Bridge(options).run();
-    // All that the bridge has made is gone. What the kernel has yet to do for this process nobody need wait for.
+    // Everything that the bridge has made is gone. No process needs to wait for what the kernel still does for this
+    // one.
     if (options.served_fd >= 0) close(options.served_fd);
     return ended;
 }

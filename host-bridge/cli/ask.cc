@@ -19,7 +19,7 @@ namespace {
 
 File make_socket() {
     File to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    constexpr timeval patience{10, 0};  // of a bridge that looks at everything several times a second
+    constexpr timeval patience{10, 0};  // for a bridge that answers several times a second
     for (const int what : {SO_SNDTIMEO, SO_RCVTIMEO})
         if (!to || setsockopt(to.fd(), SOL_SOCKET, what, &patience, sizeof patience) != 0) return {};
     return to;
@@ -32,14 +32,14 @@ bool connects(const File& to, const std::string& path) {
 
 }  // namespace
 
-// Any user may put a socket there: what counts is whose it is.
+// Any user may create a socket there, so the command checks its owner.
 std::string connect_to_region(const std::string& region, File& to) {
     struct stat st {};
     if (const int error = stat(region.c_str(), &st) == 0 ? 0 : errno; error == ENOENT)
-        return with_hint(fmt::format(
-            "{}: there is no such region; --region or BARCUDA_REGION names that of the bridge that is meant, and "
-            "`barcuda ps --json` shows them.",
-            region));
+        return with_hint(
+            fmt::format("{}: there is no such region; --region or BARCUDA_REGION names the bridge's region, and "
+                        "`barcuda ps --json` shows them.",
+                        region));
     else if (error != 0) return fmt::format("{}: {}", region, strerror(error));
     if (to = make_socket(); !to) return strerror(errno);
     std::string error = region + ": no bridge serves this region (on this machine)";
@@ -54,7 +54,7 @@ std::string connect_to_region(const std::string& region, File& to) {
         if (errno == EACCES)
             error = fmt::format("{}: its bridge is user {}'s: only that user and root may see and change limits",
                                 region, door.st_uid);
-        else if (errno != ECONNREFUSED)  // of a bridge that was killed
+        else if (errno != ECONNREFUSED)  // the socket of a bridge that was killed
             error = fmt::format("{}: {}", region, strerror(errno));
     }
     return error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ask.h: one question to a running bridge, and its answer, over the door of limits_link.h. Each pair of Request and Reply has a form
-// number, an error text, and rows of which only `count` are sent.
+// ask.h: one question to a running bridge, and its answer, over the socket of limits_link.h. Each pair of Request and
+// Reply has a form number, an error text, and rows, of which only `count` are sent.
 #pragma once
 #include <cstddef>
 #include <iterator>
@@ -10,10 +10,11 @@
 
 namespace barcuda {
 
-// Connects to the bridge that serves a region, or to the one behind a door (a socket's path). An error, or nothing.
+// Connects to the bridge that serves a region, or to the bridge behind a door (a socket's path). Returns an error, or
+// nothing.
 std::string connect_to_region(const std::string& region, File& to);
 std::string connect_to_door(const std::string& door, File& to);
-// Sends a request and receives at most that much; an error, or nothing.
+// Sends a request and receives at most `most` bytes. Returns an error, or nothing.
 std::string exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
                      std::size_t& received);
 
@@ -27,7 +28,7 @@ template <class Request, class Reply> std::string ask(const File& to, const Requ
     return reply.error;
 }
 
-// The bridge's answer; an error, or nothing.
+// Receives the bridge's answer. Returns an error, or nothing.
 template <class Request, class Reply>
 std::string ask_region(const std::string& region, const Request& request, Reply& reply) {
     File to;

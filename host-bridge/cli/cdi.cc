@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cdi.cc: `barcuda cdi`: a specification by which container engines hand a bridge's GPUs to a container: in a guest the
-// module's devices, on a host regions.
+// cdi.cc: `barcuda cdi`: a specification with which container engines give a bridge's GPUs to a container: in a guest
+// the module's devices, on a host regions.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of this guest's module: the devices' nodes.
+// The device nodes of this guest's module.
 std::vector<std::string> nodes() {
     std::vector<std::string> all;
     std::error_code none;
@@ -30,11 +30,11 @@ std::vector<std::string> nodes() {
     return all;
 }
 
-// Prints a CDI specification (containers' device interface) of these VMs' bridges, or of this guest's devices.
-// `region`: the file, if it is not /dev/shm/barcuda-NAME, of the one VM that is named.
+// Prints a CDI specification (Container Device Interface) of these VMs' bridges, or of this guest's devices. `region`:
+// the region's file, if it is not /dev/shm/barcuda-NAME; only with one VM.
 int cdi(const std::vector<std::string>& vms, const std::string& region) {
     if (vms.size() != 1 && !region.empty())
-        return complain("cdi", "--region: of one bridge that is named", wrong_usage);
+        return complain("cdi", "--region needs the name of exactly one bridge", wrong_usage);
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return complain("cdi", lacks);
     std::map<std::string, container::Edits> devices;
@@ -43,7 +43,7 @@ int cdi(const std::vector<std::string>& vms, const std::string& region) {
     for (const std::string& name : vms) {
         const std::string wanted = fs::absolute(region.empty() ? container::usual_region(name) : region);
         const watch::RegionFile file = watch::region_file(wanted, owners);
-        // A container engine would mount whatever lies there.
+        // A container engine mounts whatever is at that path.
         if (!file.error.empty()) return complain("cdi", file.error);
         devices[name] = container::region(file.path);
     }

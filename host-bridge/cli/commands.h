@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// commands.h: the subcommands of `barcuda`: those of hosts here, those of guests on the guest's side. Each is declared, and does its work, in the file of its name.
+// commands.h: the subcommands of `barcuda`: the host's here, the guest's on the guest's side. Each is declared and
+// implemented in the file of its name.
 #pragma once
 #include "base/cli/app.h"
 #include "guest-allocator/commands/commands.h"

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr auto inside = "/run/barcuda/region";  // where a container finds a region: its /dev/shm is its own
+constexpr auto inside = "/run/barcuda/region";  // where a container finds a region: a container has its own /dev/shm
 
 json in_cdi(const Edits& edits) {
     json all = json::object();

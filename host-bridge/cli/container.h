@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// container.h: what a container is given so that its programs use a bridge's GPUs. `barcuda cdi` and the device plugin
-// for Kubernetes each put that into a form of their own. Source of CDI's: the Container Device Interface,
+// container.h: what a container gets so that its programs use a bridge's GPUs. `barcuda cdi` and the device plugin for
+// Kubernetes each write that in their own form. CDI is the Container Device Interface,
 // github.com/cncf-tags/container-device-interface (SPEC.md, version 0.5.0).
 #pragma once
 #include <map>
@@ -12,9 +12,8 @@
 
 namespace barcuda::container {
 
-constexpr auto kind = "barcuda.dev/gpu";  // of CDI's names: KIND=DEVICE; and what Kubernetes' pods ask for
-// A bridge's region, which Kubernetes counts for KubeVirt's VMs, and where a VM's pod finds it: libvirt looks for it in
-// /dev/shm.
+constexpr auto kind = "barcuda.dev/gpu";  // CDI's names are KIND=DEVICE; pods in Kubernetes request it, too
+// The resource for KubeVirt's VMs: a bridge's region. A VM's pod finds it in /dev/shm, where libvirt looks for it.
 constexpr auto vm_resource = "barcuda.dev/vm", in_kubevirt = "/dev/shm/barcuda";
 
 struct Mount {
@@ -28,9 +27,9 @@ struct Edits {
     std::vector<std::string> nodes;  // devices
 };
 
-Edits library(const Installation& here);          // for whatever device: Barcuda's library, in front of programs
-Edits region(const std::string& file);            // of a bridge of this host
-Edits node(const std::string& path);              // of the module's device, in a guest
+Edits library(const Installation& here);          // for every device: Barcuda's library, in front of programs
+Edits region(const std::string& file);            // of a bridge on this host
+Edits node(const std::string& path);              // the module's device, in a guest
 std::string usual_region(const std::string& vm);  // of the unit barcuda-bridge@VM
 
 // A specification, as in /etc/cdi.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// doctor.cc: `barcuda doctor`: on a host or in a guest, what is there, what is missing, and what to do about it. In a
-// guest it does not look for what only a host needs.
+// doctor.cc: `barcuda doctor`: what a host or a guest has, what is missing, and what to do about it. In a guest it does
+// not look for what only a host needs.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -42,7 +42,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What has been found, as text at once, or as JSON in the end.
+// The findings, printed at once as text, or at the end as JSON.
 struct {
     bool json = false;
     int missing = 0;
@@ -85,7 +85,7 @@ void look_at_installation(const Machine& machine) {
     }
 }
 
-// Who holds what of the region: as long as a client lives its extents are granted, and nobody else's.
+// How much of the region is in use: while a client lives its extents are granted to it alone.
 void look_at_books(const Region& region) {
     const Shape& h = region.shape();
     unsigned clients = 0;
@@ -98,7 +98,7 @@ void look_at_books(const Region& region) {
                      (h.granule_count - free) * h.granule >> 20, h.granule_count * h.granule >> 20));
 }
 
-// What this installation's library could ask for, and that bridge would not know.
+// Reports commands that this installation's library could send and that the bridge would not know.
 void look_at_rows(const Region& region) {
     RowNumber numbers[identities.size()];
     match(identities, region.rows(), numbers);
@@ -108,11 +108,11 @@ void look_at_rows(const Region& region) {
         if (numbers[op] == no_row) names += fmt::format("{}{}", lacking++ ? ", " : "", op_names[op]);
     if (lacking)
         note(fmt::format(
-            "that bridge lacks {} commands of this library's, which answer \"not supported\" (docs/versions.md): {}",
+            "that bridge lacks {} commands of this library, which answer \"not supported\" (docs/versions.md): {}",
             lacking, names));
 }
 
-// The GPUs that the bridge shows, and what this environment makes of them.
+// The GPUs that the bridge shows, and which of them programs in this environment see.
 void look_at_devices(const Region& region) {
     std::vector<DeviceId> ids;
     for (unsigned i = 0; i < region.device_count(); ++i) {
@@ -138,7 +138,8 @@ void look_at_guest(const Machine& machine) {
     if (!machine.pmem.empty()) good(fmt::format("virtio-pmem device {}", machine.pmem));
     constexpr const char* start = "systemctl enable --now barcuda-guest (docs/install.md)";
     if (machine.service) good(fmt::format("the guest's service listens at {}", door::usual_path));
-    else if (machine.socket) bad(fmt::format("the guest's service: it has ended, {} is left", door::usual_path), start);
+    else if (machine.socket)
+        bad(fmt::format("the guest's service: it has ended, but {} is still there", door::usual_path), start);
     else if (!machine.pmem.empty() && machine.devices.empty()) bad("the guest's service", start);
     else if (machine.module) good("kernel module uio_barcuda is loaded");
     else
@@ -146,7 +147,7 @@ void look_at_guest(const Machine& machine) {
             "modprobe uio_barcuda (DKMS builds it, for Linux 5.10 and newer: docs/install.md)");
 }
 
-// Neither a device nor a bridge: packages of a guest, in a VM that was not given the device.
+// Neither a device nor a bridge: the guest's packages are in a VM without the device.
 void look_for_device(const Machine& machine) {
     if (!machine.unread_pmem.empty())
         bad("the guest's service, or a device of Barcuda's",
@@ -158,14 +159,15 @@ void look_for_device(const Machine& machine) {
             "install the bridge (Debian's package barcuda-host)");
 }
 
-// A bridge that has ended says so, or its lock does; the heart of one that a guest cannot see stands still.
+// A bridge that has ended says so, or its lock is free. If a guest cannot see the bridge's process, the heartbeat
+// tells.
 bool is_served(const Region& region) {
     constexpr const char* start = "start barcuda-bridge on the host";
     if (!region.served()) {
         bad("a bridge: none serves this region", start);
         return false;
     }
-    constexpr int naps = 40;  // of 50 ms: a bridge's heart beats four times a second at least
+    constexpr int naps = 40;  // of 50 ms: a bridge's heart beats at least four times a second
     const std::uint64_t beat = region.heartbeat();
     for (int i = 0; i < naps; ++i)
         if (region.heartbeat() != beat) return true;
@@ -174,7 +176,7 @@ bool is_served(const Region& region) {
     return false;
 }
 
-// `needed`: there is to be one, as there is where one is named.
+// `needed`: a region must exist; so it is if one is named.
 void look_at_region(bool needed) {
     Region region;
     const char* const named = getenv("BARCUDA_REGION");
@@ -193,8 +195,8 @@ void look_at_region(bool needed) {
         bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
 }
 
-// Is the file that this bridge serves still where programs and VMs look for it? The numbers of the file are in its
-// door's name.
+// Whether the file that this bridge serves is still at the path where programs and VMs look for it. The door's name
+// contains the file's numbers.
 bool has_its_file(const watch::Bridge& bridge) {
     if (!bridge.region.starts_with('/') || bridge.region.starts_with("/proc/")) return true;
     struct stat st {};
@@ -211,7 +213,7 @@ bool look_at_bridges() {
                              b.region, b.clients));
         else
             bad(fmt::format("the region of bridge {} (pid {}): {} was removed or replaced", b.name, b.pid, b.region),
-                "end the bridge and start it again, and its VM, too: nobody else finds that region any more");
+                "restart the bridge and its VM: no other program finds that region any more");
     for (const std::string& complaint : view.complaints)
         if (complaint.ends_with("does not answer"))
             bad(complaint, "if it was stopped, kill -CONT its pid; else end it (kill -KILL), and start it again");
@@ -220,7 +222,7 @@ bool look_at_bridges() {
     return !view.bridges.empty();
 }
 
-// A bridge takes NVIDIA's GPU where there is one that works, and else the software GPU.
+// A bridge takes NVIDIA's GPU if one works, otherwise the software GPU.
 void look_at_gpus(bool driver) {
     const DeviceChoice nvidia = choose_device("cuda"), software = choose_device("soft");
     if (nvidia.error.empty()) good("NVIDIA's driver finds a GPU");
@@ -250,11 +252,11 @@ void look_at_host(bool serves) {
     for (const char* library : {"libcublas.so.13", "libcurand.so.10"}) {
         void* found = nullptr;
         for (const std::string folder :
-             {"", "/usr/local/cuda/lib64/"})  // as host-bridge/worker/session/libraries.cc does it
+             {"", "/usr/local/cuda/lib64/"})  // as host-bridge/worker/session/libraries.cc does
             if (!found) found = dlopen((folder + library).c_str(), RTLD_LAZY | RTLD_LOCAL);
         if (found && dlsym(found, "barcuda_guest_library")) note(fmt::format("{} here is Barcuda's own", library));
         else if (found) good(fmt::format("{}: for programs that use it", library));
-        else note(fmt::format("no {}: programs that use it are told so", library));
+        else note(fmt::format("no {}: programs that use it get an error", library));
     }
     struct statvfs space;
     if (statvfs("/dev/shm", &space) == 0) {
@@ -276,7 +278,7 @@ void look_at_host(bool serves) {
             "mind");
 }
 
-// What a bridge of this user would have its workers do without, each by the name that switches it off.
+// Which measures the workers of a bridge of this user would lack, by the names that switch them off.
 void look_at_cage() {
     const std::string library = installation().software;
     cage::Wish software, all;
@@ -285,12 +287,12 @@ void look_at_cage() {
     const cage::Plan soft = cage::plan(software, library), nvidia = cage::plan({}, library),
                      most = cage::plan(all, library);
     report.line(fmt::format("  {:10} {:10}", "software", "NVIDIA's"));
-    std::map<std::string, std::string> why;  // and of which
+    std::map<std::string, std::string> why;  // and the measures for that reason
     for (unsigned i = 0; i < cage::measures; ++i) {
         const cage::About& about = cage::about(static_cast<cage::Measure>(i));
         const auto state = [&](const cage::Plan& plan) {
             if (plan.why[i].empty()) return "on";
-            // Rather what this machine lacks than what nobody has asked for.
+            // What this machine lacks says more than what was not requested.
             why[(most.why[i].empty() ? plan : most).why[i]] += fmt::format(" {}", about.name);
             return "off";
         };
@@ -303,7 +305,7 @@ void look_at_cage() {
                                {"why", with_soft == "on" ? nvidia.why[i] : soft.why[i]}});
     }
     for (const auto& [reason, names] : why) {
-        std::istringstream in(names);  // twice where both lack it
+        std::istringstream in(names);  // contains a name twice if both drivers lack it
         const std::set<std::string> of{std::istream_iterator<std::string>(in), {}};
         report.line(fmt::format("  off: {}: {}", fmt::join(of, ", "), reason));
     }
@@ -322,7 +324,7 @@ int doctor(bool json) {
     const char* const named = getenv("BARCUDA_REGION");
     const bool is_guest = machine.is_guest() || !machine.bridge;
     if (!machine.is_guest() && !machine.bridge && named && *named) {
-        report.begin("The region");  // of a container, which has no device
+        report.begin("The region");  // in a container, which has no device
         look_at_region(true);
     } else if (!machine.is_guest() && !machine.bridge) {
         report.begin("As a guest");
@@ -339,7 +341,7 @@ int doctor(bool json) {
             note("the guest's package is installed, too, and there is no device of Barcuda's: in a VM, give it one");
         look_at_host(look_at_bridges());
         report.begin(
-            "The workers' cage with each driver (--no-cage=NAME,... leaves parts out, --cage=NAME,... takes them on)");
+            "The workers' cage with each driver (--no-cage=NAME,... switches measures off, --cage=NAME,... on)");
         look_at_cage();
     }
     report.line(report.missing ? fmt::format("\n{} thing(s) missing, see above.", report.missing) : "\nAll is well.");
@@ -361,7 +363,7 @@ int doctor(bool json) {
 void add_doctor(App& app) {
     const auto json = std::make_shared<bool>(false);
     const Command command =
-        app.add("doctor", "what is there, what is missing, and what to do", [json] { return doctor(*json); });
+        app.add("doctor", "check this machine: what is missing, and what to do", [json] { return doctor(*json); });
     add_json(command, *json);
     command.add_option_function(
         "--region", [](const std::string& file) { setenv("BARCUDA_REGION", file.c_str(), 1); },

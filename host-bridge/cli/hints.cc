@@ -7,7 +7,7 @@ const std::map<std::string, std::string>& hints() {
     static const std::map<std::string, std::string> all = {
         {"list", "`barcuda ps` lists bridges and their clients"},
         {"ls", "`barcuda ps` lists bridges and their clients"},
-        {"info", "`barcuda doctor` says what is there, `barcuda ps` what runs"},
+        {"info", "`barcuda doctor` says what is installed, `barcuda ps` what runs"},
         {"status", "`barcuda ps` says what runs, `barcuda doctor` whether all is well"},
         {"start", "`systemctl start barcuda-bridge@NAME` starts a bridge, `barcuda run` one for a program"},
         {"stop",

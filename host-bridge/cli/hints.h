@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hints.h: what to do here in place of commands that other programs have.
+// hints.h: hints for words that are commands of other programs, but not of this one.
 #pragma once
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// limit.cc: `barcuda limit`: what the clients of a running bridge have, and may have, and the guest's part of the GPUs'
-// time; and a change of that (host-bridge/between/limits.h has the table of limits, limits_link.h what is said).
+// limit.cc: `barcuda limit`: shows and changes the limits of a running bridge's clients, and the guest's part of the
+// GPUs' time (host-bridge/between/limits.h has the table of limits, limits_link.h the messages).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,25 +25,25 @@ using Json = nlohmann::ordered_json;
 
 struct LimitCommand {
     std::string region = "/dev/shm/barcuda";
-    std::optional<std::uint32_t> client, channel;  // one of the two, or neither: which client's alone
+    std::optional<std::uint32_t> client, channel;  // one of them for a single client, or neither
     std::vector<std::string> changes;              // NAME=VALUE
     bool json = false;
 };
 
 int complain(const std::string& what) { return barcuda::complain("limit", what); }
 
-// A number with a unit, or none, which the bridge hears as 0; an error, or nothing. A typed 0 means something else to
-// the operator than to the bridge.
+// Reads a number with a unit, or "none", which the bridge receives as 0. Returns an error, or nothing. A typed 0 is an
+// error, because the operator would mean the opposite of what it means to the bridge.
 std::string read(const std::string& value, std::uint64_t& number) {
     if (value == "none") {
         number = 0;
         return "";
     }
     if (std::string e = read_size(value, number); !e.empty()) return e;
-    return number == 0 ? "0 is not taken: 1 is the least, and none takes the limit away" : "";
+    return number == 0 ? "0 is not accepted: the least is 1, and none removes the limit" : "";
 }
 
-// The guest's weight or priority.
+// Reads the guest's weight or priority.
 std::string read_share(const std::string& name, const std::string& value, LimitRequest& request) {
     if (name == "priority") {
         const auto priority = turns::priority_named(value);
@@ -60,18 +60,18 @@ std::string read_share(const std::string& name, const std::string& value, LimitR
     return e;
 }
 
-// One word NAME=VALUE; an error, or nothing.
+// Reads one word NAME=VALUE. Returns an error, or nothing.
 std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
     const std::size_t sign = word.find('=');
     const std::string name = word.substr(0, sign);
     const std::string value = sign == word.npos ? "" : word.substr(sign + 1);
-    std::string error = name + ": there is no such limit; there are", names = of_one ? "" : " weight priority";
-    if (value.empty()) return word + ": a limit is changed by NAME=VALUE";
+    std::string error = name + ": there is no such limit; the limits are", names = of_one ? "" : " weight priority";
+    if (value.empty()) return word + ": to change a limit, write NAME=VALUE";
     bool found = false;
     const auto change = [&](LimitRequest::Whose whose, const std::string& wrong) {
         found = true;
         error = request.whose != LimitRequest::nobodys && request.whose != whose
-                    ? "limits of the guest and of each client are changed one after the other"
+                    ? "change the limits of the guest and of each client with separate commands"
                 : wrong.empty() ? ""
                                 : fmt::format("{}: {}", word, wrong);
         request.whose = whose;
@@ -97,7 +97,7 @@ std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
 
 Json json_of(std::uint64_t limit) { return limit ? Json(limit) : Json(); }
 
-// Empty: it takes no turns.
+// Empty: the VM takes no turns.
 std::string_view priority_of(const LimitReply& reply) {
     const auto i = static_cast<std::size_t>(reply.share.priority);
     return reply.share.weight && i < std::size(turns::priorities) ? turns::priorities[i] : "";
@@ -159,7 +159,7 @@ void print_table(const LimitReply& reply) {
         });
 }
 
-// Shows or changes what the clients of a running bridge may have. Returns 1, after a message, if that cannot be.
+// Shows or changes the limits of a running bridge's clients. Returns 1, after a message, if it cannot.
 int limit(const LimitCommand& command) {
     LimitRequest request;
     const bool of_one = command.client || command.channel;
@@ -190,13 +190,13 @@ int limit(const LimitCommand& command) {
 void add_limit(App& app) {
     const auto options = std::make_shared<LimitCommand>();
     const Command command = app.add("limit",
-                                    "on a host: what the clients of a running bridge have and may have, and to "
-                                    "change that; root's and the bridge's user's",
+                                    "on a host: show or change the limits of a running bridge's clients; "
+                                    "for root and the bridge's user",
                                     [options] { return limit(*options); });
     command.add_option("--region", options->region, "the bridge's").envname("BARCUDA_REGION").capture_default_str();
     const Option pid = command.add_option(
         "--client", options->client,
-        "one client's alone: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
+        "only this client's: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
     command.add_option("--channel", options->channel, "the same, by its channel").excludes(pid);
     add_json(command, options->json);
     command.add_option(

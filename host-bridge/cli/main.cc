@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// barcuda: the command that people type. Each subcommand is in the file of its name; app.h says how it is added.
+// barcuda: the command for users. Each subcommand is in the file of its name; app.h says how it is added.
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/hints.h"
 #include "shm-device/version_text.h"
@@ -28,10 +28,10 @@ constexpr AddCommand* commands[] = {
     add_guest,
     add_vm,
     add_vm_config,
-    // what other programs read
+    // output for other programs
     add_trace,
     add_cdi,
-    // all of them
+    // about all of them
     add_help,
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.cc: `barcuda metrics`: what `barcuda top` shows, once, for Prometheus.
+// metrics.cc: `barcuda metrics`: the data of `barcuda top`, once, for Prometheus.
 #include "host-bridge/watch/metrics.h"
 
 #include <fmt/format.h>
@@ -31,8 +31,8 @@ void add_metrics(App& app) {
         app.add("metrics",
                 "the same as metrics for Prometheus, for the textfile collector of node-exporter (docs/operating.md)",
                 [options] { return metrics(*options); });
-    command.add_flag("--clients", options->clients, "series of each client, too");
-    command.add_flag("--gpus", options->gpus, "how busy the GPUs are, too, for which NVML is asked");
+    command.add_flag("--clients", options->clients, "also series of each client");
+    command.add_flag("--gpus", options->gpus, "also how busy the GPUs are; asks NVML");
 }
 
 }  // namespace barcuda

@@ -22,7 +22,7 @@ namespace barcuda {
 void add_bridge_options(Command command, BridgeOptions& options) {
     command
         .add_option("--device", options.device,
-                    "auto: the GPU, or else the software GPU; cuda: the GPU; soft: the software GPU")
+                    "auto: the GPU, otherwise the software GPU; cuda: the GPU; soft: the software GPU")
         .is_member({"auto", "cuda", "soft"})
         .capture_default_str();
     command
@@ -41,12 +41,12 @@ void add_worker_options(Command command, BridgeOptions& options) {
         "a shell reads them: 'ncu --set basic', 'compute-sanitizer' (docs/profiling.md)");
     command
         .add_option("--no-cage", options.no_cage,
-                    "measures of the cage around that process to leave out, with commas between, or all; `barcuda "
+                    "measures of that process's cage to leave out, separated by commas, or all; `barcuda "
                     "doctor` names them")
         .check(cage::check_names);
     command
         .add_option("--cage", options.cage,
-                    "the same: to take on though --no-cage leaves them out; the bridge ends where one cannot be had")
+                    "measures to take even if --no-cage leaves them out; the bridge ends if one is not available")
         .check(cage::check_names);
 }
 
@@ -75,10 +75,10 @@ OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool
     const pid_t bridge = fork();
     if (bridge == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        signal(SIGINT, SIG_IGN);  // Ctrl-C is the program's
+        signal(SIGINT, SIG_IGN);  // Ctrl-C is for the program
         words.insert(words.end(), {"--ready-fd", std::to_string(dup(ready[1]))});
         words.insert(words.end(), {"--served-fd", std::to_string(dup(served[1]))});
-        // Only a driver knows the parts of a GPU, MIG: there it is the bridge's all the same.
+        // Only the driver knows parts of a GPU (MIG), so the bridge handles the list in that case, too.
         if (const char* seen = chooses ? getenv("CUDA_VISIBLE_DEVICES") : nullptr) {
             if (*seen) words.push_back(fmt::format("--expected={}", seen));
             if (strncmp(seen, "MIG-", 4) != 0) unsetenv("CUDA_VISIBLE_DEVICES");

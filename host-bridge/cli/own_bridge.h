@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_bridge.h: a region and a bridge for one command alone (`barcuda run`, `barcuda vm`): both are gone when it ends.
+// own_bridge.h: a region and a bridge for a single command (`barcuda run`, `barcuda vm`); both end with the command.
 #pragma once
 #include <sys/types.h>
 
@@ -15,23 +15,23 @@ namespace barcuda {
 struct BridgeOptions {
     std::string device = "auto";
     std::string gpus;           // of this machine; empty: all
-    std::string wrapper;        // around the worker
-    std::string no_cage, cage;  // measures that are left out, and taken on
+    std::string wrapper;        // a program around the worker
+    std::string no_cage, cage;  // measures to leave out, and to take
     std::uint64_t region_size = 4ull << 30;
 };
-// --device, --gpus and --region-size.
+// Adds --device, --gpus and --region-size.
 void add_bridge_options(Command command, BridgeOptions& options);
-// --worker-wrapper, --no-cage and --cage.
+// Adds --worker-wrapper, --no-cage and --cage.
 void add_worker_options(Command command, BridgeOptions& options);
 
-// Where the region lies: in /dev/shm, in a folder of this user's alone (mode 0700), which is removed at the end with
-// all that is in it. Others see the folder's name, but can put nothing of that name or into it.
+// The region's folder: in /dev/shm, accessible only to this user (mode 0700), and removed at the end with everything in
+// it. Other users see the folder's name, but cannot put anything in its place or into it.
 class OwnFolder {
   public:
     explicit OwnFolder(const char* command);
     ~OwnFolder();
     OwnFolder(const OwnFolder&) = delete;
-    explicit operator bool() const { return made_; }  // or errno says why it is not there
+    explicit operator bool() const { return made_; }  // or errno says why it could not be made
     const std::string& path() const { return path_; }
 
   private:
@@ -39,18 +39,19 @@ class OwnFolder {
     const bool made_;
 };
 
-// How the bridge of `region` is started: it understands these options as well.
+// The command line that starts the bridge of `region`; it contains these options.
 std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
                                       const BridgeOptions& options);
 
 struct OwnBridge {
     pid_t pid = -1;   // -1: there is none
-    int served = -1;  // read from it: the end comes when all that the bridge has made is gone
+    int served = -1;  // end of file when everything that the bridge has made is gone
 };
-// Starts it for a command and waits until guests may come; or it has said why not. `soft`: it has taken the
-// software GPU. `chooses`: CUDA_VISIBLE_DEVICES is a program's, which chooses among the GPUs that this bridge shows.
+// Starts a bridge for a command and waits until it is ready; if it fails, it has printed why. `soft`: it uses the
+// software GPU. `chooses`: CUDA_VISIBLE_DEVICES belongs to the program, and chooses among the GPUs that this bridge
+// shows.
 OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft);
-// Ends it, and waits until its workers have gone, and the GPU is free; not for the rest of its process.
+// Ends the bridge, and waits until its workers have ended and the GPU is free, but not for the rest of its process.
 void end_bridge(OwnBridge bridge);
 
 }  // namespace barcuda

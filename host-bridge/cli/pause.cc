@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause.cc: `barcuda pause` and `barcuda resume`: the clients of a VM, or one of them, stop between two commands, and go on
-// (host-bridge/between/pause_link.h). A pause of several clients succeeds for all of them, or the command lets those go on that it has paused.
+// pause.cc: `barcuda pause` and `barcuda resume`: the clients of a VM, or one of them, stop between two commands, and
+// continue (host-bridge/between/pause_link.h). A pause of several clients succeeds for all of them, or the command
+// resumes those that it has paused.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -23,19 +24,19 @@ namespace barcuda {
 namespace {
 
 struct PauseCommand {
-    const char* name;  // of the command
+    const char* name;  // of the subcommand
     PauseRequest::What what;
     std::string region = "/dev/shm/barcuda", vm{};
-    std::optional<std::uint32_t> client{}, channel{};  // one of the two, or neither: all clients
+    std::optional<std::uint32_t> client{}, channel{};  // one of them, or neither: all clients
     bool all = false, keep_memory = false;
     double within = 10;  // seconds
 };
 
-// A bridge that is asked.
+// One of the bridges to ask.
 struct Target {
-    std::string name, region, door;               // door: where the name was found; empty: by the region
+    std::string name, region, door;  // door: where the bridge with this name listens; empty: use the region
     std::map<std::uint32_t, PauseRow> ordered{};  // by channel: what this command has ordered
-    std::set<std::uint32_t> paused{};             // channels whose clients were paused before that
+    std::set<std::uint32_t> paused{};             // channels whose clients were already paused
 };
 
 class Operation {
@@ -67,11 +68,11 @@ class Operation {
         const watch::View view = watch::look(false);
         for (const watch::Bridge& b : view.bridges)
             if (command_.all || b.name == command_.vm) targets_.push_back({b.name, b.region, b.door});
-        if (command_.all) return "";  // of none all are paused
+        if (command_.all) return "";  // with --all, no bridge is not an error
         if (targets_.empty())
-            return fmt::format("there is no VM of the name {}; `barcuda ps` shows those that there are", command_.vm);
+            return fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command_.vm);
         if (targets_.size() > 1)
-            return fmt::format("several VMs have the name {}: name one by its --region", command_.vm);
+            return fmt::format("several VMs have the name {}: choose one by its --region", command_.vm);
         return "";
     }
 
@@ -104,7 +105,7 @@ class Operation {
         }
     }
 
-    // Until each client is where it was ordered to be, or the order was refused. The bridge itself limits that time.
+    // Waits until each client is in the state that was ordered, or the order was refused. The bridge limits that time.
     void wait() {
         constexpr unsigned between_looks = 20'000;  // us
         for (bool busy = true; busy;) {
@@ -118,7 +119,7 @@ class Operation {
                     target.ordered.clear();
                     continue;
                 }
-                // A client that is not in the list any more has ended meanwhile.
+                // A client that is no longer in the list has ended.
                 std::erase_if(target.ordered, [&](const auto& row) {
                     return std::ranges::none_of(std::span(reply->rows, reply->count),
                                                 [&](const PauseRow& its) { return its.channel == row.first; });
@@ -130,7 +131,7 @@ class Operation {
         }
     }
 
-    // Those that this command has paused.
+    // Resumes the clients that this command has paused.
     void go_on() {
         for (Target& target : targets_) {
             std::erase_if(target.ordered, [&](const auto& row) {
@@ -148,7 +149,7 @@ class Operation {
         for (const Target& target : targets_)
             for (const auto& [channel, row] : target.ordered)
                 if (row.text[0])
-                    fail(target, fmt::format("client {} (channel {}) is paused still: {}", row.pid, channel, row.text));
+                    fail(target, fmt::format("client {} (channel {}) is still paused: {}", row.pid, channel, row.text));
     }
 
     const PauseCommand& command_;
@@ -162,14 +163,14 @@ void add(App& app, const std::shared_ptr<PauseCommand>& options, const char* wha
         command.add_option("--region", options->region, "the bridge's").envname("BARCUDA_REGION").capture_default_str();
     const Option pid = command.add_option(
         "--client", options->client,
-        "one client alone: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
+        "only this client: its pid, as `barcuda smi` shows it in the guest, or its worker's on the host");
     const Option channel = command.add_option("--channel", options->channel, "the same, by its channel");
     channel.excludes(pid);
     command.add_flag("--all", options->all, "the clients of all VMs of this machine")
         .excludes(pid)
         .excludes(channel)
         .excludes(region);
-    command.add_option("VM", options->vm, "its name, as `barcuda ps` shows it; without it --region says which");
+    command.add_option("VM", options->vm, "its name, as `barcuda ps` shows it; default: the VM of --region");
     if (options->what != PauseRequest::pause) return;
     command.add_flag("--keep-memory", options->keep_memory, "the clients' memory stays on the GPU");
     command.add_option("--within", options->within, "how long the GPU's work may take to end")
@@ -181,11 +182,11 @@ void add(App& app, const std::shared_ptr<PauseCommand>& options, const char* wha
 
 void add_pause(App& app) {
     add(app, std::make_shared<PauseCommand>(PauseCommand{.name = "pause", .what = PauseRequest::pause}),
-        "on a host: the clients of a VM stop, and the GPU holds nothing of them; root's and the bridge's user's");
+        "on a host: stop the clients of a VM and free their GPU memory; for root and the bridge's user");
 }
 void add_resume(App& app) {
     add(app, std::make_shared<PauseCommand>(PauseCommand{.name = "resume", .what = PauseRequest::resume}),
-        "on a host: paused clients go on; root's and the bridge's user's");
+        "on a host: resume paused clients; for root and the bridge's user");
 }
 
 }  // namespace barcuda

@@ -78,9 +78,9 @@ int ps(bool json) {
 
 void add_ps(App& app) {
     const auto json = std::make_shared<bool>(false);
-    const Command command = app.add(
-        "ps", "on a host: the bridges that run, their VMs, and who uses them: one's own, or, as root, everybody's",
-        [json] { return ps(*json); });
+    const Command command =
+        app.add("ps", "on a host: running bridges, their VMs and clients; root sees all users' bridges",
+                [json] { return ps(*json); });
     add_json(command, *json);
 }
 

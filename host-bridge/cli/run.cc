@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// run.cc: `barcuda run`: a region in /dev/shm, in a folder that no other user can enter, a bridge that serves it, the
-// program under the library; then all of it is gone.
+// run.cc: `barcuda run`: makes a region in /dev/shm, in a folder that no other user can enter, starts a bridge that
+// serves it, and runs the program with the library. Afterwards it removes everything.
 #include "host-bridge/cli/run.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ void add_run(App& app) {
     const auto options = std::make_shared<RunOptions>();
     add_options(
         app.add(
-            "run", "run a program with a region of its own, no VM", [options] { return run(*options); }, cannot_run),
+            "run", "run a program with its own region, without a VM", [options] { return run(*options); }, cannot_run),
         *options);
 }
 
@@ -55,7 +55,7 @@ int run(const RunOptions& o) {
 
     bool soft = false;
     auto words = bridge_words(here, region, fmt::format("run-{}", getpid()), o.bridge);
-    // A second driver that starts while the program runs, and may never be used, costs the program time.
+    // A second driver start while the program runs would take time from the program, and may be for nothing.
     for (const char* const word : {"--no-vm", "--warm=0", "--warm-first=1", "--warm-most=1"}) words.emplace_back(word);
     const OwnBridge bridge = start_bridge("run", words, true, soft);
     if (bridge.pid < 0) return cannot_run;
@@ -63,7 +63,7 @@ int run(const RunOptions& o) {
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
-        // NVIDIA's libraries hold nothing that a software GPU could run.
+        // NVIDIA's libraries contain nothing that a software GPU could run.
         put_in_front(here, soft || o.host_libraries, o.host_libraries);
         _exit(become("run", o.program));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run.h: a program under a bridge of its own, for `barcuda run` and `barcuda stats`.
+// run.h: runs a program with its own bridge, for `barcuda run` and `barcuda stats`.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ struct RunOptions {
     BridgeOptions bridge;
     std::vector<std::string> program;
     bool statistics = false;      // the program prints them when it exits
-    bool host_libraries = false;  // cuBLAS and cuRAND of the host, though there may be others
+    bool host_libraries = false;  // use the host's cuBLAS and cuRAND even if there are others
 };
 void add_options(Command command, RunOptions& options);
 // Runs the program. Returns its exit status (128 + signal if one killed it), or 125 if it cannot be run under Barcuda.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// smi.cc: `barcuda smi`: the table that people know from nvidia-smi. Where there is a region (in a guest, under
-// `barcuda run`) it is made of what the guest's NVML says: the devices and processes of that guest. Else it is made of
-// what this machine's NVML says: all GPUs, all processes. (NVIDIA's own program asks its library for private tables, so
-// it runs on hosts alone.)
+// smi.cc: `barcuda smi`: a table like nvidia-smi's. If there is a region (in a guest, or under `barcuda run`), it shows
+// what the guest's NVML reports: the devices and processes of that guest. Otherwise it shows what this machine's NVML
+// reports: all GPUs and all processes. (NVIDIA's own program asks its library for private tables, so it runs only on
+// hosts.)
 #include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -26,7 +26,8 @@ namespace {
 using namespace nvml;
 using Json = nlohmann::ordered_json;
 
-// Names that others chose (a process its own, a guest the region's) must not lead a terminal, or JSON, astray.
+// Names chosen by others (a process's, a guest's region's) must not contain control characters for a terminal, or break
+// JSON.
 std::string printable(std::string text) {
     std::ranges::replace_if(
         text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
@@ -39,7 +40,7 @@ class Nvml {
     explicit operator bool() const { return library_; }
 
     template <class F> F* symbol(const char* name) const { return reinterpret_cast<F*>(dlsym(library_, name)); }
-    // The value that a function of the table gives; none: there is no such thing here.
+    // The value that a function of the table returns; none: it is not available here.
     template <Question q, class T, class... Given> std::optional<T> get(Given... given) const {
         T value{};
         auto* f = symbol<Function<q>>(question_names[static_cast<std::size_t>(q)]);
@@ -56,7 +57,7 @@ class Nvml {
     void* library_;
 };
 
-// With its path, as it was called.
+// The program's name with its path, as it was called.
 std::string program_of(unsigned pid) {
     std::string name;
     std::getline(std::ifstream(fmt::format("/proc/{}/cmdline", pid)), name, '\0');
@@ -198,8 +199,8 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     fmt::print(rule);
 }
 
-// Prints how the GPUs of this guest are doing, or, of a machine without a region or with a `device` (cuda, soft), that
-// machine's own. Returns 1 where there is no answer.
+// Prints the state of this guest's GPUs. On a machine without a region, or with a `device` (cuda, soft), it prints the
+// state of that machine's own GPUs. Returns 1 if there is no answer.
 int smi(const std::string& device, bool as_json) {
     const auto complain = [](const std::string& what) { return barcuda::complain("smi", what); };
     char region[256];
@@ -253,12 +254,11 @@ struct SmiOptions {
 void add_smi(App& app) {
     const auto options = std::make_shared<SmiOptions>();
     const Command command = app.add(
-        "smi",
-        "how the GPUs are doing that this guest sees, and which of its processes use them; on a host, all of them",
+        "smi", "the state of this guest's GPUs, and its processes that use them; on a host, all GPUs and processes",
         [options] { return smi(options->device, options->json); });
     command
         .add_option("--device", options->device,
-                    "this machine's own, whatever region there is: cuda: its GPUs; soft: the software GPU")
+                    "this machine's own, even if there is a region: cuda: its GPUs; soft: the software GPU")
         .is_member({"cuda", "soft"});
     add_json(command, options->json);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// support.cc: `barcuda support`: the rows of the command table that this build was compiled with: which functions cross
-// to the host, and how. docs/support.py makes docs/support.md of them.
+// support.cc: `barcuda support`: the rows of this build's command table: which functions cross to the host, and how.
+// docs/support.py makes docs/support.md from them.
 #include <fmt/format.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ struct {
 #undef X
 };
 
-// By the name alone: CUDA's names begin with their library's, Barcuda's own commands with none.
+// From the name alone: CUDA's names begin with the name of their library, Barcuda's own commands do not.
 std::string_view library_of(std::string_view name) {
     if (name.starts_with("cublas")) return "cuBLAS";
     if (name.starts_with("curand")) return "cuRAND";
@@ -47,11 +47,11 @@ int support(bool json) {
 
 void add_support(App& app) {
     const auto json = std::make_shared<bool>(false);
-    const Command command =
-        app.add("support",
-                "the functions that cross to the host, and how: call, the program waits for the host; post, it goes "
-                "on at once (docs/support.md has every function of CUDA, those that do not cross too)",
-                [json] { return support(*json); });
+    const Command command = app.add(
+        "support",
+        "the functions that cross to the host, and how: call, the program waits for the host; post, it continues "
+        "at once (docs/support.md lists all functions of CUDA, also those that do not cross)",
+        [json] { return support(*json); });
     add_json(command, *json, "as JSON: an array of {name, how, library}");
 }
 

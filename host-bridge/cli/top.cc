@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// top.cc: `barcuda top`: what the bridges of this machine and their clients do, again and again, on the whole terminal
-// (ncurses); where there is none, or with --once, one look as text.
+// top.cc: `barcuda top`: what the bridges of this machine and their clients do, on the whole terminal (ncurses),
+// refreshed repeatedly. Without a terminal, or with --once, it prints one look as text.
 #include <curses.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ struct Row {  // a client
     Rates rates;
 };
 
-// What a key sorts by: the largest first.
+// What a key sorts by; the largest comes first.
 struct Order {
     char key;
     const char* name;
@@ -55,8 +55,8 @@ const std::vector<Order>& orders() {
 }
 
 struct Picture {                                // one look, as lines
-    std::vector<std::string> bridges, clients;  // of each the first is the headings
-    std::vector<Percent> fill;  // of each line of `bridges` but that: how full the GPU's memory is, in percent
+    std::vector<std::string> bridges, clients;  // the first line of each is its headings
+    std::vector<Percent> fill;  // for each line of `bridges` after the headings: used GPU memory in percent
 };
 
 std::string bytes_a_second(double bytes) { return bytes < 1 ? "-" : size(static_cast<std::uint64_t>(bytes)) + "/s"; }
@@ -93,7 +93,7 @@ Picture draw(const View& view, const Since& since, const Order& order) {
             bridges.push_back(with(with(with(name, its), own), rates));
             picture.fill.push_back(gpu.memory ? Percent(unsigned(double(gpu.held) * 100 / double(gpu.memory)))
                                               : Percent());
-            name = {""};  // the other GPUs' lines say nothing of the bridge
+            name = {""};  // only the first GPU's line names the bridge
             own = {"", "", ""};
             rates = std::vector<std::string>(rates.size());
         }
@@ -178,7 +178,7 @@ void show(Screen& screen, const View& view, const Since& since, const Order& ord
     screen.line(headline(view), A_BOLD, title_pair);
     if (view.bridges.empty()) screen.line(with_hint(nobody_serves(view)));
     for (const std::string& complaint : view.complaints) screen.line(complaint, A_NORMAL, full_pair);
-    std::size_t n = 0;  // of the GPU
+    std::size_t n = 0;  // number of the GPU
     for (const Bridge& b : view.bridges)
         for (std::size_t d = 0; d < b.gpus.size(); ++d, ++n) {
             const unsigned full = picture.fill[n].value_or(0), busy = b.gpus[d].busy.value_or(0);
@@ -215,7 +215,7 @@ int live(double interval) {
     Screen screen(colours(STDOUT_FILENO));
     const Order* order = &orders()[1];
     std::size_t first = 0;
-    for (double wait = std::min(interval, 0.3);;) {  // the first rates soon
+    for (double wait = std::min(interval, 0.3);;) {  // the first rates come soon
         show(screen, now, since, *order, first);
         timeout(static_cast<int>(wait * 1000));
         const int key = getch();
@@ -227,7 +227,7 @@ int live(double interval) {
         else
             for (const Order& o : orders())
                 if (key == o.key) order = &o;
-        if (key != ERR && key != ' ') continue;  // the same look, in another way
+        if (key != ERR && key != ' ') continue;  // shows the same look in another way
         now = look(true);
         next.look_again();
         since = next;
@@ -241,7 +241,7 @@ struct TopOptions {
     double interval = 1;  // seconds
 };
 
-// Looks again and again, until a key ends it; `once`, `json`: one look over the interval, as text.
+// Refreshes until a key ends it; with `once` or `json`: prints one look over the interval.
 int top(const TopOptions& options) {
     const auto [once, json, interval] = options;
     const char* const terminal = std::getenv("TERM");
@@ -275,15 +275,15 @@ void add_top(App& app) {
     const auto options = std::make_shared<TopOptions>();
     const Command command = app.add("top",
                                     "the same, and what they do: launches, copies, queues, how busy the GPUs are; "
-                                    "on the whole terminal, until q is typed",
+                                    "on the whole terminal, until q is pressed",
                                     [options] { return top(*options); });
-    command.add_flag("--once", options->once, "one look, as text; so it is where the output is no terminal");
+    command.add_flag("--once", options->once, "print one look as text; the default if the output is not a terminal");
     add_json(command, options->json, "the same, as JSON");
     command.add_option("--interval", options->interval, "seconds between two looks")
-        .check([](const std::string& text) {  // CLI11's Range lets in what is no number
+        .check([](const std::string& text) {  // CLI11's Range accepts NaN
             double seconds = 0;
             const bool within = parse_number(text, seconds) && seconds >= 0.1 && seconds <= 3600;
-            return std::string(within ? "" : text + ": a number of seconds from 0.1 to 3600 is expected");
+            return std::string(within ? "" : text + ": expected a number of seconds from 0.1 to 3600");
         })
         .capture_default_str();
 }

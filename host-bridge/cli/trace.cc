@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// trace.cc: `barcuda trace`: the traces of a guest and of its host as one. Each has the clock of its own kernel. But a
-// worker takes a command on after its client has sent it, and before the client goes on (the worker's slice may end
-// later): each call bounds from both sides how far apart the two clocks are, and of thousands the narrowest bounds
-// remain. A worker's trace names its client's pid, and commands of a name come in the same order on both sides.
+// trace.cc: `barcuda trace`: joins the traces of a guest and of its host. Each uses the clock of its own kernel. But a
+// worker takes a command after its client has sent it, and before the client continues (the worker's slice may end
+// later). So each call gives a lower and an upper bound for the difference of the two clocks, and from thousands of
+// calls the narrowest bounds remain. A worker's trace contains its client's pid, and commands of one name come in the
+// same order on both sides.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,8 +34,8 @@ struct Call {
 };
 
 struct Process {
-    std::optional<std::int64_t> client;              // whom it serves: it is a worker
-    std::map<std::string, std::vector<Call>> calls;  // by their names, in their order
+    std::optional<std::int64_t> client;              // a worker's: the client that it serves
+    std::map<std::string, std::vector<Call>> calls;  // by name, in order
 };
 
 struct Trace {
@@ -47,7 +48,7 @@ struct Trace {
 
 std::int64_t pid_of(const Json& event) { return event.value("pid", std::int64_t{0}); }
 
-// Commands that a client waits for.
+// Commands for which a client waits.
 const std::set<std::string>& waited_for() {
     static constexpr std::pair<const char*, std::string_view> rows[] = {
 #define X(name, how, ...) {#name, #how},
@@ -88,28 +89,29 @@ Trace read(const std::string& file) {
     }
     std::string text = std::move(all).str();
     trace.events = Json::parse(text, nullptr, false);
-    if (trace.events.is_discarded())  // who wrote it was killed: up to its last whole line
+    // the process that wrote it was killed: use everything up to the last whole line
+    if (trace.events.is_discarded())
         if (const auto end = text.rfind("}\n", text.size() - std::min<std::size_t>(text.size(), 2)); end != text.npos)
             trace.events = Json::parse(text.substr(0, end) + "}]", nullptr, false);
     const auto is_event = [](const Json& e) { return e.is_object(); };
     if (!trace.events.is_array() || !std::ranges::all_of(trace.events, is_event)) {
-        trace.error = "is no trace that BARCUDA_TRACE has made";
+        trace.error = "is not a trace written by BARCUDA_TRACE";
         return trace;
     }
     try {
         look(trace);
     } catch (const Json::exception& e) {
-        trace.error = fmt::format("is no trace that BARCUDA_TRACE has made: {}", e.what());
+        trace.error = fmt::format("is not a trace written by BARCUDA_TRACE: {}", e.what());
     }
     return trace;
 }
 
-// What a worker's clock lacks to its client's, at least and at most.
+// How far a worker's clock is behind its client's, at least and at most.
 struct Bounds {
     double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
     bool any() const { return std::isfinite(least) && std::isfinite(most); }
     double middle() const { return (least + most) / 2; }
-    double doubt() const { return std::abs(most - least) / 2; }  // clocks that drift may leave nothing between them
+    double doubt() const { return std::abs(most - least) / 2; }  // clocks that drift may leave no valid interval
 };
 
 void narrow(Bounds& bounds, const Process& client, const Process& worker, double client_shift, double worker_shift) {
@@ -124,7 +126,7 @@ void narrow(Bounds& bounds, const Process& client, const Process& worker, double
     }
 }
 
-// How far `trace` has to be moved to stand right beside `other`, if a process of the one serves one of the other.
+// How far `trace` must be moved to match `other`, if a process of one serves a process of the other.
 Bounds apart(const Trace& trace, const Trace& other) {
     Bounds to_client, to_worker;
     for (const auto& [pid, worker] : trace.processes)
@@ -139,7 +141,7 @@ Bounds apart(const Trace& trace, const Trace& other) {
     return to_worker.any() ? Bounds{-to_worker.most, -to_worker.least} : Bounds{};
 }
 
-// Each is put beside one that has its place already.
+// Aligns each trace with one that is already in place.
 void place(std::vector<Trace>& traces) {
     traces[0].placed = true;
     for (bool moved = true; moved;) {
@@ -157,19 +159,19 @@ void place(std::vector<Trace>& traces) {
     }
 }
 
-// Processes of two machines may have the same number.
+// Renumbers processes: two machines may use the same number.
 std::map<std::int64_t, std::int64_t> numbers(const Trace& trace, std::set<std::int64_t>& taken) {
     std::map<std::int64_t, std::int64_t> all;
     for (const auto& [pid, process] : trace.processes) {
         std::int64_t number = pid;
-        while (!taken.insert(number).second) number += 10'000'000;  // more than a kernel has
+        while (!taken.insert(number).second) number += 10'000'000;  // more than a kernel uses
         all[pid] = number;
     }
     return all;
 }
 
-// Puts traces (BARCUDA_TRACE) of guests and hosts together, on the first one's clock, into the file `output`; "-": they
-// are printed. Returns 1, after a message, if that cannot be.
+// Joins traces (BARCUDA_TRACE) of guests and hosts, on the first one's clock, into the file `output`; "-": prints them.
+// Returns 1, after a message, if it cannot.
 int merge_traces(const std::vector<std::string>& files, const std::string& output) {
     std::vector<Trace> traces;
     for (const std::string& file : files) {
@@ -185,10 +187,10 @@ int merge_traces(const std::vector<std::string>& files, const std::string& outpu
     const char* between = "[\n";
     for (const Trace& trace : traces) {
         if (!trace.placed)
-            fmt::print(
-                stderr,
-                "barcuda trace: {}: no process there serves one of the others, or is served: its clock is its own\n",
-                trace.file);
+            fmt::print(stderr,
+                       "barcuda trace: {}: none of its processes serves a process of the others, or is served by one: "
+                       "its clock is left as it is\n",
+                       trace.file);
         const auto number = numbers(trace, taken);
         for (Json event : trace.events) {
             if (event.contains("pid")) event["pid"] = number.at(pid_of(event));
@@ -212,14 +214,13 @@ struct TraceOptions {
 
 void add_trace(App& app) {
     const auto options = std::make_shared<TraceOptions>();
-    const Command command = app.add(
-        "trace", "put what BARCUDA_TRACE wrote in a guest and on its host together, on one clock (docs/profiling.md)",
-        [options] { return merge_traces(options->files, options->output); });
+    const Command command =
+        app.add("trace", "join what BARCUDA_TRACE wrote in a guest and on its host, on one clock (docs/profiling.md)",
+                [options] { return merge_traces(options->files, options->output); });
     command
-        .add_option("FILE", options->files,
-                    "the first one's clock is everybody's; the host's, if there are several guests")
+        .add_option("FILE", options->files, "all get the first one's clock; with several guests, name the host's first")
         .required();
-    command.add_option("-o,--output", options->output, "the new file; -: it is printed").capture_default_str();
+    command.add_option("-o,--output", options->output, "the new file; -: standard output").capture_default_str();
 }
 
 }  // namespace barcuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm.cc: `barcuda vm`: a bridge with a region of its own, QEMU with a disk that forgets, the guest's packages on a
-// second disk, and ssh with a key of this run's alone. When it ends, all of that is gone.
+// vm.cc: `barcuda vm`: starts a bridge with its own region, and QEMU with a disk that keeps no changes, the guest's
+// packages on a second disk, and ssh with a key for this run only. At the end it removes everything.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 int complain(const std::string& what) { return barcuda::complain("vm", what, cannot_run); }
 void tell(const std::string& what) { fmt::print(stderr, "barcuda vm: {}\n", what); }
 
-// KVM only on a processor that says so: elsewhere /dev/kvm may open and not work.
+// Uses KVM only if the processor has virtualization: otherwise /dev/kvm may open and not work.
 bool has_kvm() {
     std::ifstream cpu("/proc/cpuinfo");
     for (std::string line; std::getline(cpu, line);)
@@ -47,7 +47,7 @@ bool has_kvm() {
     return false;
 }
 
-// One of this machine's that is free now; 0 if there is none.
+// A free port of this machine; 0 if there is none.
 std::uint16_t free_port() {
     const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in at = {};
@@ -74,11 +74,11 @@ struct Machine {
     bool kvm;
 };
 
-// `said`: where the guest's second serial port leads.
+// `said`: the file for the guest's second serial port.
 Words qemu_words(const VmOptions& c, const Machine& m, const std::string& said) {
     Words words = {"qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"};
     const auto add = [&](Words more) { words.insert(words.end(), more.begin(), more.end()); };
-    // x86-64-v2, which distributions ask for; more would cost an emulated processor time
+    // the level that distributions require; a higher one would slow an emulated processor down
     if (m.kvm) add({"-accel", "kvm", "-cpu", "host"});
     else add({"-accel", "tcg,thread=multi", "-cpu", "qemu64,+rdrand,+ssse3,+sse4.1,+sse4.2,+popcnt"});
     add({"-smp", std::to_string(c.cpus)});
@@ -93,7 +93,7 @@ Words qemu_words(const VmOptions& c, const Machine& m, const std::string& said) 
     add({"-netdev", fmt::format("user,id=net,hostfwd=tcp:127.0.0.1:{}-:22", m.port), "-device",
          "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci"});
     add({"-serial", "file:" + m.folder + "/console", "-serial", "file:" + said});
-    if (!m.disk.kernel.empty())  // no_timer_check: on a busy host the emulated timer fails the kernel's test of it
+    if (!m.disk.kernel.empty())  // no_timer_check: on a busy host the emulated timer fails the kernel's test
         add({"-kernel", m.disk.kernel, "-initrd", m.disk.initrd, "-append",
              fmt::format("root=/dev/vda rw console=ttyS0 quiet{}", m.kvm ? "" : " no_timer_check")});
     return words;
@@ -110,7 +110,8 @@ Words ssh_words(const VmOptions& c, const Machine& m) {
     Words words = {"ssh", "-F", m.folder + "/ssh"};
     if (isatty(0) && isatty(1)) words.emplace_back("-t");
     words.emplace_back("vm");
-    // A shell that had nothing more to do would become the program, and a signal that ends it would be ssh's 255.
+    // `; exit $?` keeps the shell: otherwise it would execute the program in its place, and a signal that kills the
+    // program would become ssh's status 255.
     if (!c.program.empty()) words.push_back(quoted(c.program) + "; exit $?");
     return words;
 }
@@ -125,10 +126,10 @@ Words put_words(const VmOptions& c, const Machine& m) {
     return words;
 }
 
-// What cannot be right, before anything is made.
+// What is wrong with the options, before anything is made.
 std::string wrong(const VmOptions& c) {
     if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
-        return fmt::format("--user {}: a user's name has small letters, digits, _ and -", c.user);
+        return fmt::format("--user {}: a user's name has lower-case letters, digits, _ and -", c.user);
     for (const std::string& file : c.put)
         if (access(file.c_str(), R_OK) != 0) return fmt::format("--put {}: {}", file, strerror(errno));
     if (c.dry_run) return {};
@@ -138,19 +139,19 @@ std::string wrong(const VmOptions& c) {
     return {};
 }
 
-// The region's size, or why it cannot be had.
+// Finds the region's size. Returns what is wrong; empty: nothing.
 std::string look_at_region(const VmOptions& c, VmConfig& device) {
     device.size = c.bridge.region_size;
     if (c.region.empty()) return {};
     struct stat status = {};
     if (stat(c.region.c_str(), &status) != 0)
         return fmt::format("--region {}: {}; a bridge makes it", c.region, strerror(errno));
-    if (!S_ISREG(status.st_mode)) return fmt::format("--region {}: it is no file", c.region);
+    if (!S_ISREG(status.st_mode)) return fmt::format("--region {}: it is not a regular file", c.region);
     device.size = status.st_size;
     return {};
 }
 
-// Waits until the guest says that it is ready; why it will not be, else.
+// Waits until the guest says that it is ready. Returns why it will not be; empty: it is ready.
 std::string await(int said, const VmOptions& c, const Machine& m) {
     const auto patience = std::chrono::seconds(c.timeout);
     auto end = Clock::now() + patience;
@@ -163,7 +164,7 @@ std::string await(int said, const VmOptions& c, const Machine& m) {
         pollfd p = {said, POLLIN, 0};
         if (poll(&p, 1, 500) <= 0) continue;
         char letter;
-        if (read(said, &letter, 1) <= 0) {  // QEMU alone could write there
+        if (read(said, &letter, 1) <= 0) {  // only QEMU can write there
             return fmt::format("QEMU has ended:\n{}{}", last_lines(m.folder + "/qemu", 10), console());
         }
         if (letter == '\r') continue;
@@ -179,15 +180,15 @@ std::string await(int said, const VmOptions& c, const Machine& m) {
     }
 }
 
-// What a disk is to keep must be on it.
+// Lets the guest write to its disk what the disk must keep.
 void power_off(pid_t qemu, const Machine& m) {
     call({"ssh", "-F", m.folder + "/ssh", "vm", "sudo -n systemctl poweroff || sync"}, m.folder + "/poweroff");
     for (int i = 0; i < 600; ++i) {
-        siginfo_t ended = {};  // it is waited for later
+        siginfo_t ended = {};  // the status is collected later
         if (waitid(P_PID, qemu, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
-    tell("the guest does not power off; it is ended");
+    tell("the guest does not power off; QEMU is killed");
 }
 
 int serve_vm(const VmOptions& c, const Machine& m) {
@@ -200,7 +201,7 @@ int serve_vm(const VmOptions& c, const Machine& m) {
     const std::string why = await(said[0], c, m);
     int status = cannot_run;
     if (!why.empty()) status = caught() ? 128 + caught() : complain(why);
-    else if (!c.put.empty() && call(put_words(c, m)) != 0) complain("the files of --put have not arrived in the guest");
+    else if (!c.put.empty() && call(put_words(c, m)) != 0) complain("cannot copy the files of --put into the guest");
     else {
         tell(fmt::format("ready; from another terminal: ssh -F {}/ssh vm", m.folder));
         status = call(ssh_words(c, m));
@@ -212,8 +213,8 @@ int serve_vm(const VmOptions& c, const Machine& m) {
     return status;
 }
 
-// Starts a VM and runs the program in it, by ssh, or a shell; returns its status, 128 + signal as a shell has it, 255
-// if ssh has failed, or 125 if there is no VM.
+// Starts a VM and runs the program, or a shell, in it by ssh. Returns its status: 128 + signal, as in a shell; 255 if
+// ssh failed; 125 if there is no VM.
 int vm(const VmOptions& c) {
     const Installation here = installation();
     Machine m = {};
@@ -271,14 +272,14 @@ void add_vm(App& app) {
     VmOptions& o = *options;
     const Command command = app.add(
         "vm",
-        "start a VM that has the GPUs and run a program in it, or a shell; all of it is "
-        "gone afterwards",
+        "start a VM with the GPUs and run a program in it, or a shell; everything is "
+        "removed afterwards",
         [options] { return vm(*options); }, cannot_run);
     const Option image = command.add_option(
-        "--image", o.image, "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. It is not written to");
+        "--image", o.image, "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. Changes are not kept");
     command
         .add_option("--debian", o.debian,
-                    "without an image: a Debian of this release, made of the archive's packages the first time")
+                    "without an image: a Debian of this release, made from the archive's packages the first time")
         .is_member({"bookworm", "trixie"})
         .capture_default_str()
         .excludes(image);
@@ -287,22 +288,20 @@ void add_vm(App& app) {
         .add_option("--packages", o.packages,
                     "the folder with the guest's packages (default: that of `make deb`, or the current one)")
         .existing_directory();
-    command
-        .add_option("--put", o.put,
-                    "a file or a folder of this machine, copied into the guest's home; may be said again")
+    command.add_option("--put", o.put, "a file or a folder of this machine to copy into the guest's home; repeatable")
         .type_name("PATH")
         .take_all();
-    command.add_option("--user", o.user, "in the guest; made if it is not there").capture_default_str();
+    command.add_option("--user", o.user, "in the guest; created if missing").capture_default_str();
     const Option served = command.add_option(
-        "--region", o.region, "one that a bridge serves already (default: a new one, with a bridge of its own)");
+        "--region", o.region, "the region of a running bridge (default: a new one, with its own bridge)");
     add_bridge_options(command, o.bridge);
     for (const char* name : {"--device", "--gpus", "--region-size"}) command.option(name).excludes(served);
     command.add_flag("--module", o.module,
                      "with the kernel module, which DKMS builds in the guest, and interrupts, in place of virtio-pmem");
-    add_size(command, "--memory", o.memory, "the VM's own; K, M, G are understood");
+    add_size(command, "--memory", o.memory, "the VM's memory; with K, M or G");
     command.add_option("--cpus", o.cpus, "the VM's").range(1, 255).capture_default_str();
-    command.add_option("--port", o.port, "of this machine, for ssh (default: one that is free)");
-    command.add_option("--timeout", o.timeout, "seconds that the guest may say nothing before it is ready")
+    command.add_option("--port", o.port, "of this machine, for ssh (default: a free one)");
+    command.add_option("--timeout", o.timeout, "seconds that the guest may be silent before it is ready")
         .capture_default_str();
     command.add_flag("--dry-run", o.dry_run, "print the commands, and do nothing");
     command.add_option("PROGRAM", o.program, "the program and its arguments, in the guest (default: a shell)");

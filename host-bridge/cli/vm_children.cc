@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_children.cc: commands that `barcuda vm` starts, and what becomes of signals meanwhile.
+// vm_children.cc: the commands that `barcuda vm` starts, and what happens to signals meanwhile.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -53,7 +53,7 @@ std::string quoted(const Words& words) {
 
 void catch_signals() {
     struct sigaction action = {};
-    action.sa_handler = on_signal;  // without SA_RESTART: what waits is to look at caught()
+    action.sa_handler = on_signal;  // without SA_RESTART, so that a wait ends and its caller checks caught()
     for (const int s : {SIGINT, SIGTERM, SIGHUP}) sigaction(s, &action, nullptr);
 }
 
@@ -65,7 +65,7 @@ pid_t start(const Words& words, const std::string& output, bool apart) {
     for (const int s : {SIGINT, SIGTERM, SIGHUP}) signal(s, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, apart ? SIGKILL : SIGTERM);
     if (apart) setsid();
-    if (!output.empty()) {  // closed then: dash, which mmdebstrap runs, knows no file of two digits
+    if (!output.empty()) {  // closed by then: mmdebstrap runs dash, which cannot use descriptors of two digits
         const int out = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (out < 0 || none < 0 || dup2(none, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(cannot_run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_config.cc: `barcuda vm-config`: what to add to a VM, in the words of whoever manages it. Names are those of the
-// unit barcuda-bridge@NAME: its region, and its socket for interrupts.
+// vm_config.cc: `barcuda vm-config`: what to add to a VM, in the form of its manager. The names are those of the unit
+// barcuda-bridge@NAME: its region, and its socket for interrupts.
 #include "host-bridge/cli/vm_config.h"
 
 #include <fmt/format.h>
@@ -15,24 +15,24 @@
 namespace barcuda {
 namespace {
 
-std::string size_in(std::uint64_t bytes) {  // as QEMU, libvirt and Proxmox write it
+std::string size_in(std::uint64_t bytes) {  // in the form of QEMU, libvirt and Proxmox
     return bytes % (1ull << 30) == 0 ? fmt::format("{}G", bytes >> 30) : fmt::format("{}M", bytes >> 20);
 }
 
-// With the region, which is memory of the VM's then, and begins at a multiple of a gibibyte.
+// Includes the region, which is memory of the VM in this case, and begins at a multiple of one GiB.
 std::uint64_t most_memory(const VmConfig& c) { return c.memory + c.size + (1ull << 30); }
 
 std::string qemu_line(const VmConfig& c) { return fmt::format("{}", fmt::join(qemu_options(c), " ")); }
 
-// libvirt's element of a device with the region, which libvirt looks for in /dev/shm.
+// libvirt's element for a device with the region; libvirt looks for the region in /dev/shm.
 std::string shmem(const VmConfig& c) {
     return fmt::format("<shmem name='{}'>\n  <model type='ivshmem-plain'/>\n  <size unit='M'>{}</size>\n</shmem>\n",
                        c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
 }
 
-// QEMU's options, since libvirt 9.0 (Debian 12's) starts no domain with its own <memory model='virtio-pmem'>:
-// "virtio-pmem memory device info is not handled yet". What -m says beside libvirt's size joins that. QEMU makes this
-// device first: its slot must be none of libvirt's, which begin at 1 (and at 0x1d are those of the chip set).
+// QEMU's options, because libvirt since 9.0 (Debian 12's) does not start a domain with its own <memory
+// model='virtio-pmem'>: "virtio-pmem memory device info is not handled yet". A second -m adds to libvirt's size. QEMU
+// makes this device first, so its slot must not be one of libvirt's, which begin at 1 (and 0x1d is the chip set's).
 std::string libvirt_pmem(const VmConfig& c) {
     std::string arguments;
     for (std::string word : qemu_options(c)) {
@@ -71,8 +71,8 @@ std::string incus(const VmConfig& c) {
                        qemu_line(c), c.interrupts ? c.socket : c.region);
 }
 
-// KubeVirt has no such device of its own: a hook puts it into the domain. Its protocol: `onDefineDomain --vmi JSON
-// --domain XML` prints the domain (github.com/kubevirt/kubevirt, cmd/sidecars/README.md).
+// KubeVirt has no such device: a hook adds it to the domain. The hook's protocol: `onDefineDomain --vmi JSON --domain
+// XML` prints the domain (github.com/kubevirt/kubevirt, cmd/sidecars/README.md).
 constexpr auto hook = R"sh(#!/bin/sh
 # onDefineDomain --vmi JSON --domain XML: prints the domain with the region's device.
 while [ $# -gt 0 ]; do
@@ -111,12 +111,12 @@ std::string kubevirt(const VmConfig& c) {
         c.name, block, container::vm_resource);
 }
 
-// Prints what a manager of VMs is to add to a VM.
+// Prints what to add to a VM, for its manager.
 int vm_config(VmConfig c) {
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
     if (c.interrupts && c.manager == "kubevirt")
-        return complain("vm-config", "a KubeVirt VM polls: --doorbell is not for it");
+        return complain("vm-config", "a KubeVirt VM polls: leave out --doorbell");
     if (c.pmem && c.manager == "kubevirt")
         return complain("vm-config", "KubeVirt has no virtio-pmem: leave out --virtio-pmem");
     if (!c.interrupts && !c.pmem && (c.manager == "libvirt" || c.manager == "kubevirt") &&
@@ -150,20 +150,21 @@ std::vector<std::string> qemu_options(const VmConfig& c) {
 
 void add_vm_config(App& app) {
     const auto options = std::make_shared<VmConfig>();
-    const Command command = app.add("vm-config", "on a host: what to add to a VM, for who manages it",
-                                    [options] { return vm_config(*options); });
-    command.add_choice("manager", "who manages the VM", "for ", {"libvirt", "qemu", "proxmox", "incus", "kubevirt"},
+    const Command command =
+        app.add("vm-config", "on a host: print what to add to a VM", [options] { return vm_config(*options); });
+    command.add_choice("manager", "the program that manages the VM", "for ",
+                       {"libvirt", "qemu", "proxmox", "incus", "kubevirt"},
                        [options = options.get()](const char* name) { options->manager = name; });
     command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME").required();
     command.add_option("--region", options->region, "the file (default: /dev/shm/barcuda-NAME)");
-    add_size(command, "--size", options->size, "of the region, as the bridge has it; K, M, G are understood");
+    add_size(command, "--size", options->size, "the region's size, as the bridge has it; with K, M or G");
     const Option doorbell =
-        command.add_flag("--doorbell", options->interrupts, "with interrupts, by the bridge's socket");
+        command.add_flag("--doorbell", options->interrupts, "with interrupts, through the bridge's socket");
     command
         .add_flag("--virtio-pmem", options->pmem,
-                  "as memory, which a service gives out (`barcuda guest serve`): the guest needs no module of ours")
+                  "as memory, which a service hands out (`barcuda guest serve`): the guest needs no module of ours")
         .excludes(doorbell);
-    add_size(command, "--memory", options->memory, "the VM's own, with --virtio-pmem; K, M, G are understood");
+    add_size(command, "--memory", options->memory, "the VM's own memory, with --virtio-pmem; with K, M or G");
     command.add_option("--socket", options->socket, "which (default: /run/barcuda/NAME/doorbell)");
 }
 

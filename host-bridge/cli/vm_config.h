@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_config.h: a region as a device of a VM, for `barcuda vm-config`, which prints it, and `barcuda vm`, which uses it.
+// vm_config.h: a region as a device of a VM: `barcuda vm-config` prints it, and `barcuda vm` uses it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,13 +8,13 @@
 namespace barcuda {
 
 struct VmConfig {
-    std::string manager, name, region, socket;  // region and socket: empty: those of the unit barcuda-bridge@NAME
+    std::string manager, name, region, socket;  // region and socket empty: those of the unit barcuda-bridge@NAME
     std::uint64_t size = 4ull << 30;
-    std::uint64_t memory = 4ull << 30;  // the VM's own
+    std::uint64_t memory = 4ull << 30;  // of the VM itself
     bool interrupts = false;
     bool pmem = false;  // as memory, not as an ivshmem device
 };
-// QEMU's words for the device, with the sizes and paths as they are given.
+// QEMU's options for the device.
 std::vector<std::string> qemu_options(const VmConfig& config);
 
 }  // namespace barcuda

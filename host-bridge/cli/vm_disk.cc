@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_disk.cc: the disk of a VM: an image that the user has, or a root of Debian's that mmdebstrap makes from the
-// archive, once, in ~/.cache/barcuda. The only thing of Barcuda's in that root is a unit that runs the script of the
-// seed (vm_seed.cc), as cloud-init does in an image.
+// vm_disk.cc: the disk of a VM: an image of the user's, or a Debian root that mmdebstrap makes from the archive once,
+// in ~/.cache/barcuda. Barcuda adds only one unit to that root. The unit runs the script of the seed (vm_seed.cc), as
+// cloud-init does in an image.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -20,11 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The kernel of Debian's clouds has virtio_pmem, ext4 and uio, and is a quarter of the other one.
+// The kernel package for clouds has virtio_pmem, ext4 and uio, and a quarter of the size of the usual one.
 constexpr auto packages =
     "linux-image-cloud-amd64,systemd-sysv,udev,dbus,iproute2,openssh-server,sudo,ca-certificates,libstdc++6";
 
-// Runs in the new root's parent; $1 is the root. Its network is QEMU's, which has a name server at this address.
+// Runs in the folder above the new root; $1 is the root. The network is QEMU's, which has a name server at this
+// address.
 constexpr auto set_up = R"sh(set -e
 cat > "$1/etc/systemd/system/barcuda-vm.service" << 'UNIT'
 [Unit]
@@ -46,7 +47,7 @@ cp -L "$1/vmlinuz" "$1/kernel"
 cp -L "$1/initrd.img" "$1/initrd"
 )sh";
 
-// What makes the files of a folder. Neither root nor a mount is needed.
+// The commands that make the files of a folder. They need neither root nor a mount.
 std::vector<Words> commands(const std::string& release, const std::string& folder) {
     const std::string image = folder + "/root.img";
     return {{"env", "TMPDIR=/var/tmp", "mmdebstrap", "--variant=apt", "--format=ext2",
@@ -60,18 +61,17 @@ std::vector<Words> commands(const std::string& release, const std::string& folde
 }
 
 std::string make(const std::string& release, const fs::path& place) {
-    // Tools of root's are not in everybody's PATH.
+    // The tools of root are not in every user's PATH.
     const char* const path = getenv("PATH");
     setenv("PATH", fmt::format("{}:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin").c_str(), 1);
     for (const char* tool : {"mmdebstrap", "genext2fs", "resize2fs"})
         if (!found(tool))
-            return fmt::format(
-                "{} is missing, with which Debian's root is made: apt install mmdebstrap genext2fs e2fsprogs{}", tool,
-                geteuid() == 0 ? "" : " uidmap");
+            return fmt::format("{} is missing, which makes Debian's root: apt install mmdebstrap genext2fs e2fsprogs{}",
+                               tool, geteuid() == 0 ? "" : " uidmap");
     std::string fresh = place.string() + ".XXXXXX";
     if (!mkdtemp(fresh.data())) return fmt::format("cannot make a folder {}: {}", fresh, strerror(errno));
     std::error_code error;
-    fs::permissions(fresh, fs::perms(0755), error);  // mmdebstrap is several users
+    fs::permissions(fresh, fs::perms(0755), error);  // mmdebstrap runs as several users
     fmt::print(stderr, "barcuda vm: making a root of Debian {}, this once (a few minutes) ...\n", release);
     const std::string log = fresh + "/log";
     for (const Words& words : commands(release, fresh))
@@ -121,7 +121,7 @@ std::string image_disk(const std::string& file, Disk& disk) {
         return fmt::format("--image {}: {}", file,
                            error           ? error.message()
                            : !in.is_open() ? strerror(EACCES)
-                                           : "it is no disk");
+                                           : "it is not a disk");
     disk = {whole, std::string_view(magic, 4) == "QFI\xfb" ? "qcow2" : "raw", "", ""};
     return {};
 }

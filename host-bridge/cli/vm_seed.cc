@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// vm_seed.cc: what a guest of `barcuda vm` is told, in the form of cloud-init's NoCloud: a disk with the label CIDATA,
-// which is a folder that QEMU shows as one, with a script `user-data` and the packages beside it.
+// vm_seed.cc: what a guest of `barcuda vm` reads, in the form of cloud-init's NoCloud: a disk with the label CIDATA.
+// QEMU makes the disk from a folder with a script `user-data` and the packages.
 #include <fmt/format.h>
 #include <glob.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// $user, $key and $module are set before. An image's own timers may hold apt's lock for a while.
+// $user, $key and $module are set before. An image's own timers may hold apt's lock for some time.
 constexpr auto script = R"sh(
 say() { echo "$*" > /dev/ttyS1; }
 fail() { say "failed: $*"; exit 1; }
@@ -24,7 +24,7 @@ try() { "$@" > $log 2>&1 || fail "$1 $2: $(tail -n 5 $log | tr '\n' ' ')"; }
 export DEBIAN_FRONTEND=noninteractive
 apt() { try apt-get -q -y -o DPkg::Lock::Timeout=600 "$@"; }
 
-command -v apt-get > /dev/null || fail "this guest has no apt: Barcuda's packages here are Debian's"
+command -v apt-get > /dev/null || fail "this guest has no apt: Barcuda's packages are Debian packages"
 [ -e $seed/user-data ] || { mkdir -p $seed; try mount -o ro -L CIDATA $seed; }
 cmp -s $seed/meta-data /var/lib/vm-seed.done && { say ready; exit; }  # the machine has been started anew
 if [ -n "$module" ]; then

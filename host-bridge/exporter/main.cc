@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// barcuda-exporter: metrics for Prometheus over HTTP, of all bridges of this machine that its user may ask, or of one. A process of its
-// own: strangers talk to it, so it has no files, and a bridge waits for nobody. `barcuda-bridge --metrics` starts one.
+// barcuda-exporter: metrics for Prometheus over HTTP, of all bridges of this machine that its user may ask, or of one
+// bridge. It is a separate process: strangers connect to it, so it has no files, and no bridge waits for it.
+// `barcuda-bridge --metrics` starts one.
 #include <fmt/format.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -33,7 +34,7 @@ struct Source {
     std::string text;
     Clock::time_point taken{};
 
-    // However often somebody asks, bridges are not asked more often than that.
+    // Bridges are asked no more often than that, whatever the number of requests.
     const std::string& now() {
         constexpr std::chrono::milliseconds fresh{500};
         if (taken == Clock::time_point{} || Clock::now() - taken > fresh) {
@@ -59,19 +60,20 @@ struct Server {
     Visitors visitors;
 };
 
-// Connections begin and end.
+// Notes connections that begin and end.
 void note(void* server, MHD_Connection* to, void**, MHD_ConnectionNotificationCode what) {
     Visitors& visitors = static_cast<Server*>(server)->visitors;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) return visitors.left(to);
     const auto* const fd = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD);
     const auto* const from = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (!fd) return;
-    std::string address;  // of a socket with a path: the same for all
+    std::string address;  // for a UNIX socket: the same for all
     if (from && from->client_addr && from->client_addr->sa_family == AF_INET)
         address.assign(
             reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in*>(from->client_addr)->sin_addr),
             sizeof(in_addr));
-    if (from && from->client_addr && from->client_addr->sa_family == AF_INET6)  // a network's: one machine has many
+    // the network part: one machine has many addresses
+    if (from && from->client_addr && from->client_addr->sa_family == AF_INET6)
         address.assign(
             reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in6*>(from->client_addr)->sin6_addr),
             sizeof(in6_addr) / 2);
@@ -82,14 +84,14 @@ MHD_Result answer(void* server, MHD_Connection* to, const char* url, const char*
                   std::size_t*, void**) {
     static_cast<Server*>(server)->visitors.answered(to);
     if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 && std::strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return say(to, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET is understood\n");
+        return say(to, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET is supported\n");
     if (std::strcmp(url, "/metrics") == 0)
         return say(to, MHD_HTTP_OK, watch::metrics_type, static_cast<Server*>(server)->source.now());
     return say(to, std::strcmp(url, "/") == 0 ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND, "text/html",
                "<a href=\"/metrics\">Barcuda's metrics</a>\n");
 }
 
-// From here on: talk to who has come, ask bridges, and nothing else. False: with errno.
+// From here on: answer connections, ask bridges, and nothing else. False: errno says why.
 bool enter_cage() {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
 #ifndef BARCUDA_SANITIZED  // sanitizers open files
@@ -120,19 +122,18 @@ int complain(const std::string& what) { return fmt::print(stderr, "barcuda-expor
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app{
-        "Metrics for Prometheus over HTTP, of the bridges of this machine: its own user's, or, as root, everybody's.",
-        "barcuda-exporter"};
+    CLI::App app{"Metrics for Prometheus over HTTP, of this machine's bridges; root sees all users' bridges.",
+                 "barcuda-exporter"};
     std::string address = "127.0.0.1:9788", region;
     bool clients = false, gpus = false;
     int listener = -1;
     pid_t bridge = 0;
-    app.add_option("--listen", address, "HOST:PORT in numbers, or the path of a socket")->capture_default_str();
-    app.add_option("--region", region, "only of the bridge that serves this one (default: of all)");
-    app.add_flag("--clients", clients, "series of each client, too");
-    app.add_flag("--gpus", gpus, "how busy the GPUs are, too: each time NVML is asked for some seconds");
-    app.add_option("--listener", listener)->group("");  // a bridge's, which is open already
-    app.add_option("--bridge", bridge)->group("");      // its pid: it is not survived
+    app.add_option("--listen", address, "numeric HOST:PORT, or the path of a socket")->capture_default_str();
+    app.add_option("--region", region, "only the bridge that serves this region (default: all bridges)");
+    app.add_flag("--clients", clients, "also series of each client");
+    app.add_flag("--gpus", gpus, "also how busy the GPUs are; each request makes NVML work for some seconds");
+    app.add_option("--listener", listener)->group("");  // of the bridge, already open
+    app.add_option("--bridge", bridge)->group("");      // pid: the exporter ends with its bridge
     app.set_version_flag("--version", BARCUDA_VERSION);
     int status = 0;
     if (!understood(app, argc, argv, status)) return status;
@@ -142,12 +143,12 @@ int main(int argc, char** argv) {
     File at = listener >= 0 ? File(listener) : listen_at(address, error);
     if (!at) return complain(error);
     constexpr unsigned most_connections = 16,
-                       most_at_once = 128;  // as many as come before the first of them is sent away
+                       most_at_once = 128;  // as many as may connect before the first is disconnected
     constexpr std::chrono::milliseconds patience{5000}, grace{500};
     Server server{{watch::Doors(region), clients, gpus, {}, {}}, {most_connections, patience, grace}};
     signal(SIGPIPE, SIG_IGN);
-    // At the library's own limit others wait until somebody has gone: in the order in which they came, and no longer than `grace` for so many.
-    // Without its log: strangers would write it.
+    // At the library's own limit, connections wait until another one ends, in the order of their arrival, for at most
+    // `grace` each. The library's log is off, because strangers could fill it.
     MHD_Daemon* const daemon =
         MHD_start_daemon(MHD_USE_EPOLL, 0, nullptr, nullptr, &answer, &server, MHD_OPTION_LISTEN_SOCKET, at.fd(),
                          MHD_OPTION_CONNECTION_LIMIT, most_at_once, MHD_OPTION_CONNECTION_TIMEOUT,
@@ -156,7 +157,8 @@ int main(int argc, char** argv) {
     if (!daemon) return complain("libmicrohttpd does not start");
     if (!enter_cage()) return complain(fmt::format("no filter of system calls: {}", strerror(errno)));
     for (int wait = -1; MHD_run_wait(daemon, wait) == MHD_YES;) {
-        for (const int fd : server.visitors.overdue()) shutdown(fd, SHUT_RDWR);  // the library sees that, and closes it
+        // the library notices that, and closes it
+        for (const int fd : server.visitors.overdue()) shutdown(fd, SHUT_RDWR);
         const auto next = server.visitors.next();
         const auto left = next ? std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count() : -1;
         wait = next ? static_cast<int>(std::max<std::int64_t>(left, 0)) : -1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// barcuda-device-plugin: lets Kubernetes give the GPUs of a node's bridges to containers, or their regions to KubeVirt's VMs.
+// barcuda-device-plugin: lets Kubernetes give the GPUs of a node's bridges to containers, or their regions to VMs of
+// KubeVirt.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,21 +25,19 @@ int main(int argc, char** argv) {
     app.add_option("--shares", each, "how many containers may use a bridge at a time")
         ->check(CLI::Range(1u, 256u))
         ->capture_default_str();
-    app.add_flag(
-        "--vms", options.vms,
-        "for KubeVirt: bridges that wait for a VM, each for one pod, which finds the region at /dev/shm/barcuda "
-        "(without it: bridges with --no-vm, for containers)");
+    app.add_flag("--vms", options.vms,
+                 "for KubeVirt: bridges that wait for a VM, one pod each; the pod finds the region at /dev/shm/barcuda "
+                 "(without it: bridges with --no-vm, for containers)");
     std::vector<std::string> users;
-    app.add_option(
-        "--user", users,
-        "a user whose bridges are believed, by name or number, besides root and barcuda; may be given again");
-    app.add_option("--bridge", names, "only of this bridge; may be given again (default: of all)");
+    app.add_option("--user", users,
+                   "a user whose bridges are trusted, by name or number, besides root and barcuda; repeatable");
+    app.add_option("--bridge", names, "only this bridge; repeatable (default: all)");
     app.add_option(
         "--resource", options.resource,
         fmt::format("what pods ask for (default: {}, with --vms {})", container::kind, container::vm_resource));
     app.add_option("--cdi", options.cdi,
                    "the folder for a CDI specification (/var/run/cdi), by which containers get devices by name; mounts "
-                   "and variables, for kubelets before 1.28, are answered in any case")
+                   "and variables, for kubelets before 1.28, are sent in any case")
         ->check(CLI::ExistingDirectory);
     app.add_option("--kubelet", options.folder, "the folder of its socket")->capture_default_str();
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
@@ -62,7 +61,7 @@ int main(int argc, char** argv) {
 
     sigset_t ending;
     sigemptyset(&ending), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // also in threads of the server's
+    pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // also blocked in the server's threads
     signal(SIGPIPE, SIG_IGN);
     kubernetes::Shares shares(each, options.vms, std::move(names));
     kubernetes::Plugin plugin(options, shares);

@@ -20,7 +20,7 @@ namespace {
 
 using grpc::Status;
 using grpc::StatusCode;
-constexpr std::chrono::seconds patience{5};  // with the kubelet
+constexpr std::chrono::seconds patience{5};  // for the kubelet
 constexpr auto api = "v1beta1", healthy = "Healthy", unhealthy = "Unhealthy";
 
 template <class Strings> std::vector<std::string> vector_of(const Strings& strings) {
@@ -33,7 +33,7 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
   public:
     Service(const Options& options, const Shares& shares) : options_(options), shares_(shares) {}
 
-    // Whoever watches is told anew; `end`: and is sent away.
+    // Makes each watcher send the list again; `end`: and end.
     void wake(bool end) {
         const std::lock_guard lock(mutex_);
         ++changes_, ended_ = end;
@@ -48,7 +48,7 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
 
     Status ListAndWatch(grpc::ServerContext* context, const v1beta1::Empty*,
                         grpc::ServerWriter<v1beta1::ListAndWatchResponse>* to) override {
-        constexpr std::chrono::milliseconds look{500};  // whether the kubelet is still there
+        constexpr std::chrono::milliseconds look{500};  // how often to check that the kubelet is still there
         std::optional<std::vector<Share>> told;
         std::unique_lock lock(mutex_);
         while (!ended_ && !context->IsCancelled()) {
@@ -154,7 +154,7 @@ bool Plugin::listen() {
 }
 
 bool Plugin::enlist() {
-    grpc::ChannelArguments own;  // no connection of before, to a kubelet that has ended
+    grpc::ChannelArguments own;  // a new connection, because an old one may lead to a kubelet that has ended
     own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto kubelet = v1beta1::Registration::NewStub(
         grpc::CreateCustomChannel("unix:" + kubelet_, grpc::InsecureChannelCredentials(), own));
@@ -174,11 +174,11 @@ void Plugin::write_specification() const {
     std::map<std::string, container::Edits> devices;
     for (const auto& [name, region] : shares_.regions()) devices[name] = container::region(region);
     const std::string file = options_.cdi + "/barcuda.json", fresh = options_.cdi + "/.barcuda.json.new";
-    std::ofstream to(fresh);  // a reader finds the old one or the new one
+    std::ofstream to(fresh);  // a reader finds the old file or the new one
     to << container::specification(devices, container::library(installation())).dump(2) << '\n';
     to.close();
     if (!to || rename(fresh.c_str(), file.c_str()) != 0)
-        log::error("{}: the specification of devices cannot be written: {}", file, strerror(errno));
+        log::error("{}: cannot write the specification of devices: {}", file, strerror(errno));
 }
 
 void Plugin::tend(bool changed) {

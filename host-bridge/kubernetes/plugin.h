@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin.h: the device plugin's end of the kubelet's protocol (device_plugin.proto): a socket beside the kubelet's, where it asks which devices there
-// are and what a container of theirs needs. The kubelet empties its folder when it starts: then the plugin listens and registers anew.
+// plugin.h: the device plugin's side of the kubelet's protocol (device_plugin.proto): a socket beside the kubelet's.
+// The kubelet asks there which devices exist and what a container with them needs. The kubelet empties its folder when
+// it starts; then the plugin listens and registers again.
 #pragma once
 #include <sys/stat.h>
 
@@ -19,8 +20,8 @@ namespace barcuda::kubernetes {
 
 struct Options {
     std::string folder = "/var/lib/kubelet/device-plugins";  // where the kubelet's socket is
-    std::string resource;                                    // empty: the usual one
-    std::string cdi;  // a folder for a specification; empty: containers get variables and mounts alone
+    std::string resource;                                    // empty: the default
+    std::string cdi;  // a folder for a specification; empty: containers get only variables and mounts
     bool vms = false;
 };
 
@@ -29,14 +30,15 @@ class Plugin {
     Plugin(Options options, const Shares& shares);
     ~Plugin();
 
-    // To be called once a second, and when shares have changed: listens and registers where that is due. Complaints go to the log, once each.
+    // Call this once a second, and when shares have changed: listens and registers if necessary. Logs each complaint
+    // once.
     void tend(bool changed);
 
   private:
     class Service;
 
     bool listen();
-    bool enlist();  // with the kubelet
+    bool enlist();  // registers with the kubelet
     void say(const std::string& what);
     void write_specification() const;
 
@@ -50,7 +52,7 @@ class Plugin {
         ino_t inode;
         timespec since;
     };
-    std::optional<Seen> registered_with_;  // the kubelet's socket as it was then
+    std::optional<Seen> registered_with_;  // the kubelet's socket at that time
     std::string said_;
 };
 

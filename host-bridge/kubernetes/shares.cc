@@ -11,11 +11,11 @@
 namespace barcuda::kubernetes {
 namespace {
 
-constexpr std::size_t most_complaints = 256;  // a bridge may say another name each second
+constexpr std::size_t most_complaints = 256;  // a bridge may report a new name each second
 
 std::string bridge_of(const std::string& id) { return id.substr(0, id.rfind('-')); }
 
-// What both the kubelet (63 characters for an id) and CDI take as a name.
+// Whether both the kubelet (63 characters for an id) and CDI accept the name.
 bool can_be_named(const std::string& name) {
     constexpr std::size_t most = 58;
     const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
@@ -34,7 +34,7 @@ bool Shares::update(const watch::View& view) {
     for (auto& [name, bridge] : now) bridge.healthy = false;
     for (const watch::Bridge& b : view.bridges) {
         if (b.no_vm == vms_ || (!names_.empty() && !names_.contains(b.name))) continue;
-        std::string why = "its name is no name for a device, or another bridge has it";
+        std::string why = "its name cannot be the name of a device, or another bridge has it";
         if (can_be_named(b.name)) {
             const watch::RegionFile file = watch::region_file(b.region, b.door, b.user);
             if (file.error.empty()) now[b.name] = {file.path, b.door, b.user, true};
@@ -96,7 +96,7 @@ std::vector<std::string> Shares::prefer(std::vector<std::string> available, cons
     const auto first = must.empty() ? std::ranges::max_element(free, {}, [](const auto& b) { return b.second; })
                                     : free.find(bridge_of(must.front()));
     const std::string wanted = first == free.end() ? std::string() : first->first;
-    const auto rank = [&](const std::string& id) {  // those that must be first, then those beside them
+    const auto rank = [&](const std::string& id) {  // first those that must be chosen, then others of the same bridge
         return std::ranges::find(must, id) != must.end() ? 0 : bridge_of(id) == wanted ? 1 : 2;
     };
     std::ranges::stable_sort(available, {}, rank);

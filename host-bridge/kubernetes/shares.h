@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// shares.h: the bridges of this node as Kubernetes counts them: each is so many devices that are alike, "vm1-0", "vm1-1", ..., its shares, and each
-// container that asks for one is its client. A bridge that was there once stays in the list, unhealthy while it does not answer, or while its
-// region's file is not what it says.
+// shares.h: how Kubernetes counts the bridges of this node: each bridge is a number of identical devices, "vm1-0",
+// "vm1-1", ..., its shares; a container that requests one becomes a client. A bridge stays in the list, unhealthy while
+// it does not answer, or while its region's file does not match what it says.
 #pragma once
 #include <map>
 #include <mutex>
@@ -22,20 +22,23 @@ struct Share {
 
 class Shares {
   public:
-    // `vms`: bridges that wait for a VM, one share each; else those with --no-vm. `names`: only these; empty: all.
+    // `vms`: only bridges that wait for a VM, one share each; otherwise only those with --no-vm. `names`: only these;
+    // empty: all.
     Shares(unsigned each, bool vms, std::set<std::string> names);
 
-    // What there is now. True: something has changed.
+    // Takes the current bridges. True: something has changed.
     bool update(const watch::View& view);
     std::vector<Share> list() const;
-    std::map<std::string, std::string> regions() const;  // of bridges that are healthy: name, region's file
+    std::map<std::string, std::string> regions() const;  // of healthy bridges: name, region's file
 
-    // The one bridge that these are shares of, with its region, which has just been verified. nullopt: `error` says why not, as a sentence.
+    // The one bridge of these shares, with its region, which was verified just now. nullopt: `error` says why not, as a
+    // sentence.
     struct Chosen {
         std::string name, region;
     };
     std::optional<Chosen> choose(const std::vector<std::string>& ids, std::string& error) const;
-    // `size` of `available`, `must` among them, all of one bridge if that can be: that with the most of them free.
+    // Chooses `size` of `available`, including `must`. All are of one bridge if possible: the bridge with the most free
+    // ones.
     std::vector<std::string> prefer(std::vector<std::string> available, const std::vector<std::string>& must,
                                     std::size_t size) const;
 
@@ -51,7 +54,7 @@ class Shares {
     const std::set<std::string> names_;
     mutable std::mutex mutex_;  // the kubelet's calls come in threads of their own
     std::map<std::string, Bridge> bridges_;
-    std::set<std::string> refused_;  // complaints that were made
+    std::set<std::string> refused_;  // complaints already logged
 };
 
 }  // namespace barcuda::kubernetes

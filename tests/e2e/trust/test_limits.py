@@ -152,7 +152,7 @@ def test_limits_that_come_later_leave_programs_what_they_have(limits):
     limits.soon(limits.guest_uses(80))  # the driver's own too, which nothing has asked for before
     limits.take(20)  # beside 80 MiB of 100
     assert limits.facts()[1:] == (100 + 2 * own, 100 + 2 * own)
-    limits.refused("one after the other", "guest-device-memory=none", "client-device-memory=40M")
+    limits.refused("separate commands", "guest-device-memory=none", "client-device-memory=40M")
     limits.change("guest-device-memory=none")
     limits.change(f"client-device-memory={40 + own}M")
     first.send()
@@ -182,7 +182,7 @@ def test_words_that_are_no_limits_are_refused(limits):
     for value in "16E", "99999999999999999999":
         limits.refused(f"client-device-memory={value}: it is too large", f"client-device-memory={value}")
     for name in "guest-channels", "client-device-memory", "weight":
-        limits.refused(f"{name}=0: 0 is not taken", f"{name}=0")
+        limits.refused(f"{name}=0: 0 is not accepted", f"{name}=0")
 
 
 def test_a_limit_may_have_a_fraction(limits):
@@ -244,7 +244,7 @@ def test_programs_take_turns_as_long_as_their_guest_has_a_weight(limits):
     until(lambda: not writes(), "no turns without a weight any more")
     limits.refused("low, normal, high", "priority=highest")
     limits.refused("at most 10000", "weight=10001")
-    limits.refused("one after the other", "weight=1", "client-objects=7")
+    limits.refused("separate commands", "weight=1", "client-objects=7")
     limits.refused("there is no such limit", "--client", endless.pid, "weight=3")
     limits.change("priority=low")
     assert limits.all["time"] == {"weight": 100, "priority": "low"}
