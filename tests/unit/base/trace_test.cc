@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// trace_test: the file that BARCUDA_TRACE names, as Perfetto will read it.
+// trace_test: the file that BARCUDA_TRACE names, as Perfetto reads it.
 #include "base/trace.h"
 
 #include <errno.h>
@@ -118,7 +118,7 @@ TEST_F(Trace, TwoProcessesShareAFile) {
     start(file.c_str());
     const pid_t other = fork();
     if (other == 0) {
-        start(file.c_str());  // as another program would
+        start(file.c_str());  // like another program
         for (int i = 0; i < 5000; ++i) const Slice slice("theirs");
         flush();
         _exit(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bell_test: a worker's sleep beside clients that lie about their bell: it ends in time, and it is a sleep.
+// bell_test: a worker's sleep with clients that lie about their bell: it ends in time, and it is a real sleep.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,10 +25,10 @@ struct Bells : testing::Test {
         channel.memory = memory.get();
     }
     std::uint32_t& kicks() { return *reinterpret_cast<std::uint32_t*>(memory.get() + BARCUDA_KICKS_OFFSET); }
-    // How long so many sleeps last, of a second each at most, in milliseconds.
+    // The time of this many sleeps of at most a second each, in milliseconds.
     double sleeps(int times) {
         ChannelReader reader(channel, Bell(channel, -1));
-        reader.sleep(1);  // the first asks to be kicked, and returns
+        reader.sleep(1);  // the first call only asks for kicks
         const auto start = std::chrono::steady_clock::now();
         for (int i = 0; i < times; ++i) {
             EXPECT_FALSE(reader.next());
@@ -38,7 +38,7 @@ struct Bells : testing::Test {
     }
 };
 
-// The lower bounds are the point: without them such a client has a processor of the host for itself.
+// The lower bounds are the point: without them such a client could keep a processor of the host busy.
 TEST_F(Bells, AClientThatKicksWithoutEndAndBringsNothingIsLookedAfterNowAndThen) {
     channel.client().bell = BARCUDA_BELL_FUTEX;
     std::atomic<bool> over{false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of a client that can be paused: which follow which, and their names for messages.
+// The states of a client that can be paused: the permitted transitions, and their names in messages.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shared_test: what the bridge keeps of memory and events that clients show each other.
+// shared_test: what the bridge remembers of memory and events that clients share.
 #include "host-bridge/between/shared.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct SharedTest : testing::Test {
         const Shared::Thing* thing = shared.find(memory, token);
         return thing ? thing->handle : Shared::Handle{};
     }
-    // A descriptor, and its number to look whether it is open.
+    // A descriptor's token; `fd` is its number, for a check whether it is open.
     Shared::Handle file_token(std::uint32_t channel, int& fd) {
         Shared::Handle token{};
         fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -95,7 +95,7 @@ TEST_F(SharedTest, OneClientHasOnlySoMany) {
     token(0, 1);  // known already
 }
 
-// ---- clients that share -----------------------------------------------------------------------------------------------
+// ---- clients that share ---------------------------------------------------------------------------------------------
 TEST_F(SharedTest, ClientsShareFromTheFirstOpeningUntilOneIsGone) {
     EXPECT_EQ(shared.shares_with(0), -1);
     const Shared::Handle its = token(0, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// turns_test: whose turn it is at a GPU. Time is what the test says.
+// turns_test: which worker has the turn at a GPU. The test controls the time.
 #include "host-bridge/between/turns.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ struct Turns : testing::Test {
     std::unique_ptr<Place> place(std::uint32_t group, std::uint32_t pid = self) {
         return std::make_unique<Place>(book, group, gpu, pid);
     }
-    // All of them want the GPU all the time, and have it for a millisecond each. How often each had it.
+    // All of them want the GPU all the time, and keep it for a millisecond. Returns how often each had it.
     std::vector<int> share(std::vector<Place*> all, int turns) {
         std::vector<int> had(all.size());
         for (Place* p : all) p->ask(now);
@@ -139,7 +139,7 @@ TEST_F(Turns, ComeNextToAHigherPriorityThoughItHasHadMore) {
     }
 }
 
-// What it spent among others is no debt, and no claim.
+// What a group spent among others is neither a debt nor a claim.
 TEST_F(Turns, OfWhoComesToAnotherPriorityAreAsManyAsOfOthersThere) {
     const test::Scratch scratch;
     Member x, y;
@@ -236,7 +236,7 @@ TEST_F(Turns, AreTakenByNoMoreThanThereAreSeatsFor) {
     EXPECT_TRUE(*place(0));
 }
 
-// Whatever somebody writes there, nobody is led astray or waits for ever.
+// Whatever a worker writes there, no worker is misled or waits forever.
 TEST_F(Turns, AreAskedForInABookFullOfNonsense) {
     const auto a = place(1), b = place(2);
     std::minstd_rand random(7);
@@ -250,7 +250,7 @@ TEST_F(Turns, AreAskedForInABookFullOfNonsense) {
         if (had) a->pass(now += ms, round % 3 == 0);
         a->withdraw();
     }
-    book.gpus[0].lock = self;  // for good
+    book.gpus[0].lock = self;  // it never releases it
     EXPECT_FALSE(a->has_turn() ? false : a->ask(now));
     book.gpus[0].lock = 0;
 }
@@ -305,7 +305,7 @@ TEST(Trust, IsLostForLongerEachTimeUpToABound) {
         ASSERT_TRUE(trust.lose(now));
         EXPECT_EQ(trust.length(), length);
         if (now > 10 * Trust::most) break;
-        now = trust.lost_until() + 1'000'000'000;  // the next one that has tried
+        now = trust.lost_until() + 1'000'000'000;  // the next worker that has tried
     }
     EXPECT_EQ(trust.length(), Trust::most);
     ASSERT_TRUE(trust.lose(trust.lost_until() + Trust::memory));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bridge_doorbell_test: the bridge's end of ivshmem's interrupts. The test is the QEMU that comes to the socket.
+// bridge_doorbell_test: the bridge's end of ivshmem's interrupts. The test plays QEMU, which connects to the socket.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>

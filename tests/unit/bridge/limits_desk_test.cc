@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits_desk_test: what a client may have, what its worker is told of that, and what `barcuda limit` is answered.
+// limits_desk_test: a client's limits, what its worker learns of them, and what `barcuda limit` is answered.
 #include "host-bridge/bridge/limits_desk.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ TEST_F(LimitsDeskTest, HostMemoryIsBoundedByAllThatAClientMayHaveThere) {
     EXPECT_EQ(limits->host_memory(client), 7 + 3 * MiB + 2 * MiB);
 }
 
-// ---- what workers are told
+// ---- what workers learn
 TEST_F(LimitsDeskTest, ANewLimitIsTheWorkersAtOnce) {
     const Client& client = arrive();
     const Sheet& sheet = client.worker->sheet();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits_test: the table of limits, and the bridge's books of device memory.
+// limits_test: the table of limits, and the bridge's account of device memory.
 #include "host-bridge/between/limits.h"
 
 #include <gtest/gtest.h>

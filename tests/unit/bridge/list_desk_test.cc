@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// list_desk_test: what `barcuda ps` is told of a bridge, its GPUs and its clients.
+// list_desk_test: what `barcuda ps` learns of a bridge, its GPUs and its clients.
 #include "host-bridge/bridge/list_desk.h"
 
 #include <gtest/gtest.h>

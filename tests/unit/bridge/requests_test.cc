@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// requests_test: what the bridge takes for a request of a worker's: a message of a known form, and exactly as long as
-// that form; and what it answers to each.
+// requests_test: what the bridge accepts as a request of a worker: a message of a known form, with exactly the length
+// of that form; and its answer to each.
 #include "host-bridge/bridge/requests.h"
 
 #include <cuda.h>
@@ -80,7 +80,7 @@ TEST(Requests, ForAKindThatThereIsNotAreNone) {
     EXPECT_FALSE(read_request(bytes_of(Message<request::Find>{.request = {none, {}}})));
 }
 
-// ---- what each is answered: the test speaks for the worker
+// ---- the answers: the test plays the worker
 struct RequestsTest : test::DesksTest {
     Client* client = nullptr;
     File link;

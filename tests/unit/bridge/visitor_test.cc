@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// visitor_test: who is at the other end of a socket: a process that lives, and whether a bridge has started it.
+// visitor_test: the process at the other end of a socket: whether it lives, and whether a bridge has started it.
 #include "host-bridge/bridge/visitor.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Visitor, IsTheProcessThatConnected) {
     EXPECT_FALSE(is_a_bridges(visitor));
 }
 
-// Its number may be another's by now; its connection may be, too.
+// Its number may belong to another process by now, and so may its connection.
 TEST(Visitor, ThatHasEndedIsNobody) {
     const Door door;
     const pid_t child = fork();
@@ -61,7 +61,7 @@ TEST(Visitor, ThatHasEndedIsNobody) {
     EXPECT_FALSE(visitor_at(-1).process);
 }
 
-// This process is called as a bridge is; its child is a worker of another bridge than the one that asks.
+// This process has a bridge's name; its child is a worker of another bridge than the one that asks.
 TEST(Visitor, ThatABridgeHasStartedIsKnownWhateverItCallsItself) {
     const Door door;
     char name[16];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker_process_test: the life of a worker: which states follow which, how each end is described, and what goes with a
+// worker_process_test: the life of a worker: the permitted transitions, how each end is described, and what ends with a
 // worker.
 #include "host-bridge/bridge/worker_process.h"
 

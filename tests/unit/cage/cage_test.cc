@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cage_test: what a worker's cage is to be, for each wish of an operator's, and that its measures hold: each in a
-// child. (Attempts from inside a whole worker: tests/e2e/trust/test_cage.py.)
+// cage_test: which measures a worker's cage has for each wish of an operator, and that they hold: each in a child
+// process. (Attempts from inside a whole worker: tests/e2e/test_cage.py.)
 #include "host-bridge/cage/cage.h"
 
 #include <fcntl.h>
@@ -65,7 +65,7 @@ Order only(Measure m) {
     order.software = true;
     return order;
 }
-// The names of what is on.
+// The names of the measures that are on.
 std::string on(const Plan& plan) {
     std::string names;
     for (unsigned i = 0; i < measures; ++i)
@@ -177,7 +177,7 @@ TEST(CagePlan, HandsOnOfTheEnvironmentWhatDriversRead) {
     unsetenv("ANOTHERS_SECRET"), unsetenv("CUDA_CACHE_PATH");
 }
 
-// What a child comes to that does this: its exit status, and what it has noted.
+// The result of a child: its exit status, and what it has noted.
 struct Child {
     int status = -1;
     std::uint32_t denied = Sheet::nothing;
@@ -205,7 +205,7 @@ Child child(const std::function<int(std::uint32_t* denied)>& body) {
     return c;
 }
 
-// The software GPU's list of system calls is on when `call` is made. The call that ended the child, by its name.
+// Makes `call` under the software GPU's list of system calls. Returns the name of the call that ended the child.
 std::string ended_for(const std::function<void()>& call, CodePlace code = {}) {
     const Child c = child([&](std::uint32_t* denied) {
         if (!close(only(Measure::syscalls), denied, code).empty()) return 2;
@@ -234,8 +234,8 @@ TEST(CageFilter, LooksAtArguments) {
     EXPECT_EQ(ended_for([] { return write(region_fd, "", 1); }), "called write, which its cage denies (syscalls)");
 }
 
-// The software GPU's compiled kernels become executable where they lie, and nothing else does: not even they while they
-// can be written.
+// The software GPU's compiled kernels become executable in their place, and nothing else does: not even they while they
+// are writable.
 TEST(CageFilter, LetsCodeBeMadeInItsPlaceAlone) {
     SKIP_WITH_SANITIZERS();
     constexpr std::size_t size = 1 << 20;
@@ -280,7 +280,7 @@ TEST(CageFilter, HoldsForThreadsThatThereWereBefore) {
     EXPECT_EQ(c.denied, static_cast<std::uint32_t>(SYS_socket));
 }
 
-// The list of NVIDIA's driver is on when `body` runs, with these calls besides.
+// Runs `body` under the list of NVIDIA's driver, with these additional calls.
 Child with_nvidias_list(const std::function<int()>& body, const char* calls = "") {
     return child([&](std::uint32_t* denied) {
         Order order = only(Measure::syscalls);
@@ -326,7 +326,8 @@ TEST(CageFilter, OfNvidiasDriverRefusesACallThatItDoesNotKnowAndNamesTheRemedyOn
     EXPECT_EQ(c.log, "");
 }
 
-// What somebody in NVIDIA's worker could do to other processes, to files of its user's and to who has one open.
+// Attempts of an attacker in NVIDIA's worker against other processes, files of its user, and processes that have such a
+// file open.
 TEST(CageFilter, OfNvidiasDriverReachesNobodyElse) {
     SKIP_WITH_SANITIZERS();
     const pid_t parent = getpid();
@@ -417,7 +418,7 @@ TEST(CageRecord, TellsEachUnknownCallOnceAndHasItDone) {
     EXPECT_EQ(c.log, "recorded openat /dev/null\nrecorded openat /no?such?\nrecorded socket 0x1\n");
 }
 
-// The measure is taken in a child, which then finds out. 77: it cannot be taken here.
+// Takes the measure in a child process, which then checks it. 77: the measure is not available here.
 int in_a_child(Measure m, const std::function<bool()>& holds) {
     const Child c = child([&](std::uint32_t*) {
         if (!row(m).take(only(m), "/nowhere/libcuda.so.1")) return 77;
@@ -450,7 +451,7 @@ TEST(CageMeasure, FilesOfNvidiasDriverAreTheNamesOfItsThreadsToo) {
     EXPECT_EQ(c.status, 0);
 }
 
-// What NVIDIA's driver was seen to do (580.159.04) in cuCheckpointProcess* of its own process, beside its devices.
+// What NVIDIA's driver was seen to do (580.159.04) in cuCheckpointProcess* of its own process, apart from its devices.
 bool reaches_what_a_checkpoint_needs() {
     const std::string self = "/proc/" + std::to_string(getpid());
     int pipes[2];
@@ -550,7 +551,7 @@ TEST(CageMeasure, MountsShowAWorkerItsDriversFilesAndNoOthers) {
     std::filesystem::remove_all(folder);
 }
 
-// Linux 5.12 can restrict a mount with all beneath it; older ones the mount.
+// Linux 5.12 can restrict a mount and everything below it; older kernels only the mount.
 TEST(CageMeasure, MountsAreReadOnlyInAnOlderKernelToo) {
     SKIP_WITH_SANITIZERS();
     const Child c = child([](std::uint32_t*) {
@@ -570,7 +571,7 @@ TEST(CageMeasure, MountsAreReadOnlyInAnOlderKernelToo) {
     EXPECT_EQ(WEXITSTATUS(c.status), 0);
 }
 
-// A cache that the bridge's user has the workers of another user cannot write to.
+// The workers of another user cannot write to a cache of the bridge's user.
 TEST(CageMeasure, MountsGiveAWorkerACacheOfCodeThatItCanWrite) {
     const std::string folder = testing::TempDir() + "barcuda-cage-cache-" + std::to_string(getpid());
     std::filesystem::create_directory(folder);
@@ -662,7 +663,7 @@ TEST(CageUser, IsOneThatNobodyHasAndIsFreeWhenItsBridgeHasGone) {
         ::close(ends[1]);
         waitpid(left, nullptr, 0);
     }
-    // A worker of another bridge of this machine, with locks of its own, may be that user for a while.
+    // A worker of another bridge of this machine, with other locks, may use that user number for some time.
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (OwnUser(folder).number() != freed && std::chrono::steady_clock::now() < end) usleep(1000);
     EXPECT_EQ(OwnUser(folder).number(), freed);
@@ -671,8 +672,7 @@ TEST(CageUser, IsOneThatNobodyHasAndIsFreeWhenItsBridgeHasGone) {
     std::filesystem::remove_all(folder);
 }
 
-// A bridge that root has started goes on as a user without a privilege, and can start workers as one other user all the
-// same.
+// A bridge that root has started continues as an unprivileged user, and can still start workers as one other user.
 TEST(CageUser, IsHadByABridgeThatIsRootsNoMore) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
     auto* const number =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mapper_test: what a worker's mapper can map, with a bridge's answers: each time in a process of its own, which has
-// the whole filter of the software GPU's worker. (What somebody tries who has taken a worker over:
-// tests/e2e/trust/test_cage.py.)
+// mapper_test: what a worker's mapper can map, depending on its bridge's answers: each time in a process of its own,
+// which has the complete filter of the software GPU's worker. (Attempts of an attacker who has taken a worker over:
+// tests/e2e/test_cage.py.)
 #include "host-bridge/cage/mapper.h"
 
 #include <fcntl.h>
@@ -45,9 +45,9 @@ struct CageMapper : testing::Test {
     }
 };
 
-// A worker of a region of some pages, with its mapper. `may` answers in its bridge's place.
+// A worker of a region of some pages, with its mapper. `may` answers for its bridge.
 constexpr std::uint64_t base = BARCUDA_DEFAULT_BASE, page = 4096;
-// What its `body` comes to.
+// The result of its `body`.
 int bridged(const std::function<int(Mapper&)>& body, const std::function<bool(std::uint64_t, std::uint64_t)>& may,
             const std::function<void(pid_t)>& before_answer = {}) {
     int link[2];
@@ -133,10 +133,10 @@ TEST_F(CageMapper, ThatIsKilledWhileItAsksKeepsNobodyWaiting) {
     EXPECT_EQ(b, SIGKILL);
 }
 
-// ---- what the bridge believes of a mapper
+// ---- what the bridge believes about a mapper
 
-// A thread with a listener of its own, which asks nothing. (Without privileges to gain, which a kernel wants of threads
-// with a filter.)
+// A thread with a listener of its own, which asks nothing. (It has given up new privileges, as the kernel requires of
+// threads with a filter.)
 class Quiet {
   public:
     Quiet() : thread_([this](const std::stop_token& stop) { live(stop); }) { made_.wait(0); }

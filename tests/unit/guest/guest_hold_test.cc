@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// guest_hold_test: a program whose worker is held, sent away and brought back between any two of its commands, over the
-// software GPU and in one process: no command is lost, done twice or done out of its order, and what waits goes on.
+// guest_hold_test: a program whose worker is held, moved away and brought back between any two of its commands, with
+// the software GPU and in one process: no command is lost, done twice or done out of order, and waits continue.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@
 #define OK(call) EXPECT_EQ(CUDA_SUCCESS, call)
 
 namespace barcuda::guest {
-// Looks for the host without a wait of 100 ms before each.
+// Looks for the host without a wait of 100 ms before each look.
 struct PatienceTest {
     static void look(Patience& patience) { patience.look_for_host(*Client::current()); }
 };
@@ -29,7 +29,7 @@ Driver soft_driver() {
     return d;
 }
 
-// words[i] = 3 words[i] + value: a result tells how often and in which order this was done.
+// words[i] = 3 words[i] + value: the result shows how often and in which order this was done.
 constexpr char code[] = R"(
 .version 7.0
 .target sm_75
@@ -49,7 +49,7 @@ constexpr char code[] = R"(
 )";
 constexpr unsigned width = 64;
 
-// One thread's random commands in a stream of its own, and what they must come to.
+// One thread's random commands in a stream of its own, and their expected result.
 class Lane {
   public:
     Lane(CUfunction step, unsigned seed) : step_(step), random_(seed) {
@@ -73,7 +73,7 @@ class Lane {
                 OK(cuLaunchHostFunc(stream_, count, &calls_));
                 return;
             }
-            case 3: {  // memory that comes and goes
+            case 3: {  // memory that is allocated and freed
                 CUdeviceptr other = 0;
                 OK(cuMemAllocAsync(&other, 4096, stream_));
                 OK(cuMemcpyDtoDAsync(other, words_, 4 * width, stream_));
@@ -117,7 +117,7 @@ struct Program {
         OK(cuModuleLoadData(&module, code));
         OK(cuModuleGetFunction(&step, module, "step"));
     }
-    // Commands by several threads, until `enough` says so.
+    // Runs commands in several threads, until `enough` returns true.
     template <class Enough> void run(unsigned threads, Enough enough) const {
         std::vector<std::thread> all;
         for (unsigned t = 0; t < threads; ++t)

@@ -185,7 +185,7 @@ TEST(Selection, LiesWithinTheImageWhateverStandsThere) {
     }
 }
 
-// ---- on its way ---------------------------------------------------------------------------------------------------------
+// ---- on its way -----------------------------------------------------------------------------------------------------
 std::string loaded;  // what the driver got, to the end that it says it has
 Driver watching_driver() {
     Driver d;

@@ -132,7 +132,7 @@ Driver soft_driver() {
     return d;
 }
 
-// ---- a client ---------------------------------------------------------------------------------------------------------
+// ---- a client -------------------------------------------------------------------------------------------------------
 constexpr char code[] = R"(
 .version 7.0
 .target sm_75
@@ -361,7 +361,7 @@ TEST(GuestOfAnIdleGpu, LeavesTheAddressesBehindTheDevicesWindowToItsProgram) {
     });
 }
 
-// ---- what a waiter finds ------------------------------------------------------------------------------------------------
+// ---- what a waiter finds --------------------------------------------------------------------------------------------
 TEST(GuestOfAnIdleGpu, FindsWhyAFenceWasNotWrittenWhenItWaitsForThat) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;

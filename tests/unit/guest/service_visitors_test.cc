@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// service_visitors_test: how many connections the guest's service keeps.
+// service_visitors_test: how many connections the guest's service keeps open.
 #include "guest-allocator/pmem/visitors.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Kubernetes is told of a node's bridges: which of them are believed, and which files are given to containers. A
-// file is one that a bridge serves, or none.
+// What Kubernetes learns of a node's bridges: which of them are trusted, and which files containers get. A file is one
+// that a bridge serves, or none.
 #include "host-bridge/kubernetes/shares.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr uid_t nobody = 65534;
 
-// Answers as a bridge does, and says whatever the test wants, as another user if `user` is one.
+// Answers like a bridge, with the test's values, and as another user if `user` is one.
 class Speaker {
   public:
     Speaker(const std::string& door, const std::string& name, const std::string& region, uid_t user = geteuid())
@@ -64,7 +64,7 @@ class Speaker {
     bool listens_ = false;
 };
 
-// The door of a file's bridge. `which`: several may be there.
+// The door of a file's bridge. `which`: there may be several.
 std::string door_of(const std::string& file, const std::string& which = "1") {
     struct stat st {};
     EXPECT_EQ(stat(file.c_str(), &st), 0) << file;
@@ -83,7 +83,7 @@ class SharesTest : public RegionTest {
         const auto chosen = shares.choose({name + "-0"}, told);
         return chosen ? chosen->region : "";
     }
-    // Of a bridge of this user that says this: is it believed?
+    // Whether a bridge of this user that says this is trusted.
     bool believes(const std::string& region, const std::string& door) {
         const Speaker speaker(door, name, region);
         EXPECT_TRUE(speaker.listens());
@@ -144,7 +144,7 @@ TEST_F(SharesTest, AreNeverOfAnotherUsersBridgeAndAnHonestOneKeepsItsName) {
     shares.update(watch::look(false, believed));
     EXPECT_EQ(shares.list().size(), 2u);
     EXPECT_EQ(region_of_share(), path) << told;
-    // Named as trusted, that user's bridge is asked; what it says is no region.
+    // The user is named as trusted, so that user's bridge is asked; but what it names is not a region.
     const watch::Doors both({}, watch::believed_users({std::to_string(nobody)}, error));
     EXPECT_TRUE(both.believes(nobody));
     kubernetes::Shares of_both{2, false, {}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// descriptor_test: memory and pools that go to other processes as descriptors: what leaves the host, and what the
-// worker keeps.
+// descriptor_test: memory and pools that are passed to other processes as descriptors: what leaves the host, and what
+// the worker keeps.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -231,7 +231,7 @@ TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     EXPECT_EQ(word(channel + page), 3u);
 }
 
-// ---- the memory that a fence lies in ------------------------------------------------------------------------------------
+// ---- the memory that a fence lies in --------------------------------------------------------------------------------
 struct Unwatched : Loopback {
     Gpu all;
     Unwatched() : Loopback(driver()) { gpu = &all; }

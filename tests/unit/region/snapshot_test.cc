@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_test: what the monitor writes a reader finds, whole or not at all; and how a question of NVML's table is
-// asked, stored, and answered.
+// snapshot_test: a reader finds all of what the monitor wrote, or nothing; and how a question of NVML's table is asked,
+// stored, and answered.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -99,7 +99,7 @@ TEST(Snapshot, OfAWriterThatDiedIsBusyAndTheNextWriterMendsIt) {
     EXPECT_EQ(to[0], 6u);
 }
 
-// An answer so long that the writer comes while it is copied.
+// An answer so long that the writer comes while the reader copies it.
 TEST(Snapshot, IsNeverHalfOfTwoSweeps) {
     auto part = std::make_unique<Part>();
     const std::vector<std::uint64_t> sweeps[] = {std::vector<std::uint64_t>(8192, 2),
@@ -113,7 +113,7 @@ TEST(Snapshot, IsNeverHalfOfTwoSweeps) {
     std::thread writer([&] {
         for (int i = 1; i <= 1000; written = i++) {
             write(i);
-            std::this_thread::sleep_for(std::chrono::microseconds(50));  // readers have a chance
+            std::this_thread::sleep_for(std::chrono::microseconds(50));  // let readers run
         }
     });
     int seen = 0;
@@ -140,7 +140,7 @@ using Pair = Shape<device, peer, key<5>, out<unsigned>>;
 Device host(std::uintptr_t n) { return reinterpret_cast<Device>(n); }
 const Device hosts[] = {host(100), host(200), host(300)};
 
-// Asks number n of all, and gives it to a caller with these arguments.
+// Asks for answer n, and gives it to a caller with these arguments.
 template <class S, class F, class... P> Status round_trip(F* function, P... given) {
     std::size_t n = 0;
     const typename S::Parameters all(given...);

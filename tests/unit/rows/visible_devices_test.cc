@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// visible_devices_test: what a program sees of a machine with four devices, by CUDA_VISIBLE_DEVICES and
+// visible_devices_test: which devices a program sees on a machine with four, by CUDA_VISIBLE_DEVICES and
 // CUDA_DEVICE_ORDER.
 #include "shm-device/cuda/visible_devices.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using Numbers = std::vector<int>;
 
-// The two in the middle begin alike; on the bus they stand the other way round.
+// The two in the middle have the same beginning; on the bus they are in the opposite order.
 constexpr unsigned char uuids[4][16] = {
     {0x8a, 0x32, 0xf9, 0x37, 0xd7, 0x2c}, {0x11, 0x22, 0x33}, {0x11, 0x22, 0x44}, {0xff}};
 const DeviceId machine[] = {

@@ -7,7 +7,7 @@ using namespace barcuda::soft::test;
 namespace {
 constexpr unsigned blocks = 8, threads = 96, n = blocks * threads;
 
-// Every thread does `text` on the word at %rd1 (of `bits` bits) with a = its number + 1; what it saw is `d`.
+// Every thread does `text` on the word at %rd1 (of `bits` bits) with a = its number + 1; `d` is the value that it saw.
 template <class T> std::pair<T, std::vector<T>> contend(const std::string& text, T first, bool shared = false) {
     std::vector<T> word{first}, seen(n);
     const std::string bits = ".b" + std::to_string(8 * sizeof(T)), size = std::to_string(sizeof(T));
@@ -40,7 +40,7 @@ constexpr u64 sum = u64{n} * (n + 1) / 2;
 }  // namespace
 
 TEST(PtxAtomic, TwoWordsAreSwappedAsOne) {
-    // u:d is the pair that is expected, w:l the one that was seen; both halves grow together
+    // u:d is the expected pair, w:l the pair that was seen; both halves grow together
     const std::string loop =
         ".reg .b128 o, b, e; .reg .b64 l, u; .reg .pred q; mov.b64 d, 0; mov.b64 u, 0;"
         "LOOP: mov.b128 b, {d, u}; add.u64 l, d, 1; add.u64 w, u, 2; mov.b128 e, {l, w};"
@@ -123,7 +123,7 @@ TEST(PtxAtomic, CompareAndSwapBuildsAnAddition) {
 }
 
 TEST(PtxAtomic, ALockAmongTheLanesOfOneWarpMakesProgress) {
-    // Each lane takes the lock, adds to the second half of the word without atomics, and lets go.
+    // Each lane takes the lock, adds to the second half of the word without atomics, and releases the lock.
     const auto [word, seen] = contend<u64>(
         "TRY: atom.global.cas.b32 x, [%rd1], 0, 1; setp.ne.u32 %p, x, 0; @%p bra TRY; ld.volatile.global.u32 x, "
         "[%rd1+4]; add.u32 x, x, 1; st.volatile.global.u32 [%rd1+4], x; membar.gl; atom.global.exch.b32 x, [%rd1], 0;",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_barrier_test.cc: threads of a block, and blocks of a cooperative grid, wait for each other; what never ends is
-// told.
+// ptx_barrier_test.cc: threads of a block, and blocks of a cooperative grid, wait for each other; a wait that cannot
+// end is reported.
 #include "tests/soft/instruction.h"
 
 using namespace barcuda::soft::test;
@@ -45,7 +45,7 @@ TEST(PtxBarrier, ExitedThreadsCountAsArrived) {
     for (u32 i = 0; i < 128; ++i) EXPECT_EQ(d[i], i <= 40 ? 1u : 0u);
 }
 
-// Whole warps, one whose lanes part for a round, and one that is no whole warp, whose threads end before the others.
+// Whole warps, one whose lanes part for a round, and an incomplete one, whose threads end before the others.
 TEST(PtxBarrier, AllKindsOfWarpsMeetAgainAndAgain) {
     const u32 n = 150;
     const auto d =
@@ -124,7 +124,7 @@ TEST(PtxBarrier, AnMbarrierEndsItsPhaseWithTheLastArrival) {
 }
 
 TEST(PtxBarrier, ABulkCopyCountsItsBytesForAnMbarrier) {
-    // One thread brings 128 bytes, doubled by all, back where they came from.
+    // One thread copies 128 bytes, which all threads double, back to their origin.
     const auto d =
         run("st.global.u32 [%rd3], %r1; bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra READY; mbarrier.init.shared.b64 "
             "[%r5+2048], 1; fence.proxy.async; mbarrier.arrive.expect_tx.shared.b64 %rd4, [%r5+2048], 128; mov.u32 "

@@ -74,7 +74,7 @@ TEST(PtxBits, Counts) {
 }
 
 // The PTX ISA takes positions and lengths modulo 256, after restricting them to 0..255. An H200 does so with 32 bits,
-// but with 64 takes a larger one for what it says: beyond the field. Random kernels and these tests showed it.
+// but with 64 bits it uses a larger one as it is: beyond the field. Random kernels and these tests showed it.
 static u32 place(u32 n, int msb) { return msb == 31 ? n & 0xFF : std::min(n, 255u); }
 
 TEST(PtxBits, FieldsAreExtractedAsTheSpecificationsLoopSays) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_half_test.cc: f16 and bf16, over every value there is. The reference is the compiler's own _Float16 where it has
-// one, else exact arithmetic rounded once.
+// ptx_half_test.cc: f16 and bf16, over all values. The reference is the compiler's own _Float16 if it has one,
+// otherwise exact arithmetic rounded once.
 #include <immintrin.h>
 
 #include "tests/soft/instruction.h"
@@ -8,7 +8,7 @@
 using namespace barcuda::soft::test;
 
 namespace {
-// Independent of the engine: searches the nearest value among all of the format's.
+// Independent of the engine: searches for the nearest of all of the format's values.
 struct Table {
     std::vector<std::pair<double, u16>> sorted;  // nonnegative finite values
     double (*value)(u16);
@@ -65,7 +65,7 @@ TEST(PtxHalf, EveryHalfBecomesTheSameSingle) {
         0, every_value());
     expect_over<float, u16>(
         "cvt.f32.bf16 d, a;",
-        [](u16 a) {  // a NaN, which is not specified, stays as it is on an H200
+        [](u16 a) {  // an H200 leaves a NaN, which is not specified, unchanged
             const auto x = static_cast<float>(bfloat_value(a));
             return x != x ? __builtin_bit_cast(float, u32{a} << 16) : x;
         },

@@ -94,7 +94,7 @@ TEST(PtxInteger, SaturatingAdditionClamps) {
 }
 
 TEST(PtxInteger, ACarryChainAddsWideNumbers) {
-    // 64 bits by two 32-bit halves: the sum, and the difference
+    // 64 bits as two 32-bit halves: the sum, and the difference
     expect<u64, u64, u64>(
         "{.reg .b32 al, ah, bl, bh; mov.b64 {al, ah}, a; mov.b64 {bl, bh}, b; add.cc.u32 al, al, bl; addc.u32 ah, ah, "
         "bh; mov.b64 d, {al, ah};}",
@@ -110,7 +110,7 @@ TEST(PtxInteger, ACarryChainAddsWideNumbers) {
     expect<u32, u32, u32>("add.cc.u32 x, a, b; addc.u32 d, 0, 0;", [](u32 a, u32 b) { return a + b < a ? 1u : 0u; });
 }
 
-// nvcc's 128-bit division rests on it.
+// nvcc's 128-bit division depends on it.
 TEST(PtxInteger, TheCarryOfADifferenceSaysThatNothingWasBorrowed) {
     expect<u32, u32, u32>("sub.cc.u32 x, a, b; addc.u32 d, 0, 0;", [](u32 a, u32 b) { return a < b ? 0u : 1u; });
     expect<u32, u32, u32>("sub.cc.u32 x, a, b; subc.u32 d, 0, 0;", [](u32 a, u32 b) { return a < b ? ~0u : 0u; });

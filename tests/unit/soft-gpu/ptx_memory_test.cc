@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_memory_test.cc: every state space, vectors, generic addresses, and the errors of addresses that are wrong.
+// ptx_memory_test.cc: every state space, vectors, generic addresses, and the errors of invalid addresses.
 #include "tests/soft/instruction.h"
 
 using namespace barcuda::soft::test;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_parser_test.cc: what is read, and what is refused by line and name.
+// ptx_parser_test.cc: what is accepted, and what is refused with line and name.
 #include "soft-gpu/ptx/parser.h"
 
 #include "tests/soft/instruction.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptx_scattered_test.cc: loads and stores whose lanes each go their own way: every width in every space, guarded and
-// not, by fewer lanes than a warp; two lanes at one place; and one lane that is wrong.
+// ptx_scattered_test.cc: loads and stores whose lanes have unrelated addresses: every width in every space, guarded and
+// not, by fewer lanes than a warp; two lanes at one place; and one lane with an invalid address.
 #include "tests/soft/instruction.h"
 
 using namespace barcuda::soft::test;
 
 namespace {
-// A loop of four rounds, the round in %r9, over one buffer in %rd1: by then what an access found is remembered.
+// A loop of four rounds, with the round in %r9, over one buffer in %rd1: later rounds use what an access found before.
 std::string kernel(const std::string& before, const std::string& round) {
     return header +
            ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %rd<32>; .reg .b32 %r<32>; .reg .b16 %h<8>; .reg .pred "
@@ -21,7 +21,7 @@ std::vector<u32> run(const std::string& ptx, unsigned threads = 32) {
     Machine::get().run(ptx, "k", {1, threads}, {bytes_of_vector(data)}, {});
     return data;
 }
-// %rd4: where a space begins, behind the words in which results go.
+// %rd4: where a space begins, after the words for results.
 struct Where {
     const char *space, *begin;
 };
@@ -32,7 +32,7 @@ constexpr Where places[] = {{".global", "add.u64 %rd4, %rd1, 1024;"},
                             {"", "add.u64 %rd4, %rd1, 1024;"},
                             {"", "mov.u64 %rd4, s; cvta.shared.u64 %rd4, %rd4;"},
                             {"", "mov.u64 %rd4, l; cvta.local.u64 %rd4, %rd4;"}};
-// %rd6: a lane's place among elements of `bytes`, another in each round, no two lanes at one.
+// %rd6: a lane's place among elements of `bytes`, another one in each round, no two lanes at the same.
 std::string spread(unsigned bytes) {
     return "mad.lo.u32 %r5, %r1, 7, %r9; and.b32 %r5, %r5, 31; mul.wide.u32 %rd5, %r5, " + std::to_string(bytes) +
            "; add.u64 %rd6, %rd4, %rd5;\n";
@@ -85,7 +85,7 @@ TEST(PtxScattered, VectorsGoTogether) {
 }
 
 // Addresses that are a row in two rounds, every second place in the next and one place in the last; and a row
-// backwards. What a block has computed before it looks at them is what it goes on with.
+// backwards. A block continues with what it has computed before it checks them.
 TEST(PtxScattered, ABlockGoesOnWhereAddressesAreNoRow) {
     for (const auto& p : places)
         for (const u32 threads : {32u, 21u, 64u}) {
@@ -111,7 +111,7 @@ TEST(PtxScattered, ABlockGoesOnWhereAddressesAreNoRow) {
             for (u32 k = 0; k < 4; ++k) {
                 for (u32 i = 0; i < threads; ++i) {
                     u32 at = k < 2 ? i : k == 2 ? 2 * i : 0;
-                    if (at >= 64) at -= 64;  // the words are there twice
+                    if (at >= 64) at -= 64;  // the words exist twice
                     const u32 word = at < threads ? at * at + 1 : 0;
                     sums[i] = 3 * sums[i] + word + (i + k > 9 ? i + k : 5);
                 }

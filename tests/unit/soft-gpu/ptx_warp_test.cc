@@ -54,9 +54,9 @@ TEST(PtxWarp, ShuffleStaysWithinItsSegment) {
     }
 }
 
-// "Results are undefined if a thread sources a register from an inactive thread, or one not in membermask." What a GPU
-// gives there is 0, and programs rest on it (a sum over a warp's first lanes with offsets beyond them); never the
-// lane's stale register.
+// "Results are undefined if a thread sources a register from an inactive thread, or one not in membermask." A GPU
+// returns 0 there, and programs depend on it (a sum over a warp's first lanes with offsets beyond them); it is never
+// the lane's stale register.
 TEST(PtxWarp, ShuffleReadsZeroFromALaneThatDoesNotTakePart) {
     const auto masked = warp(
         "setp.lt.u32 p, lane, 8; @!p bra END; shfl.sync.down.b32 d, a, 16, 31, 0xFF; shfl.sync.down.b32 x, a, 4, 31, "

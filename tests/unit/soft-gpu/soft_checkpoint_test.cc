@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuCheckpointProcess* of the software GPU: what a locked process does not do, what a checkpoint gives back, and what
-// ends a process for good, as NVIDIA's driver does it.
+// cuCheckpointProcess* of the software GPU: what a locked process does not do, what a checkpoint frees, and what ends a
+// process permanently, as in NVIDIA's driver.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ constexpr std::size_t mebibyte = 1 << 20;
 struct SoftCheckpoint : SoftGpu {
     static void SetUpTestSuite() {
         GTEST_FLAG_SET(death_test_style, "threadsafe");
-        // A card that no other test's process has.
+        // A card that no process of another test uses.
         setenv("BARCUDA_SOFT_MEMORY", (std::to_string(256 + 2 * (getpid() % 512)) + "M").c_str(), 1);
         setenv("BARCUDA_SOFT_SHARED", "1", 1);
         OK(cuInit(0));
@@ -67,7 +67,7 @@ struct SoftCheckpoint : SoftGpu {
     }
 };
 
-// A process that has nearly all of the card, as far as its ledger says.
+// A process that uses nearly all of the card, according to its ledger.
 class Neighbour {
   public:
     Neighbour() : pid_(fork()) {

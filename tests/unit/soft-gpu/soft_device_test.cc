@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the software GPU says of itself, before and after cuInit.
+// What the software GPU reports, before and after cuInit.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A software GPU of two devices: what each has for itself, what they share, and what comes after what between them.
+// A software GPU of two devices: what each has of its own, what they share, and the order of work between them.
 #include <atomic>
 
 #include "tests/unit/support/soft_fixture.h"
@@ -89,7 +89,7 @@ TEST_F(SoftDevices, HaveMemoryOfTheirOwn) {
     OK(cuMemAllocAsync(&pooled, 16 << 20, nullptr));
     EXPECT_EQ(std::size_t{48} << 20, left());
     OK(cuMemFreeAsync(pooled, nullptr));
-    OK(cuMemFree(p));  // whichever is current
+    OK(cuMemFree(p));  // whichever context is current
     use(1);
     EXPECT_EQ(std::size_t{64} << 20, left());
 }
@@ -151,7 +151,7 @@ TEST_F(SoftDevices, HaveALibrarysVariablesForThemselvesButTheManagedOnes) {
         SAYS(CUDA_ERROR_INVALID_HANDLE,
              cuLaunchKernel(functions[1 - d], 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr));
     }
-    OK(cuDevicePrimaryCtxReset(1));  // as it was loaded; the other one as it is
+    OK(cuDevicePrimaryCtxReset(1));  // in its initial state; the other one is unchanged
     EXPECT_EQ(5u, told(1, reinterpret_cast<CUfunction>(kernel)));
     EXPECT_EQ(10u, told(0, functions[0]));
     OK(cuLibraryUnload(library));
@@ -180,8 +180,8 @@ TEST_F(SoftDevices, WaitForThemselvesAlone) {
     OK(cuStreamDestroy(side));
 }
 
-// Both ways, whichever is current: a copy that is no stream's stands between all that both were given before it and
-// after.
+// Both ways, whichever context is current: a copy that belongs to no stream comes after all earlier work of both
+// devices, and before all later work.
 TEST_F(SoftDevices, CopyBetweenThemselvesInTheOrderOfBoth) {
     const CUdeviceptr gate = on(0, 4), from = on(0, 4), to = on(1, 4);
     for (int current : {0, 1})

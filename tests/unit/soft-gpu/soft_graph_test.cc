@@ -33,7 +33,7 @@ TEST_F(SoftGraph, ACircleIsRefusedAtInstantiation) {
     OK(cuGraphDestroy(graph));
 }
 
-// Named twice, or of another graph: no node may remember one that was not made.
+// Named twice, or of another graph: no node may keep a node that was not made.
 TEST_F(SoftGraph, ANodeThatIsRefusedLeavesNothingBehind) {
     CUgraph graph, another;
     CUgraphExec exec;
@@ -190,7 +190,7 @@ TEST_F(SoftGraph, AStreamThatWasNotJoinedSpoilsTheCapture) {
     SAYS(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(other, &graph));
     SAYS(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture(stream, &graph));
     EXPECT_EQ(nullptr, graph);
-    OK(cuStreamSynchronize(other));  // free again
+    OK(cuStreamSynchronize(other));  // no longer capturing
     OK(cuEventDestroy(fork));
 }
 
@@ -211,7 +211,7 @@ TEST_F(SoftGraph, TheLegacyStreamIsNotToBeCapturedNorMixedWithOne) {
     CUstreamCaptureStatus status;
     SAYS(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuStreamIsCapturing(nullptr, &status));
     OK(cuStreamIsCapturing(blocking, &status));
-    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);  // to ask does no harm
+    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);  // a query does no harm
     SAYS(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cuMemsetD32(at, 1, 1));
     SAYS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(blocking, &graph));
     OK(cuStreamDestroy(blocking));
@@ -231,7 +231,7 @@ TEST_F(SoftGraph, CaptureInfoNamesTheGraphAndItsFrontier) {
     OK(cuGraphNodeGetType(frontier[0], &type));
     EXPECT_EQ(CU_GRAPH_NODE_TYPE_MEMSET, type);
     CUgraphNode node = frontier[0];
-    SAYS(CUDA_ERROR_ILLEGAL_STATE, cuGraphDestroyNode(node));  // what comes next comes behind it
+    SAYS(CUDA_ERROR_ILLEGAL_STATE, cuGraphDestroyNode(node));  // the next node would come after it
     OK(cuMemsetD32Async(at, 2, 1, stream));
     OK(cuStreamEndCapture(stream, &graph));
     EXPECT_EQ(seen, graph);
@@ -279,7 +279,7 @@ TEST_F(SoftGraph, AUserObjectGoesWithItsLastHolder) {
     EXPECT_EQ(1, gone);
 }
 
-// Its work goes on, but its capture can never be ended.
+// Its work continues, but its capture can no longer end.
 TEST_F(SoftGraph, AStreamThatIsDestroyedWhileItCapturesHoldsNoOther) {
     CUstream blocking, joined;
     CUevent fork;
@@ -352,7 +352,7 @@ TEST_F(SoftGraph, WhatAGraphLeftAllocatedIsFreedLikeAnyMemory) {
     EXPECT_EQ(before, free_memory());
 }
 
-// In the order of the calls, however far the work has come.
+// In the order of the calls, whatever the work's progress.
 TEST_F(SoftGraph, IsNotLaunchedAgainBeforeItsMemoryIsFreed) {
     CUgraph graph;
     CUgraphExec exec, automatic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and launches of the software GPU: what is loaded, what a launch may look like, and what a fault does.
+// Modules and launches of the software GPU: what can be loaded, what a launch may look like, and what a fault does.
 #include <atomic>
 #include <cstring>
 #include <string>

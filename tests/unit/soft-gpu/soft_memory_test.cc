@@ -119,7 +119,7 @@ TEST_F(SoftMemory, APageableSourceMayBeReusedWhenAnAsyncCopyReturns) {
     const CUdeviceptr at = device_memory(4);
     int value = 41;
     OK(cuStreamWaitValue32(stream, reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WAIT_VALUE_EQ));
-    OK(cuMemcpyHtoDAsync(at, &value, 4, stream));  // the stream is behind the gate
+    OK(cuMemcpyHtoDAsync(at, &value, 4, stream));  // the stream waits for the gate
     value = 0;
     *gate = 1;
     OK(cuStreamSynchronize(stream));
@@ -129,7 +129,7 @@ TEST_F(SoftMemory, APageableSourceMayBeReusedWhenAnAsyncCopyReturns) {
     OK(cuStreamDestroy(stream));
 }
 
-// Copies that wait hold the program's bytes, but only so many of them.
+// Copies that wait keep the program's bytes, but only a limited amount.
 TEST_F(SoftMemory, CopiesThatWaitHoldOnlySoMuchOfTheHostsMemory) {
     constexpr int streams = 4, each = 1000, held = 1024;
     constexpr std::size_t bytes = 64 << 10;
@@ -153,7 +153,7 @@ TEST_F(SoftMemory, CopiesThatWaitHoldOnlySoMuchOfTheHostsMemory) {
     while (posted < held) std::this_thread::yield();
     CUstream free;
     OK(cuStreamCreate(&free, CU_STREAM_NON_BLOCKING));
-    for (int i = 0; i < 200; ++i) {  // the device goes on meanwhile
+    for (int i = 0; i < 200; ++i) {  // the device works meanwhile
         OK(cuMemsetD8Async(at, 1, 1, free));
         OK(cuStreamSynchronize(free));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of the software GPU that share queues (BARCUDA_SOFT_QUEUES), as they do on hardware: who stands behind what
-// waits, waits.
-#include "tests/unit/support/soft_fixture.h"
+// Streams of the software GPU that share queues (BARCUDA_SOFT_QUEUES), as on hardware: work waits for everything before
+// it in its queue.
+#include "soft_fixture.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ TEST_F(SoftQueues, WhatStandsBehindAWaitInItsQueueWaits) {
     hold(streams[0]);
     OK(cuStreamWriteValue32(streams[2], at(2), 5, 0));
     OK(cuStreamWriteValue32(streams[1], at(1), 5, 0));
-    OK(cuStreamSynchronize(streams[1]));  // the other queue goes on
+    OK(cuStreamSynchronize(streams[1]));  // the other queue continues
     EXPECT_EQ(5u, read(words[1]));
     SAYS(CUDA_ERROR_NOT_READY, cuStreamQuery(streams[2]));
     EXPECT_EQ(0u, read(words[2]));
@@ -70,7 +70,7 @@ TEST_F(SoftQueues, EachContextHasItsOwn) {
     OK(cuCtxDestroy(other));
 }
 
-// Whatever needs no two streams at once comes to its end.
+// A program that never needs two streams at the same time finishes.
 TEST_F(SoftQueues, AProgramInOrderComesToItsEnd) {
     CUevent events[2];
     for (CUevent& e : events) OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other processes get of the software GPU's memory: descriptors of memory and of pools, and pointers in pools.
-// (Here they come back to the same process.)
+// How other processes get the software GPU's memory: descriptors of memory and of pools, and pointers in pools. (Here
+// they come back to the same process.)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,7 +70,7 @@ TEST_F(SoftSharing, APointerOfAnImportedPoolIsTheSameMemory) {
     OK(cuMemsetD32(there, 6, 1));
     EXPECT_EQ(6, read_back<int>(here, 1)[0]);
 
-    OK(cuMemFree(there));  // here alone
+    OK(cuMemFree(there));  // only here
     SAYS(CUDA_ERROR_INVALID_VALUE, cuMemsetD32(there, 6, 1));
     EXPECT_EQ(6, read_back<int>(here, 1)[0]);
     OK(cuMemPoolImportPointer(&there, imported, &data));
@@ -165,7 +165,7 @@ TEST_F(SoftSharing, OtherFilesAreRefused) {
     OK(cuMemPoolDestroy(owner));
 }
 
-TEST_F(SoftSharing, NobodyCutsMemoryShort) {  // under those who have mapped it
+TEST_F(SoftSharing, NobodyCutsMemoryShort) {  // while others have mapped it
     const CUmemoryPool owner = pool();
     for (int file : {file_of_memory(), file_of(owner)}) {
         EXPECT_NE(0, ftruncate(file, 4096));

@@ -9,7 +9,7 @@
 
 namespace {
 
-// A word that streams wait for: until open() they stand still.
+// A word that streams wait for: they wait until open().
 struct Gate {
     Gate() {
         EXPECT_EQ(CUDA_SUCCESS, cuMemHostAlloc(&memory, 64, 0));
@@ -137,7 +137,7 @@ TEST_F(SoftStream, EachThreadHasADefaultStreamOfItsOwn) {
     EXPECT_NE(mine, legacy);
 }
 
-// As on hardware: who posts without end waits for the device, and the process does not grow.
+// As on hardware: a thread that posts endlessly waits for the device, and the process does not grow.
 TEST_F(SoftStream, WhoseQueueIsFullMakesTheCallerWait) {
     constexpr int many = 3000;
     const Gate gate;
@@ -342,7 +342,7 @@ TEST_F(SoftStream, AContextOutlivedByAWaitingStreamCanBeDestroyed) {
     CUdeviceptr word = device_memory(4);
     OK(cuMemsetD32(word, 0, 1));
     OK(cuStreamWaitValue32(nullptr, word, 1, CU_STREAM_WAIT_VALUE_EQ));
-    OK(cuCtxDestroy(made));  // does not wait for what will never come
+    OK(cuCtxDestroy(made));  // does not wait for what will never happen
 }
 
 }  // namespace

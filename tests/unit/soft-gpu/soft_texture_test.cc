@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Textures and surfaces of the software GPU: arrays, and what a fetch between, at and beyond texels gives.
+// Textures and surfaces of the software GPU: arrays, and the result of a fetch between, at and beyond texels.
 #include "soft-gpu/texture.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ using barcuda::soft::TextureObject;
 
 float real(const Texel& texel, int channel = 0) { return std::bit_cast<float>(texel.channel[channel]); }
 
-// A texture over the test's own floats: what the arithmetic does, without a driver.
+// A texture over the test's own floats: tests the arithmetic without a driver.
 struct Floats {
     std::vector<float> texels;
     TextureObject object;
@@ -168,7 +168,7 @@ TEST(SoftTexture, GatherGivesTheFourTexelsOfALinearFilter) {
     EXPECT_EQ(1, real(texel, 3));
 }
 
-// Every texture of the kinds that a warp samples at once, each with coordinates inside, at edges, and far away.
+// Every kind of texture that a warp samples at once, with coordinates inside, at edges, and far away.
 TEST(SoftTexture, AWarpSamplesWhatEachLaneWould) {
     using Format = TextureObject::Format;
     using Border = TextureObject::Border;
@@ -361,7 +361,7 @@ TEST_F(SoftArray, ATextureOverDeviceMemoryReadsItInPlace) {
     EXPECT_EQ(static_cast<std::uint32_t>(-3), fetch(*find(texture), 7, 0, 0, 0, 0).channel[1]);
     EXPECT_EQ(0u, fetch(*find(texture), 8, 0, 0, 0, 0).channel[0]);  // beyond the end
     OK(cuTexObjectDestroy(texture));
-    resource.res.linear.sizeInBytes = 65 * 1024;  // more than there is: what is there can be read
+    resource.res.linear.sizeInBytes = 65 * 1024;  // more than the memory: what exists can be read
     OK(cuTexObjectCreate(&texture, &resource, &reading, nullptr));
     EXPECT_EQ(static_cast<std::uint32_t>(-3), fetch(*find(texture), 7, 0, 0, 0, 0).channel[1]);
     EXPECT_EQ(0u, fetch(*find(texture), 65 * 1024 / 8 - 1, 0, 0, 0, 0).channel[0]);

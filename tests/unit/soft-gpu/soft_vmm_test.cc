@@ -50,7 +50,7 @@ TEST_F(SoftVmm, AnAddressIsReservedWhereItIsWished) {
     constexpr CUdeviceptr wish = 0x7e8000000000;  // an address that sanitizers leave free, too
     const CUdeviceptr at = reserve(4 * granule, wish);
     EXPECT_EQ(wish, at);
-    const CUdeviceptr other = reserve(4 * granule, wish);  // taken: elsewhere
+    const CUdeviceptr other = reserve(4 * granule, wish);  // in use: elsewhere
     EXPECT_NE(wish, other);
     OK(cuMemAddressFree(at, 4 * granule));
     OK(cuMemAddressFree(other, 4 * granule));
@@ -77,7 +77,7 @@ TEST_F(SoftVmm, ACopyCrossesFromOneMappingToTheNext) {
     const auto first = physical(granule), second = physical(granule);
     OK(cuMemMap(at, granule, 0, first, 0));
     OK(cuMemMap(at + granule, granule, 0, second, 0));
-    OK(cuMemRelease(first));  // the mappings keep them
+    OK(cuMemRelease(first));  // the mappings keep the memory
     OK(cuMemRelease(second));
     give_access(at, 2 * granule);
     OK(cuMemsetD8(at + granule - 8, 7, 16));
@@ -188,7 +188,7 @@ TEST_F(SoftVmm, UnmappingWaitsForTheWorkThatUsesIt) {
     OK(cuMemFreeHost(word));
 }
 
-// Each node was checked when it was made; a graph runs it whenever it likes.
+// Each node was checked when it was made, but a graph may run it at any time.
 struct SoftVmmGraph : SoftVmm {
     template <class Add> void finds_nothing(const Add& add) {
         const CUdeviceptr at = reserve(granule);
@@ -244,7 +244,7 @@ TEST_F(SoftVmmGraph, AWordOfUnmappedMemoryIsAFault) {
     });
 }
 
-// A texture is made of an address, and keeps nothing alive.
+// A texture is made from an address, and keeps no memory alive.
 struct SoftVmmTexture : SoftVmm {
     CUmodule module = nullptr;
     CUfunction read = nullptr, nothing = nullptr;
@@ -339,12 +339,12 @@ TEST_F(SoftVmm, AnAddressThatWasTheDevicesNeverBecomesTheProcesss) {
         EXPECT_TRUE(there + granule <= at || there >= at + size);
     }
     const CUdeviceptr first = reserve(2 * granule, at + granule), second = reserve(granule, at), third = reserve(size);
-    EXPECT_EQ(at + granule, first);  // but the program's again
+    EXPECT_EQ(at + granule, first);  // but the program's own again
     EXPECT_EQ(at, second);
     EXPECT_TRUE(third + size <= at || third >= at + size);
     OK(cuMemAddressFree(second, granule));
     OK(cuMemAddressFree(first, 2 * granule));
-    EXPECT_EQ(at, reserve(size, at));  // as one
+    EXPECT_EQ(at, reserve(size, at));  // as one range
     OK(cuMemAddressFree(at, size));
     OK(cuMemAddressFree(third, size));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// handles_test: what a client's ids mean, and for how long.
+// handles_test: what a client's ids mean, and how long they are valid.
 #include "host-bridge/worker/session/handles.h"
 
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST_F(HandlesTest, APlaceThatIsUsedAgainHasANewId) {
     const auto fresh = handles.name(raw<CUgraphNode>(0x8100), handles.name(raw<CUgraph>(0x7100)));
     EXPECT_NE(fresh, old);
     EXPECT_FALSE(finds<CUgraphNode>(old));
-    handles.drop(graph);  // remembers the old node; must not take the fresh one along
+    handles.drop(graph);  // remembers the old node; must not drop the new one
     EXPECT_TRUE(finds<CUgraphNode>(fresh));
 }
 TEST_F(HandlesTest, AnAddressThatTheDriverUsesAgainIsANewObject) {

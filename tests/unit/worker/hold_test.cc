@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a worker is held, goes away and comes back, by orders, over a driver that only watches: each answer of the
-// driver's leads to a named state, and what fails changes nothing.
+// How a worker is held, moved away and brought back, by orders, with a driver that only records: each answer of the
+// driver leads to a named state, and a failure changes nothing.
 #include <gtest/gtest.h>
 
 #include "host-bridge/worker/hold.h"
@@ -53,7 +53,7 @@ struct HoldTest : Loopback {
         ASSERT_TRUE(done());
         ASSERT_EQ(is(), to);
     }
-    void work() {  // that the GPU does not do
+    void work() {  // work that the GPU does not finish
         CUcontext made = nullptr;
         ASSERT_TRUE((call<Op::cuDevicePrimaryCtxRetain>(&made, 0).ok()));
         answers.work = CUDA_ERROR_NOT_READY;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// in_flight_test: how much work the GPU is said to have, and when that is known to be done.
+// in_flight_test: how much work counts as unfinished, and when it is known to be done.
 #include "host-bridge/worker/session/in_flight.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(InFlight, OfStreamsThatTheDefaultOneWaitsForIsDoneWithIt) {
     work.add(context, waited_for);
     const InFlight::Mark before = work.mark(context, nullptr);
     work.add(context, waited_for);
-    work.reached(before);  // some came behind it: nothing is said of that stream
+    work.reached(before);  // later work follows: nothing is known about that stream
     EXPECT_EQ(work.count(), 3u);
 }
 
@@ -92,7 +92,7 @@ TEST(InFlight, OfNoStreamThatIsKnownIsDoneWhenAllIs) {
     EXPECT_EQ(work.count(), 1u);
 }
 
-// What ps, top and the metrics show: a program that waits in each round has nothing in flight after it.
+// The figures of ps, top and the metrics: a program that waits in each round has nothing in flight afterwards.
 TEST(InFlight, OfAProgramThatWaitsInEachRoundStaysWithinARound) {
     fake::Ground ground;
     Session& session = ground.session;

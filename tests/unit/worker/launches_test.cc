@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// launches_test: how launches reach the driver: alone or as chains, in which order, and what is told of those that it
-// refuses. The driver here only writes down what it is given.
+// launches_test: how launches reach the driver: alone or as chains, in which order, and what is reported for those that
+// it refuses. The driver here only records its calls.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,14 +13,14 @@ namespace barcuda {
 namespace {
 
 struct Given {
-    std::string kernels;  // a letter each, in the order in which the driver was given them; a chain is in brackets
+    std::string kernels;  // a letter for each, in the order in which the driver got them; a chain is in brackets
     std::map<CUgraphNode, char> nodes;
     std::map<CUgraph, std::vector<CUgraphNode>> graphs;
     std::map<CUgraphExec, std::vector<CUgraphNode>> execs;
     unsigned set = 0, made = 0, destroyed = 0;
-    char refused = 0;  // a kernel that no driver launches
+    char refused = 0;  // a kernel whose launch fails
     bool graphs_work = true, window = false, map = false;
-    unsigned full = 0;  // launches that find no memory
+    unsigned full = 0;  // number of launches that find no memory
     std::uint64_t handle = 0x5000;
 };
 Given* given = nullptr;
@@ -118,7 +118,7 @@ TEST_F(LaunchesTest, OneGoesAsAChainOfItsKernel) {
     for (int i = 0; i < 63; ++i) EXPECT_EQ(taken("a"), "a");
     EXPECT_EQ(taken("a"), "(a)");
     all.set = 0;
-    EXPECT_EQ(taken("b") + taken("a"), "b(a)");  // to set another kernel is dearer than to launch it
+    EXPECT_EQ(taken("b") + taken("a"), "b(a)");  // setting another kernel costs more than launching it
     EXPECT_EQ(all.set, 0u);
     for (int i = 0; i < 64; ++i) taken("b");
     EXPECT_EQ(taken("b") + taken("a"), "(b)(a)");

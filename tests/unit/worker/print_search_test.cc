@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client hears of its code: it may print until a thread has looked it through, and then only if it does.
+// What a client learns about its code: it may print until a thread has searched it, and then only if it does.
 #include "host-bridge/worker/session/print_search.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class Searched : public testing::Test {
     std::shared_ptr<const LargeString> image(const std::string& text) {
         return std::make_shared<const LargeString>(text.begin(), text.end());
     }
-    // A long one: at its end is what it is about.
+    // A long image whose text is at its end.
     std::shared_ptr<const LargeString> long_image(const char* end) { return image(std::string(16 << 20, 'x') + end); }
     barcuda_u32 said() const { return observe(status.prints); }
     static void await_end_of(const PrintSearch& search) {
@@ -62,8 +62,7 @@ TEST_F(Searched, PackedCodeIsUnpacked) {
         }
 }
 
-// What is too much to wait is looked through by its caller, while the thread looks at what came before: whichever ends
-// first.
+// Code that exceeds the limit is searched by its caller, while the thread searches earlier code: whichever ends first.
 TEST_F(Searched, CodeThatIsTooMuchToWaitIsFoundToo) {
     const auto text = std::string(200 << 20, 'x');
     const auto nothing = image(text), prints = image(text + "vprintf");

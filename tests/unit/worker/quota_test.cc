@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a worker counts its client's device memory, with a driver that has as much as it is asked for.
+// How a worker counts its client's device memory, with a driver that never runs out of memory.
 #include "host-bridge/worker/quota/quota.h"
 
 #include <gtest/gtest.h>
@@ -137,7 +137,7 @@ TEST_F(QuotaLayer, RefundsWhatWasInAContextThatEnds) {
     EXPECT_EQ(table.cuCtxDestroy_v2(layer::context), CUDA_SUCCESS);
     EXPECT_EQ(counted(), 0u);
 }
-TEST_F(QuotaLayer, LeavesAloneWhatIsNoMemory) {  // a texture's number is of an address's type
+TEST_F(QuotaLayer, LeavesAloneWhatIsNoMemory) {  // a texture's number has an address's type
     EXPECT_EQ(table.cuTexObjectDestroy, below.cuTexObjectDestroy);
     EXPECT_NE(table.cuMemFree_v2, below.cuMemFree_v2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// supply_test: extents reach a client whatever its worker's thread is about.
+// supply_test: extents reach a client whatever its worker's thread is doing.
 #include "host-bridge/worker/supply.h"
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::uint64_t granule = BARCUDA_GRANULE;
 
-// A bridge that grants the second half of the ground, piece by piece.
+// A bridge that grants the second half of the ground, in pieces.
 struct Half : fake::Ground {
     std::uint64_t next = granted;
     std::vector<std::chrono::steady_clock::time_point> asked;
-    unsigned full = 0;  // for as many grants as this: then somebody has released what he had
+    unsigned full = 0;  // this many grants fail; then another client has released its memory
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& got) override {
         asked.push_back(std::chrono::steady_clock::now());
         if (full) return --full, CUDA_ERROR_OUT_OF_MEMORY;
@@ -56,7 +56,7 @@ TEST_F(Supplies, AreGrantedWhileTheWorkersThreadIsInsideItsDriver) {  // it neve
     wait();
     EXPECT_EQ(page().error, CUDA_SUCCESS);
     EXPECT_EQ(page().granted, granule);
-    std::memset(reinterpret_cast<void*>(end(page().offset)), 1, granule);  // mapped when it is told
+    std::memset(reinterpret_cast<void*>(end(page().offset)), 1, granule);  // mapped when it is announced
 }
 
 TEST_F(Supplies, AreKnownToTheSessionBeforeItsNextCommand) {
@@ -109,7 +109,7 @@ TEST_F(Supplies, OfALyingClientAreItsOwnLoss) {
         supply.serve();
         EXPECT_EQ(page().error, CUDA_ERROR_OUT_OF_MEMORY);
     }
-    publish(page().answered, ~std::uint64_t{0});  // not the host's memory of it
+    publish(page().answered, ~std::uint64_t{0});  // not the host's own copy
     EXPECT_FALSE(supply.asked());
 }
 
