@@ -196,11 +196,12 @@ int main(int argc, char** argv) {
     barcuda::add_config(app);
     int status = 0;
     if (!barcuda::understood(app, argc, argv, status)) return status;
-    if (options.metrics.address.empty() && (options.metrics.clients || options.metrics.gpus))
-        return fmt::print(stderr,
-                          "barcuda-bridge: --metrics-clients and --metrics-gpus need --metrics ADDRESS, which "
-                          "is missing\n"),
-               barcuda::wrong_usage;
+    if (options.metrics.address.empty() && (options.metrics.clients || options.metrics.gpus)) {
+        fmt::print(stderr,
+                   "barcuda-bridge: --metrics-clients and --metrics-gpus need --metrics ADDRESS, which "
+                   "is missing\n");
+        return barcuda::wrong_usage;
+    }
 
     options.warm.idle = std::chrono::seconds(warm_idle);
     if (!priority.empty()) {

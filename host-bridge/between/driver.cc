@@ -34,7 +34,10 @@ std::string try_driver(const std::string& library, int stop) {
         _exit(0);
     }
     close(ends[1]);
-    if (child < 0) return close(ends[0]), "cannot start a process";
+    if (child < 0) {
+        close(ends[0]);
+        return "cannot start a process";
+    }
     std::string error;
     pollfd said[] = {{ends[0], POLLIN, 0}, {stop, POLLIN, 0}};
     while (poll(said, std::size(said), -1) < 0 && errno == EINTR) {}

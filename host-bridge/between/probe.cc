@@ -86,8 +86,10 @@ HostDevices receive_devices(int link, const std::string& library, int stop) {
     found.all.resize(whole ? static_cast<std::size_t>(report.count) : 0);
     for (barcuda_device& device : found.all)
         whole = whole && receive(link, stop, &device, sizeof device) == sizeof device;
-    if (!whole) found.error = "the driver " + library + " did not say what its devices are", found.all.clear();
-    else if (found.all.empty()) found.error = *report.why ? report.why : "the driver " + library + " sees no GPU";
+    if (!whole) {
+        found.error = "the driver " + library + " did not say what its devices are";
+        found.all.clear();
+    } else if (found.all.empty()) found.error = *report.why ? report.why : "the driver " + library + " sees no GPU";
     found.driver_version = static_cast<unsigned>(report.version);
     found.answered = whole;
     return found;
@@ -96,8 +98,10 @@ HostDevices receive_devices(int link, const std::string& library, int stop) {
 HostDevices probe_devices(const std::string& library, int stop) {
     HostDevices found;
     int link[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0)
-        return found.error = fmt::format("cannot ask the driver in a process of its own: {}", strerror(errno)), found;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) {
+        found.error = fmt::format("cannot ask the driver in a process of its own: {}", strerror(errno));
+        return found;
+    }
     const pid_t child = fork();
     if (child == 0) {
         Driver driver;
@@ -105,8 +109,11 @@ HostDevices probe_devices(const std::string& library, int stop) {
         _exit(open && report_devices(driver, link[1]) ? 0 : 1);
     }
     close(link[1]);
-    if (child < 0)
-        return close(link[0]), found.error = fmt::format("cannot start a process: {}", strerror(errno)), found;
+    if (child < 0) {
+        close(link[0]);
+        found.error = fmt::format("cannot start a process: {}", strerror(errno));
+        return found;
+    }
     found = receive_devices(link[0], library, stop);
     close(link[0]);
     if (!found.error.empty()) kill(child, SIGKILL);

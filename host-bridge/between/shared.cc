@@ -12,8 +12,10 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) 
     // and not a handle that comes with a file
     const bool descriptor = kind == Kind::allocation || kind == Kind::pool;
     if (!descriptor)
-        if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end())
-            return handle = known->second, true;
+        if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end()) {
+            handle = known->second;
+            return true;
+        }
     if (client.tokens.size() >= most || (file && client.files.size() >= most_files_)) return false;
     struct {
         char name[16] = "barcuda shared";  // for tools that list files

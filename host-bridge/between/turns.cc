@@ -68,7 +68,8 @@ Book* map(int fd) {
     if (at == MAP_FAILED) return nullptr;
     auto* const book = static_cast<Book*>(at);
     if (book->magic == Book::right_magic && book->version == right_version) return book;
-    return munmap(at, sizeof(Book)), nullptr;
+    munmap(at, sizeof(Book));
+    return nullptr;
 }
 
 // ---- a bridge
@@ -108,8 +109,12 @@ std::string Member::join(const std::string& path, const Share& share) {
     }
     flock(file.fd(), LOCK_UN);
     if (!book) return failed("it is not a book of turns of this version: remove it when no bridge uses it");
-    if (!group) return munmap(book, sizeof *book), failed(fmt::format("{} bridges use it already", most_groups));
-    file_ = std::move(file), book_ = book;
+    if (!group) {
+        munmap(book, sizeof *book);
+        return failed(fmt::format("{} bridges use it already", most_groups));
+    }
+    file_ = std::move(file);
+    book_ = book;
     return {};
 }
 
@@ -150,8 +155,11 @@ Place::Place(Book& book, std::uint32_t group, const Uuid& uuid, std::uint32_t pi
     for (Gpu& gpu : book.gpus)
         if (gpu.known && gpu.uuid == uuid) gpu_ = &gpu;
     if (!gpu_)
-        if (const auto fresh = std::ranges::find(book.gpus, 0u, &Gpu::known); fresh != std::end(book.gpus))
-            gpu_ = &*fresh, gpu_->uuid = uuid, gpu_->known = 1;
+        if (const auto fresh = std::ranges::find(book.gpus, 0u, &Gpu::known); fresh != std::end(book.gpus)) {
+            gpu_ = &*fresh;
+            gpu_->uuid = uuid;
+            gpu_->known = 1;
+        }
     if (gpu_ && (seat_ = vacant(gpu_->seats))) {
         number_ = static_cast<std::uint32_t>(seat_ - gpu_->seats) + 1;
         *seat_ = {pid, group % static_cast<std::uint32_t>(most_groups), resting, 0, 0};

@@ -80,7 +80,8 @@ class Trust {
     bool lose(std::uint64_t now) {
         if (now < until_) return false;
         length_ = length_ && now - until_ < memory ? std::min(2 * length_, most) : least;
-        return until_ = now + length_, true;
+        until_ = now + length_;
+        return true;
     }
     std::uint64_t lost_until() const { return until_; }  // 0: never
     std::uint64_t length() const { return length_; }

@@ -103,14 +103,18 @@ std::string Groups::settle() {
         moved_ = write_to(path(bridges, "cgroup.procs"), "0");
         if (!moved_) {
             const std::string why = failed(folder_);
-            return rmdir(path(bridges, "").c_str()), why;
+            rmdir(path(bridges, "").c_str());
+            return why;
         }
     }
     std::string all;
     for (const char* controller : needed) all += fmt::format("{}+{}", all.empty() ? "" : " ", controller);
     if (!write_to(enable, all)) {
         std::string why = errno == EBUSY ? folder_ + ": there are other processes in it" : failed(enable);
-        if (moved_ && write_to(path("", "cgroup.procs"), "0")) rmdir(path(bridges, "").c_str()), moved_ = false;
+        if (moved_ && write_to(path("", "cgroup.procs"), "0")) {
+            rmdir(path(bridges, "").c_str());
+            moved_ = false;
+        }
         return why;
     }
     if (moved_) write_to(path(bridges, "cpu.weight"), bridges_weight);
@@ -148,7 +152,8 @@ std::string Groups::make() {
     if (write_to(path(name, "pids.max"), most_threads) && write_to(path(name, "memory.oom.group"), "1")) return name;
     const int why = errno;
     rmdir(path(name, "").c_str());
-    return errno = why, "";
+    errno = why;
+    return "";
 }
 
 bool Groups::join(const std::string& group) const { return write_to(path(group, "cgroup.procs"), "0"); }

@@ -47,8 +47,10 @@ std::vector<Shown> shown_files(const Order& order, const std::string& library) {
     for (const char* path : {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime",
                              "/sys/devices/system/cpu", toolkit_libraries})
         all.push_back({path, Access::read});
-    if (const std::size_t name = library.rfind('/'); name != library.npos && name > 0)
-        all.push_back({library.substr(0, name), Access::read}), all.push_back({library, Access::read});
+    if (const std::size_t name = library.rfind('/'); name != library.npos && name > 0) {
+        all.push_back({library.substr(0, name), Access::read});
+        all.push_back({library, Access::read});
+    }
     add_list(all, getenv("LD_LIBRARY_PATH"));
     add_list(all, getenv(more_files));
     std::error_code failed;

@@ -42,18 +42,23 @@ bool Mapper::take() {
     std::thread([this] { run(); }).detach();
     done_.wait(0);
     if (error_ == 0) ::close(region_fd);
-    return errno = error_, error_ == 0;
+    errno = error_;
+    return error_ == 0;
 }
 
 bool Mapper::confine() {
     const std::lock_guard lock(mutex_);
-    return errno = ask(Errand::confine), errno == 0;
+    errno = ask(Errand::confine);
+    return errno == 0;
 }
 
 void* Mapper::map(void* at, std::size_t bytes, std::uint64_t offset) {
     const std::lock_guard lock(mutex_);
-    at_ = at, bytes_ = bytes, offset_ = offset;
-    return errno = ask(Errand::map), errno == 0 ? at : MAP_FAILED;
+    at_ = at;
+    bytes_ = bytes;
+    offset_ = offset;
+    errno = ask(Errand::map);
+    return errno == 0 ? at : MAP_FAILED;
 }
 
 int Mapper::ask(Errand errand) {
@@ -98,8 +103,10 @@ bool Mapper::tell_bridge() const {
     const Message<request::Mapper> message;
     const bool told = send_message(link_fd, &message, sizeof message, static_cast<int>(listener));
     const int why = errno;
-    ::close(static_cast<int>(listener)), ::close(link_fd);
-    return errno = why, told;
+    ::close(static_cast<int>(listener));
+    ::close(link_fd);
+    errno = why;
+    return told;
 }
 
 bool judge(int listener, std::uint64_t base, const MayMap& may) {
@@ -111,7 +118,10 @@ bool judge(int listener, std::uint64_t base, const MayMap& may) {
     const bool granted = asked.data.nr == SYS_mmap && file == region_fd && prot == protection && how == flags &&
                          at == base + offset && may(offset, bytes);
     seccomp_notif_resp answer{asked.id, 0, -EPERM, 0};
-    if (granted) answer.error = 0, answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    if (granted) {
+        answer.error = 0;
+        answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    }
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);  // or the process was killed, or a signal made it ask again
     return true;
 }
@@ -135,7 +145,8 @@ const char* Listener::meet(File file, std::span<const int> others) {
     if (!is_listener(file.fd())) return "the worker's mapper cannot be asked: its descriptor is something else";
     for (const int other : others)
         if (is_same(other, file.fd())) return "the worker's mapper is another worker's";
-    state_ = State::open, file_ = std::move(file);
+    state_ = State::open;
+    file_ = std::move(file);
     return nullptr;
 }
 

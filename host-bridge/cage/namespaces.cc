@@ -56,13 +56,18 @@ Made make_here(const Order& order, const std::string& library, int users) {
     Made made;
     if (users >= 0) {
         made.users = setns(users, CLONE_NEWUSER) == 0;
-        if (!made.users) return std::ranges::fill(made.errors, errno), made;
+        if (!made.users) {
+            std::ranges::fill(made.errors, errno);
+            return made;
+        }
     }
     for (std::size_t i = 0; i < count; ++i) {
         if (!order.has(kinds[i].measure)) continue;
         bool there = unshare(kinds[i].flag) == 0;
-        if (!there && errno == EPERM && !made.users && !order.has(Measure::user) && leave_users())
-            made.users = true, there = unshare(kinds[i].flag) == 0;
+        if (!there && errno == EPERM && !made.users && !order.has(Measure::user) && leave_users()) {
+            made.users = true;
+            there = unshare(kinds[i].flag) == 0;
+        }
         made.errors[i] = !there ? errno : kinds[i].measure == Measure::mounts ? enter_new_root(order, library) : 0;
     }
     return made;

@@ -73,7 +73,8 @@ bool names(const std::vector<std::string>& list, const char* name) {
 
 void leave_out(Plan& plan, Measure m, const std::string& why) {
     if (!plan.order.has(m)) return;
-    plan.order.drop(m), plan.why[number(m)] = why;
+    plan.order.drop(m);
+    plan.why[number(m)] = why;
     if (plan.named[number(m)] && plan.error.empty())
         plan.error =
             fmt::format("{}: {}", m == Measure::user ? "--worker-user" : "--cage " + std::string(about(m).name), why);
@@ -155,10 +156,15 @@ void attempt(Plan& plan, const std::string& library, int region, const std::func
         mmap(nullptr, measures * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const pid_t child = failed == MAP_FAILED ? -1 : fork();
     if (child == 0) {
-        join(Plan(plan), [&](Measure m) { failed[number(m)] = errno ? errno : EPERM, plan.order.drop(m); });
+        join(Plan(plan), [&](Measure m) {
+            failed[number(m)] = errno ? errno : EPERM;
+            plan.order.drop(m);
+        });
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as after exec: a process of another user is not dumpable
-        if (plan.order.has(Measure::user) && !can_use(plan.order, library))
-            failed[number(Measure::user)] = unusable, plan.order.drop(Measure::user);
+        if (plan.order.has(Measure::user) && !can_use(plan.order, library)) {
+            failed[number(Measure::user)] = unusable;
+            plan.order.drop(Measure::user);
+        }
         for (unsigned i = 0; i < measures; ++i) {
             const auto m = static_cast<Measure>(i);
             if (!plan.order.has(m) || row(m).take(plan.order, library)) continue;
@@ -217,7 +223,10 @@ Plan decide(const Wish& wish) {
     p.order.on = (1u << measures) - 1;
     for (const std::string& list : {wish.without, wish.with})
         if ((p.error = check_names(list)); !p.error.empty()) return p;
-    if (p.error = allow_calls(wish.calls, p.order); !p.error.empty()) return p.error = "--allow-call: " + p.error, p;
+    if (p.error = allow_calls(wish.calls, p.order); !p.error.empty()) {
+        p.error = "--allow-call: " + p.error;
+        return p;
+    }
     const auto without = words(wish.without), with = words(wish.with);
     for (unsigned i = 0; i < measures; ++i) {
         const auto m = static_cast<Measure>(i);

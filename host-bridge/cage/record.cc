@@ -58,7 +58,8 @@ class Recorder {
             if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) == 0) {
                 note(asked);
                 seccomp_notif_resp go{};
-                go.id = asked.id, go.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+                go.id = asked.id;
+                go.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
                 ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &go);
             } else if (errno != EINTR && errno != ENOENT) return;  // ENOENT: the process that asked was killed
         }

@@ -116,7 +116,10 @@ class Root {
         std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
         if (!place.link.empty())
             return symlink(place.link.c_str(), path.c_str()) == 0 || errno == EEXIST || errno == EROFS;
-        if (place.access == Access::change_own) return mount_memory(place.path, "mode=1777,size=256m"), true;
+        if (place.access == Access::change_own) {
+            mount_memory(place.path, "mode=1777,size=256m");
+            return true;
+        }
         if (place.access == Access::read && same(path, place.file.fd())) return true;
         struct stat st;
         if (fstat(place.file.fd(), &st) != 0 || !mount_here(place.file.fd(), path, S_ISDIR(st.st_mode))) return false;

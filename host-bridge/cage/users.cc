@@ -54,7 +54,10 @@ bool write_map(pid_t process, const char* file, const std::string& text) {
 bool keep_capabilities(std::initializer_list<unsigned> kept) {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct sets[2]{};
-    for (const unsigned c : kept) sets[0].effective |= 1u << c, sets[0].permitted |= 1u << c;
+    for (const unsigned c : kept) {
+        sets[0].effective |= 1u << c;
+        sets[0].permitted |= 1u << c;
+    }
     return syscall(SYS_capset, &header, sets) == 0;
 }
 
@@ -93,7 +96,8 @@ File make_space(uid_t user, uid_t number, const std::vector<gid_t>& groups) {
     }
     release = File();
     if (child > 0) waitpid(child, nullptr, 0);
-    return errno = made, std::move(space);
+    errno = made;
+    return space;
 }
 
 }  // namespace
@@ -114,7 +118,8 @@ std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& o
     if (colon != name.npos) {
         const group* const first = getgrnam(name.substr(colon + 1).c_str());
         if (!first) return wrong("there is no such group");
-        std::erase(groups, first->gr_gid), groups.insert(groups.begin(), first->gr_gid);
+        std::erase(groups, first->gr_gid);
+        groups.insert(groups.begin(), first->gr_gid);
     }
     const auto its = std::make_shared<OwnUser>();
     // The effective user, with the right to change it: so it owns the namespace and may map a second user.
@@ -124,7 +129,10 @@ std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& o
         return wrong(strerror(errno));
     if (its->number_) {
         its->space_ = make_space(number, its->number_, groups);
-        if (!its->space_) its->error_ = fmt::format("a namespace of users: {}", strerror(errno)), its->number_ = 0;
+        if (!its->space_) {
+            its->error_ = fmt::format("a namespace of users: {}", strerror(errno));
+            its->number_ = 0;
+        }
     }
     prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
     if (!keep_capabilities({})) return wrong(strerror(errno));
@@ -156,11 +164,13 @@ bool limit_data(pid_t worker, const Order& order, rlim_t bytes) {
     if (child == 0) _exit(become_user(order) && limit() ? 0 : errno);
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child) return false;
-    return errno = WEXITSTATUS(status), status == 0;
+    errno = WEXITSTATUS(status);
+    return status == 0;
 }
 
 void give_groups(Order& order) {
-    order.groups[0] = order.user, order.group_count = 1;
+    order.groups[0] = order.user;
+    order.group_count = 1;
     std::error_code failed;
     for (const auto& entry : std::filesystem::directory_iterator("/dev", failed)) {
         struct stat st;
@@ -185,7 +195,8 @@ OwnUser::OwnUser(const std::string& folder) {
             return;
         }
         if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0 || is_in_use(number)) continue;
-        number_ = number, lock_ = std::move(lock);
+        number_ = number;
+        lock_ = std::move(lock);
         return;
     }
     error_ = fmt::format("all users from {} to {} are taken", first_user, last_user);

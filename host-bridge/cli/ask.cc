@@ -71,7 +71,8 @@ std::string exchange(const File& to, const void* request, std::size_t bytes, voi
         return strerror(errno);
     const ssize_t n = recv(to.fd(), reply, most, 0);
     if (n < 0) return errno == EAGAIN ? "its bridge does not answer" : strerror(errno);
-    return received = static_cast<std::size_t>(n), "";
+    received = static_cast<std::size_t>(n);
+    return "";
 }
 
 }  // namespace barcuda

@@ -64,7 +64,10 @@ class Operation {
     }
 
     std::string find() {
-        if (!command_.all && command_.vm.empty()) return targets_.push_back({command_.region, command_.region, ""}), "";
+        if (!command_.all && command_.vm.empty()) {
+            targets_.push_back({command_.region, command_.region, ""});
+            return "";
+        }
         const watch::View view = watch::look(false);
         for (const watch::Bridge& b : view.bridges)
             if (command_.all || b.name == command_.vm) targets_.push_back({b.name, b.region, b.door});
@@ -86,8 +89,14 @@ class Operation {
     std::string order(Target& target, PauseRequest::What what) const {
         PauseRequest request;
         request.what = what;
-        if (command_.client) request.by = PauseRequest::pid, request.client = *command_.client;
-        if (command_.channel) request.by = PauseRequest::channel, request.client = *command_.channel;
+        if (command_.client) {
+            request.by = PauseRequest::pid;
+            request.client = *command_.client;
+        }
+        if (command_.channel) {
+            request.by = PauseRequest::channel;
+            request.client = *command_.channel;
+        }
         request.within = static_cast<std::uint32_t>(std::clamp(command_.within, 0.0, 3600.0) * 1000);
         request.keep_memory = command_.keep_memory;
         const auto reply = std::make_unique<PauseReply>();
@@ -139,7 +148,9 @@ class Operation {
             });
             for (const auto& [channel, row] : std::map(target.ordered)) {
                 PauseRequest request;
-                request.what = PauseRequest::resume, request.by = PauseRequest::channel, request.client = channel;
+                request.what = PauseRequest::resume;
+                request.by = PauseRequest::channel;
+                request.client = channel;
                 const auto reply = std::make_unique<PauseReply>();
                 if (const std::string e = tell(target, request, *reply); !e.empty()) fail(target, e);
                 else note(target, *reply, true);

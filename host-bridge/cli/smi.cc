@@ -192,9 +192,10 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     fmt::print("|=========================================================================================|\n");
     bool any = false;
     for (unsigned i = 0; i < gpus.size(); ++i)
-        for (const Process& p : gpus[i].processes)
-            any = true,
+        for (const Process& p : gpus[i].processes) {
+            any = true;
             fmt::print("| {:>4} {:>12}   {:<4}   {:<43.43} {:>16} |\n", i, p.pid, "   C", p.name, or_na(p.memory, mib));
+        }
     if (!any) fmt::print("| {:<87} |\n", " No running processes found");
     fmt::print(rule);
 }

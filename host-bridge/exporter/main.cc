@@ -117,7 +117,10 @@ bool enter_cage() {
 #endif
 }
 
-int complain(const std::string& what) { return fmt::print(stderr, "barcuda-exporter: {}\n", what), 1; }
+int complain(const std::string& what) {
+    fmt::print(stderr, "barcuda-exporter: {}\n", what);
+    return 1;
+}
 
 }  // namespace
 

@@ -55,12 +55,19 @@ int main(int argc, char** argv) {
     }
     std::string unknown;
     const watch::Doors doors({}, watch::believed_users(users, unknown));
-    if (!unknown.empty()) return log::critical("--user {}", unknown), wrong_usage;
-    if (const std::string lacks = check(installation()); !options.vms && !lacks.empty())
-        return log::critical("{}", lacks), 1;
+    if (!unknown.empty()) {
+        log::critical("--user {}", unknown);
+        return wrong_usage;
+    }
+    if (const std::string lacks = check(installation()); !options.vms && !lacks.empty()) {
+        log::critical("{}", lacks);
+        return 1;
+    }
 
     sigset_t ending;
-    sigemptyset(&ending), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGINT);
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGINT);
     pthread_sigmask(SIG_BLOCK, &ending, nullptr);  // also blocked in the server's threads
     signal(SIGPIPE, SIG_IGN);
     kubernetes::Shares shares(each, options.vms, std::move(names));

@@ -36,7 +36,8 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
     // Makes each watcher send the list again; `end`: and end.
     void wake(bool end) {
         const std::lock_guard lock(mutex_);
-        ++changes_, ended_ = end;
+        ++changes_;
+        ended_ = end;
         changed_.notify_all();
     }
 
@@ -58,7 +59,8 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
                 v1beta1::ListAndWatchResponse all;
                 for (const Share& share : now) {
                     auto* const device = all.add_devices();
-                    device->set_id(share.id), device->set_health(share.healthy ? healthy : unhealthy);
+                    device->set_id(share.id);
+                    device->set_health(share.healthy ? healthy : unhealthy);
                 }
                 if (!to->Write(all)) return Status::OK;
                 told = std::move(now);
@@ -85,7 +87,10 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
         for (const auto& wish : from->containers()) {
             std::string error;
             const auto chosen = shares_.choose(vector_of(wish.devices()), error);
-            if (!chosen) return log::warn("refused: {}", error), Status(StatusCode::FAILED_PRECONDITION, error);
+            if (!chosen) {
+                log::warn("refused: {}", error);
+                return Status(StatusCode::FAILED_PRECONDITION, error);
+            }
             auto* const answer = to->add_containers();
             if (options_.vms) {
                 add({chosen->region, container::in_kubevirt, false}, *answer);
@@ -110,7 +115,9 @@ class Plugin::Service final : public v1beta1::DevicePlugin::Service {
   private:
     static void add(const container::Mount& mount, v1beta1::ContainerAllocateResponse& to) {
         auto* const it = to.add_mounts();
-        it->set_host_path(mount.from), it->set_container_path(mount.to), it->set_read_only(mount.read_only);
+        it->set_host_path(mount.from);
+        it->set_container_path(mount.to);
+        it->set_read_only(mount.read_only);
     }
 
     const Options& options_;
@@ -159,7 +166,9 @@ bool Plugin::enlist() {
     const auto kubelet = v1beta1::Registration::NewStub(
         grpc::CreateCustomChannel("unix:" + kubelet_, grpc::InsecureChannelCredentials(), own));
     v1beta1::RegisterRequest request;
-    request.set_version(api), request.set_endpoint(endpoint_), request.set_resource_name(options_.resource);
+    request.set_version(api);
+    request.set_endpoint(endpoint_);
+    request.set_resource_name(options_.resource);
     request.mutable_options()->set_preferred_allocation_available(true);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + patience);
@@ -184,8 +193,8 @@ void Plugin::write_specification() const {
 void Plugin::tend(bool changed) {
     if (changed && !options_.cdi.empty()) write_specification();
     if (changed && service_) service_->wake(false);
-    struct stat kubelet {
-    }, ours{};
+    struct stat kubelet = {};
+    struct stat ours = {};
     if (stat(kubelet_.c_str(), &kubelet) != 0) {
         registered_with_.reset();
         return say(fmt::format("{}: no kubelet: {}; waiting for it", kubelet_, strerror(errno)));

@@ -71,8 +71,10 @@ std::optional<Shares::Chosen> Shares::choose(const std::vector<std::string>& ids
     const auto all = list();
     std::set<std::string> names;
     for (const std::string& id : ids) {
-        if (std::ranges::find(all, id, &Share::id) == all.end())
-            return error = fmt::format("{}: there is no such share of a bridge", id), std::nullopt;
+        if (std::ranges::find(all, id, &Share::id) == all.end()) {
+            error = fmt::format("{}: there is no such share of a bridge", id);
+            return std::nullopt;
+        }
         names.insert(bridge_of(id));
     }
     if (names.size() != 1) {
@@ -82,10 +84,15 @@ std::optional<Shares::Chosen> Shares::choose(const std::vector<std::string>& ids
     }
     const std::lock_guard lock(mutex_);
     const auto& [name, bridge] = *bridges_.find(*names.begin());
-    if (!bridge.healthy)
-        return error = fmt::format("{}: its bridge does not answer; start it on the node", name), std::nullopt;
+    if (!bridge.healthy) {
+        error = fmt::format("{}: its bridge does not answer; start it on the node", name);
+        return std::nullopt;
+    }
     const watch::RegionFile file = watch::region_file(bridge.region, bridge.door, bridge.user);
-    if (!file.error.empty()) return error = fmt::format("{}: {}", name, file.error), std::nullopt;
+    if (!file.error.empty()) {
+        error = fmt::format("{}: {}", name, file.error);
+        return std::nullopt;
+    }
     return Chosen{name, file.path};
 }
 

@@ -40,7 +40,11 @@ class Demand {
         while (Clock::now() < begun + pause) std::this_thread::sleep_until(begun + pause);
         for (;;) {
             const auto now = Clock::now();
-            if (const barcuda_u32 wanted = observe(word_); wanted != seen_) return seen_ = wanted, void(last_ = now);
+            if (const barcuda_u32 wanted = observe(word_); wanted != seen_) {
+                seen_ = wanted;
+                last_ = now;
+                return;
+            }
             const bool idle = now > last_ + wanted_for;
             if (!idle && now >= begun + sweep_every) return;
             const std::chrono::nanoseconds nap = idle ? idle_nap : begun + sweep_every - now;
@@ -90,16 +94,24 @@ const nvml::Sweeper::Client* client_of(unsigned pid, const Clients& clients) {
 int run_monitor(const std::string& library) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     void* const shared = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_fd, 0);
-    if (shared == MAP_FAILED) return log::error("cannot map the roster: {}", strerror(errno)), 1;
+    if (shared == MAP_FAILED) {
+        log::error("cannot map the roster: {}", strerror(errno));
+        return 1;
+    }
     auto& roster = *static_cast<Roster*>(shared);
     if (getppid() != roster.bridge) return 1;  // the bridge has ended already
     char* const region = map_region(roster.bytes);
-    if (!region) return log::error("cannot map the region: {}", strerror(errno)), 1;
+    if (!region) {
+        log::error("cannot map the region: {}", strerror(errno));
+        return 1;
+    }
     auto& snapshot = *reinterpret_cast<barcuda_snapshot*>(region + BARCUDA_SNAPSHOT_OFFSET);
 
     nvml::Host host;
-    if (std::string error = host.open(library); !error.empty())
-        return log::warn("NVML does not work in guests: {}", error), no_nvml;
+    if (std::string error = host.open(library); !error.empty()) {
+        log::warn("NVML does not work in guests: {}", error);
+        return no_nvml;
+    }
     std::vector<nvml::Device> devices;
     for (const barcuda_device& device : std::span(roster.devices, roster.device_count)) {
         devices.push_back(host.find(device));

@@ -177,7 +177,10 @@ void Sweeper::ask() {
     constexpr std::uint64_t ten_seconds = 10'000'000;
     taken_ = now_in_microseconds();
     ask(When::each);
-    if (taken_ - seldom_ >= ten_seconds) seldom_ = taken_, ask(When::seldom);
+    if (taken_ - seldom_ >= ten_seconds) {
+        seldom_ = taken_;
+        ask(When::seldom);
+    }
 }
 
 void Sweeper::show_memory(std::uint64_t limit) {

@@ -39,27 +39,47 @@ Percent percent(std::uint8_t value) { return value == Busy::unknown ? Percent() 
 
 Client client_of(const ListedClient& row, std::uint64_t now, unsigned gpus) {
     Client c;
-    c.channel = row.channel, c.worker = row.worker, c.pid = row.pid;
-    c.program = text(row.program), c.user = text(row.user);
+    c.channel = row.channel;
+    c.worker = row.worker;
+    c.pid = row.pid;
+    c.program = text(row.program);
+    c.user = text(row.user);
     c.age = seconds_between(row.since, now);
-    c.state = name_of(row.paused), c.paused_for = double(row.paused_for) / 1e6;
-    c.region_memory = row.region_memory, c.most_region_memory = row.most_region_memory;
-    c.most_device_memory = row.most_device_memory, c.queued = row.queued;
+    c.state = name_of(row.paused);
+    c.paused_for = double(row.paused_for) / 1e6;
+    c.region_memory = row.region_memory;
+    c.most_region_memory = row.most_region_memory;
+    c.most_device_memory = row.most_device_memory;
+    c.queued = row.queued;
     c.counts = row.counts;
-    for (unsigned d = 0; d < gpus; ++d)
-        c.device_memory.push_back(row.device_memory[d]), c.busy.push_back(percent(row.busy[d]));
+    for (unsigned d = 0; d < gpus; ++d) {
+        c.device_memory.push_back(row.device_memory[d]);
+        c.busy.push_back(percent(row.busy[d]));
+    }
     return c;
 }
 
 Bridge bridge_of(const ListReply& reply, const ucred& who) {
     Bridge b;
-    b.pid = who.pid, b.user = who.uid;
-    b.name = text(reply.name), b.region = text(reply.region), b.build = text(reply.build);
-    b.software = reply.software, b.interrupts = reply.interrupts, b.no_vm = reply.no_vm;
-    b.began = double(reply.since) / 1e6, b.age = seconds_between(reply.since, reply.now);
-    b.region_size = reply.region_size, b.region_heap = reply.region_heap, b.region_held = reply.region_held;
-    b.channels = reply.channels, b.warm = reply.warm;
-    b.clients = reply.clients, b.came = reply.came, b.queued = reply.queued, b.counts = reply.counts;
+    b.pid = who.pid;
+    b.user = who.uid;
+    b.name = text(reply.name);
+    b.region = text(reply.region);
+    b.build = text(reply.build);
+    b.software = reply.software;
+    b.interrupts = reply.interrupts;
+    b.no_vm = reply.no_vm;
+    b.began = double(reply.since) / 1e6;
+    b.age = seconds_between(reply.since, reply.now);
+    b.region_size = reply.region_size;
+    b.region_heap = reply.region_heap;
+    b.region_held = reply.region_held;
+    b.channels = reply.channels;
+    b.warm = reply.warm;
+    b.clients = reply.clients;
+    b.came = reply.came;
+    b.queued = reply.queued;
+    b.counts = reply.counts;
     std::ranges::copy(reply.went, b.went.begin());
     for (unsigned d = 0; d < std::min(reply.gpu_count, BARCUDA_MAX_DEVICES); ++d) {
         const ListedGpu& gpu = reply.gpus[d];
@@ -86,9 +106,13 @@ class Caller {
         }
         if (getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &who_, &size) != 0) return false;
         if (!doors_->believes(who_.uid)) return false;
-        if (geteuid() != 0 && who_.uid != geteuid()) return ++view.others, false;
+        if (geteuid() != 0 && who_.uid != geteuid()) {
+            ++view.others;
+            return false;
+        }
         ListRequest request;
-        request.from = from_, request.busy = busy_;
+        request.from = from_;
+        request.busy = busy_;
         return send(socket_.fd(), &request, sizeof request, MSG_NOSIGNAL) == sizeof request || errno == EPIPE;
     }
     int fd() const { return socket_.fd(); }
@@ -96,14 +120,25 @@ class Caller {
         const auto reply = std::make_unique<ListReply>();
         const ssize_t n = recv(socket_.fd(), reply.get(), sizeof *reply, MSG_DONTWAIT);
         if (n < static_cast<ssize_t>(offsetof(ListReply, rows)) || reply->version != ListRequest::form ||
-            reply->count > ListReply::most || n != static_cast<ssize_t>(reply->bytes()))
-            return complain(view, "it is of another version than this command"), false;
+            reply->count > ListReply::most || n != static_cast<ssize_t>(reply->bytes())) {
+            complain(view, "it is of another version than this command");
+            return false;
+        }
         reply->error[sizeof reply->error - 1] = 0;
-        if (*reply->error) return complain(view, printable(reply->error)), false;
-        if (!seen_) seen_ = bridge_of(*reply, who_), seen_->door = door_;
+        if (*reply->error) {
+            complain(view, printable(reply->error));
+            return false;
+        }
+        if (!seen_) {
+            seen_ = bridge_of(*reply, who_);
+            seen_->door = door_;
+        }
         for (const ListedClient& row : std::span(reply->rows, reply->count))
             seen_->rows.push_back(client_of(row, reply->now, static_cast<unsigned>(seen_->gpus.size())));
-        if (reply->next > from_ && reply->next < BARCUDA_MAX_CHANNELS) return from_ = reply->next, ask(view);
+        if (reply->next > from_ && reply->next < BARCUDA_MAX_CHANNELS) {
+            from_ = reply->next;
+            return ask(view);
+        }
         view.bridges.push_back(std::move(*seen_));
         return false;
     }
@@ -208,8 +243,10 @@ View look_at_gpus(const Doors& doors) {
     const auto unknown = [](const Bridge& b) {
         return std::ranges::any_of(b.gpus, [](const Gpu& g) { return !g.busy; });
     };
-    for (int naps = 0; naps < most_naps && std::ranges::any_of(view.bridges, unknown); ++naps)
-        poll(nullptr, 0, nap), view = look(true, doors);
+    for (int naps = 0; naps < most_naps && std::ranges::any_of(view.bridges, unknown); ++naps) {
+        poll(nullptr, 0, nap);
+        view = look(true, doors);
+    }
     return view;
 }
 

@@ -33,9 +33,12 @@ Json json_of(const Client& c) {
     Json json = {{"channel", c.channel}, {"pid", c.pid}, {"user", c.user}, {"program", c.program}};
     json["worker"] = c.worker ? Json(c.worker) : Json();
     json["age_seconds"] = c.age;
-    json["state"] = c.state, json["paused_seconds"] = c.paused_for;
-    json["device_memory"] = c.device_memory, json["most_device_memory"] = c.most_device_memory;
-    json["region_memory"] = c.region_memory, json["most_region_memory"] = c.most_region_memory;
+    json["state"] = c.state;
+    json["paused_seconds"] = c.paused_for;
+    json["device_memory"] = c.device_memory;
+    json["most_device_memory"] = c.most_device_memory;
+    json["region_memory"] = c.region_memory;
+    json["most_region_memory"] = c.most_region_memory;
     json["queued"] = c.queued;
     json["busy_percent"] = Json::array();
     for (const Percent& busy : c.busy) json["busy_percent"].push_back(json_of(busy));
@@ -49,11 +52,14 @@ Json json_of(const View& view, const Since* since) {
     Json all = {{"bridges", Json::array()}};
     for (const Bridge& b : view.bridges) {
         Json json = {{"name", b.name}, {"region", b.region}, {"pid", b.pid}, {"user", b.user}, {"version", b.build}};
-        json["software"] = b.software, json["interrupts"] = b.interrupts, json["vm"] = !b.no_vm;
+        json["software"] = b.software;
+        json["interrupts"] = b.interrupts;
+        json["vm"] = !b.no_vm;
         json["age_seconds"] = b.age;
         json["region_memory"] = {{"size", b.region_size}, {"heap", b.region_heap}, {"held", b.region_held}};
         json["channels"] = {{"all", b.channels}, {"in_use", b.clients}};
-        json["waiting_workers"] = b.warm, json["queued"] = b.queued;
+        json["waiting_workers"] = b.warm;
+        json["queued"] = b.queued;
         json["clients_came"] = b.came;
         json["clients_went"] = {{"left", b.went[0]}, {"refused", b.went[1]}, {"died", b.went[2]}};
         json["gpus"] = Json::array();
@@ -75,7 +81,8 @@ Json json_of(const View& view, const Since* since) {
     }
     all["silent_bridges"] = Json::array();
     for (const SilentBridge& b : view.silent) all["silent_bridges"].push_back({{"pid", b.pid}, {"user", b.user}});
-    all["complaints"] = view.complaints, all["bridges_of_others"] = view.others;
+    all["complaints"] = view.complaints;
+    all["bridges_of_others"] = view.others;
     return all;
 }
 

@@ -15,7 +15,8 @@ Rates Since::rates(const Counts& before, const Counts& now) const {
         return to > from && seconds_ > 0 ? static_cast<double>(to - from) / seconds_ : 0;
     };
     Rates r;
-    r.commands = a_second(before.commands, now.commands), r.waits = a_second(before.waits, now.waits);
+    r.commands = a_second(before.commands, now.commands);
+    r.waits = a_second(before.waits, now.waits);
     r.launches = a_second(before.launches, now.launches) + a_second(before.graph_launches, now.graph_launches);
     for (unsigned way = 0; way < Counts::ways; ++way) {
         r.copies += a_second(before.copies[way], now.copies[way]);

@@ -59,12 +59,19 @@ std::optional<ChannelReader::Command> ChannelReader::next() {
     }
     if (announced_) awake();
     const std::byte* request = locate(chain->request);
-    if (!request || (chain->count == 2 && !locate(chain->reply)))
-        return lie_ = "a buffer outside the command memory", std::nullopt;
+    if (!request || (chain->count == 2 && !locate(chain->reply))) {
+        lie_ = "a buffer outside the command memory";
+        return std::nullopt;
+    }
     Command command{*chain, {}, {}};
-    if (chain->request.len < sizeof command.head) return lie_ = "a request without a head", std::nullopt;
-    if (chain->count == 2 && chain->reply.len < sizeof(ReplyHead))
-        return lie_ = "no room for the head of a reply", std::nullopt;
+    if (chain->request.len < sizeof command.head) {
+        lie_ = "a request without a head";
+        return std::nullopt;
+    }
+    if (chain->count == 2 && chain->reply.len < sizeof(ReplyHead)) {
+        lie_ = "no room for the head of a reply";
+        return std::nullopt;
+    }
     std::memcpy(copy_.get(), request, chain->request.len);  // the only time it is read
     std::memcpy(&command.head, copy_.get(), sizeof command.head);
     command.body = {copy_.get() + sizeof command.head, chain->request.len - sizeof command.head};

@@ -43,12 +43,16 @@ void Hold::begin() {
             attempt_ = first_attempt;
             return attempt();
         case Paused::holding:  // another order has arrived meanwhile
-            if (wanted_ == Paused::running) return become(Paused::running), answer(Obstacle::none);
+            if (wanted_ == Paused::running) {
+                become(Paused::running);
+                return answer(Obstacle::none);
+            }
             tries_ = true;
             return;
         case Paused::held:
             if (wanted_ == Paused::away) return leave();
-            return become(Paused::running), answer(Obstacle::none);
+            become(Paused::running);
+            return answer(Obstacle::none);
         case Paused::away:
             if (wanted_ == Paused::running) return come_back();
             [[fallthrough]];
@@ -87,9 +91,14 @@ void Hold::leave() {
     if (result == CUDA_SUCCESS) {
         obstacle = Obstacle::checkpoint;
         result = driver.cuCheckpointProcessCheckpoint(getpid(), nullptr);
-        if (result == CUDA_SUCCESS) return become(Paused::away), answer(Obstacle::none);
-        if (const CUresult r = driver.cuCheckpointProcessUnlock(getpid(), nullptr); r != CUDA_SUCCESS)
-            return become(Paused::stuck), answer(Obstacle::unlock, r);
+        if (result == CUDA_SUCCESS) {
+            become(Paused::away);
+            return answer(Obstacle::none);
+        }
+        if (const CUresult r = driver.cuCheckpointProcessUnlock(getpid(), nullptr); r != CUDA_SUCCESS) {
+            become(Paused::stuck);
+            return answer(Obstacle::unlock, r);
+        }
     }
     if (before_ == Paused::running) become(Paused::running);
     answer(obstacle, result);
@@ -104,7 +113,10 @@ void Hold::come_back() {
         obstacle = Obstacle::unlock;
         result = driver.cuCheckpointProcessUnlock(getpid(), nullptr);
     }
-    if (result == CUDA_SUCCESS) return become(Paused::running), answer(Obstacle::none);
+    if (result == CUDA_SUCCESS) {
+        become(Paused::running);
+        return answer(Obstacle::none);
+    }
     become(Paused::stuck);
     answer(obstacle, result);
 }

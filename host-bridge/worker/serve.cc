@@ -63,7 +63,10 @@ class Loop {
         if (!command) return {};
         add(sheet_.counts.commands, 1);
         if (++taken_ % 64 == 0)  // one thread may sleep for a fence while others post
-            session_.fences().collect(), session_.note_given();
+        {
+            session_.fences().collect();
+            session_.note_given();
+        }
         return command;
     }
 
@@ -123,7 +126,10 @@ class Loop {
         const bool gpu_works = fenced || session_.deferred().pending() || full_ || hold_.waits_for_work();
         expect(gpu_works);
         const bool asks = (gpu_works || session_.turns()) && waiter_->should_ask();
-        if (gpu_works && asks) session_.fences().watch(), session_.deferred().reap();
+        if (gpu_works && asks) {
+            session_.fences().watch();
+            session_.deferred().reap();
+        }
         if (session_.turns()) session_.turns()->rest(asks);
     }
     // Sets how soon the next look comes.

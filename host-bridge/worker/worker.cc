@@ -153,7 +153,8 @@ int catch_output() {
     if (pipe2(pipe, O_CLOEXEC) != 0) return -1;
     const int from = fcntl(pipe[0], F_DUPFD_CLOEXEC, turns_fd + 1);
     dup2(pipe[1], STDOUT_FILENO);
-    close(pipe[0]), close(pipe[1]);
+    close(pipe[0]);
+    close(pipe[1]);
     fcntl(from, F_SETFL, O_NONBLOCK);
     return from;
 }
@@ -182,7 +183,10 @@ std::string shut(const cage::Order& order, Sheet& sheet, Extents& extents, cage:
     bool taken = !alone || mapper.take();
     if (taken)
         if (std::string error = cage::close(order, &sheet.denied, code); !error.empty()) return error;
-    if (taken && alone) taken = mapper.confine(), extents.map_by(mapper);
+    if (taken && alone) {
+        taken = mapper.confine();
+        extents.map_by(mapper);
+    }
     return taken
                ? ""
                : fmt::format("the cage's measure '{}' failed: {}", about(cage::Measure::extents).name, strerror(errno));
@@ -232,9 +236,11 @@ int run_worker(const std::string& library, bool warm) {
         error = open_driver(driver, library, prepared, warm, context, steps);
     }
     steps.done("pages");
-    if (!error.empty() && prepared.says_devices)
-        return report_devices(driver, link_fd, error), 1;  // the bridge reports it
-    if (error.empty()) extents.register_all(driver);       // otherwise it is done when the client uses them
+    if (!error.empty() && prepared.says_devices) {  // the bridge reports it
+        report_devices(driver, link_fd, error);
+        return 1;
+    }
+    if (error.empty()) extents.register_all(driver);  // otherwise it is done when the client uses them
     steps.done("extents");
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
     cage::CodePlace code;

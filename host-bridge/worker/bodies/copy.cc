@@ -30,8 +30,13 @@ CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stre
 CUresult box_in(const CUDA_MEMCPY3D* box, const void* bytes, std::size_t size, CUstream stream) {
     if (!packed(*box, size)) return CUDA_ERROR_INVALID_VALUE;
     CUDA_MEMCPY3D c = *box;
-    c.srcMemoryType = CU_MEMORYTYPE_HOST, c.srcHost = bytes, c.srcDevice = 0, c.srcArray = nullptr;
-    c.srcPitch = c.WidthInBytes, c.srcHeight = c.Height, c.srcXInBytes = c.srcY = c.srcZ = 0;
+    c.srcMemoryType = CU_MEMORYTYPE_HOST;
+    c.srcHost = bytes;
+    c.srcDevice = 0;
+    c.srcArray = nullptr;
+    c.srcPitch = c.WidthInBytes;
+    c.srcHeight = c.Height;
+    c.srcXInBytes = c.srcY = c.srcZ = 0;
     return driver().cuMemcpy3DAsync_v2(&c, stream);  // staged before the call returns, as in copy_in
 }
 
@@ -39,8 +44,13 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
     if (!packed(*box, size)) return CUDA_ERROR_INVALID_VALUE;
     if (!session().streams().done(stream)) return CUDA_ERROR_NOT_READY;
     CUDA_MEMCPY3D c = *box;
-    c.dstMemoryType = CU_MEMORYTYPE_HOST, c.dstHost = bytes, c.dstDevice = 0, c.dstArray = nullptr;
-    c.dstPitch = c.WidthInBytes, c.dstHeight = c.Height, c.dstXInBytes = c.dstY = c.dstZ = 0;
+    c.dstMemoryType = CU_MEMORYTYPE_HOST;
+    c.dstHost = bytes;
+    c.dstDevice = 0;
+    c.dstArray = nullptr;
+    c.dstPitch = c.WidthInBytes;
+    c.dstHeight = c.Height;
+    c.dstXInBytes = c.dstY = c.dstZ = 0;
     if (CUresult r = driver().cuMemcpy3DAsync_v2(&c, stream); r != CUDA_SUCCESS) return r;
     return driver().cuStreamSynchronize(stream);
 }

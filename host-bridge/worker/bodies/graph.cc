@@ -140,7 +140,9 @@ CUresult values_node(CUgraphNode node, CUcontext* context, CUstreamBatchMemOpPar
     if (!driver().cuGraphBatchMemOpNodeGetParams) return CUDA_ERROR_NOT_SUPPORTED;
     if (CUresult r = driver().cuGraphBatchMemOpNodeGetParams(node, &p); r != CUDA_SUCCESS) return r;
     if (operations) std::copy_n(p.paramArray, std::min(*count, p.count), operations);
-    *context = p.ctx, *count = p.count, *flags = p.flags;
+    *context = p.ctx;
+    *count = p.count;
+    *flags = p.flags;
     return CUDA_SUCCESS;
 }
 

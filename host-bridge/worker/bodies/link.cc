@@ -23,7 +23,8 @@ CUresult link_complete(CUlinkState state, std::size_t* bytes) {
     const CUresult r = driver().cuLinkComplete(state, &image, bytes);
     if (r != CUDA_SUCCESS) return r;
     Code::Link& link = session().code().link(state);
-    link.image = image, link.bytes = *bytes;
+    link.image = image;
+    link.bytes = *bytes;
     return r;
 }
 CUresult link_fetch(CUlinkState state, void* to, std::size_t bytes) {

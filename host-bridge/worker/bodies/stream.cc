@@ -30,7 +30,11 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
     *count = 0;
     const CUresult r = driver().cuStreamGetCaptureInfo_v3(stream, status, id, graph, &found, &edges, count);
     if (r != CUDA_SUCCESS) return r;
-    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return *graph = nullptr, *count = 0, CUDA_SUCCESS;
+    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        *graph = nullptr;
+        *count = 0;
+        return CUDA_SUCCESS;
+    }
     if (nodes && found) std::memcpy(nodes, found, std::min(room, *count) * sizeof *nodes);
     return CUDA_SUCCESS;
 }

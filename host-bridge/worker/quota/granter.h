@@ -17,7 +17,8 @@ struct Granter {
     // Borrows device memory for a client with a limit (bridge/quotas.h). `device`: the number in the worker's driver.
     // `left`: what the client could borrow after that. By default there is no limit.
     virtual bool borrow(int /*device*/, std::uint64_t /*bytes*/, std::uint64_t& left) {
-        return left = ~std::uint64_t{0}, true;
+        left = ~std::uint64_t{0};
+        return true;
     }
     virtual void repay(int /*device*/, std::uint64_t /*bytes*/) {}
     // A token for a driver's handle or descriptor, the handle of a token, and the end of a token.

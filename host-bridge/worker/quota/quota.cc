@@ -36,7 +36,8 @@ bool Quota::take(CUdevice device, std::uint64_t bytes) {
     }
     if (!borrow(device, bytes)) return false;
     b.counted += bytes;
-    return note(device), true;
+    note(device);
+    return true;
 }
 
 // Makes sure that the bridge knows of what is used, and of `bytes` more.
@@ -47,8 +48,13 @@ bool Quota::borrow(CUdevice device, std::uint64_t bytes) {
     const std::uint64_t more = less(b.used() + bytes, b.borrowed);
     std::uint64_t left = 0;
     if (more == 0) return true;
-    if (granter_.borrow(device, whole(more), left)) return b.borrowed += whole(more), true;
-    return left >= more && granter_.borrow(device, more, left) && (b.borrowed += more, true);  // the last piece
+    if (granter_.borrow(device, whole(more), left)) {
+        b.borrowed += whole(more);
+        return true;
+    }
+    if (left < more || !granter_.borrow(device, more, left)) return false;  // the last piece
+    b.borrowed += more;
+    return true;
 }
 
 void Quota::give(CUdevice device, std::uint64_t bytes) {
@@ -145,29 +151,37 @@ void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now)
 // ---- memory with a name
 
 void Quota::freed(std::uint64_t name) {
-    if (const auto t = things_.find(name); t != things_.end())
-        give(t->second.device, t->second.bytes), things_.erase(t);
-    else count_graphs();  // memory of a graph
+    if (const auto t = things_.find(name); t != things_.end()) {
+        give(t->second.device, t->second.bytes);
+        things_.erase(t);
+    } else count_graphs();  // memory of a graph
 }
 
 void Quota::context_gone(CUcontext context) {
     std::erase_if(things_, [&](const auto& t) {
-        return t.second.context == context && (give(t.second.device, t.second.bytes), true);
+        if (t.second.context != context) return false;
+        give(t.second.device, t.second.bytes);
+        return true;
     });
 }
 
 // ---- pools
 
 void Quota::forget_pool(CUmemoryPool pool) {
-    if (const auto p = pools_.find(pool); p != pools_.end())
-        give(p->second.device, p->second.reserved), pools_.erase(p);
+    if (const auto p = pools_.find(pool); p != pools_.end()) {
+        give(p->second.device, p->second.reserved);
+        pools_.erase(p);
+    }
 }
 
 CUresult Quota::allocate_from(CUmemoryPool pool, std::uint64_t bytes, const std::function<CUresult()>& function) {
     const std::lock_guard lock(mutex);
     note_pool(pool, current());
     graphs_allocate_ = true;  // a stream captures
-    if (limit() == 0) return limited_ = false, function();
+    if (limit() == 0) {
+        limited_ = false;
+        return function();
+    }
     Pool& its = pools_.at(pool);
     count(pool, its);
     if (const std::uint64_t more = lacks(pool, bytes); more && !take(its.device, more)) {
@@ -201,7 +215,10 @@ std::uint64_t Quota::lacks(CUmemoryPool pool, std::uint64_t bytes) const {
 
 void Quota::trim(CUdevice device) {
     for (auto& [pool, its] : pools_)
-        if (its.device == device) real.cuMemPoolTrimTo(pool, 0), count(pool, its);
+        if (its.device == device) {
+            real.cuMemPoolTrimTo(pool, 0);
+            count(pool, its);
+        }
     if (!graphs_allocate_) return;
     real.cuDeviceGraphMemTrim(device);
     trimmed(device);
@@ -219,12 +236,17 @@ CUresult Quota::create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocat
     const std::lock_guard lock(mutex);
     if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult r = function();
-    if (r == CUDA_SUCCESS) physical_[*handle] = {device, bytes, 1, 0}, note(device);
-    else give(device, bytes);
+    if (r == CUDA_SUCCESS) {
+        physical_[*handle] = {device, bytes, 1, 0};
+        note(device);
+    } else give(device, bytes);
     return r;
 }
 void Quota::held(CUmemGenericAllocationHandle handle, int more) {
-    if (const auto p = physical_.find(handle); p != physical_.end()) p->second.handles += more, settle(p);
+    if (const auto p = physical_.find(handle); p != physical_.end()) {
+        p->second.handles += more;
+        settle(p);
+    }
 }
 void Quota::mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocationHandle handle) {
     mappings_[address] = {bytes, handle};
@@ -232,7 +254,10 @@ void Quota::mapped(CUdeviceptr address, std::uint64_t bytes, CUmemGenericAllocat
 }
 void Quota::unmapped(CUdeviceptr address, std::uint64_t bytes) {
     for (auto m = mappings_.lower_bound(address); m != mappings_.end() && m->first - address < bytes;) {
-        if (const auto p = physical_.find(m->second.handle); p != physical_.end()) --p->second.mappings, settle(p);
+        if (const auto p = physical_.find(m->second.handle); p != physical_.end()) {
+            --p->second.mappings;
+            settle(p);
+        }
         m = mappings_.erase(m);
     }
 }
@@ -263,10 +288,14 @@ void Quota::count_graphs() {
 CUresult Quota::add_node(CUdevice device, std::uint64_t bytes, const std::function<CUresult()>& function) {
     const std::lock_guard lock(mutex);
     graphs_allocate_ = true;
-    if (limit() == 0) return limited_ = false, function();
+    if (limit() == 0) {
+        limited_ = false;
+        return function();
+    }
     if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult r = function();
-    give(device, bytes), count_graphs(device);
+    give(device, bytes);
+    count_graphs(device);
     return r;
 }
 
@@ -301,7 +330,11 @@ CUresult Quota::launch(CUgraphExec exec, const std::function<CUresult()>& functi
     const std::lock_guard lock(mutex);
     const auto its = execs_.find(exec);
     if (its == execs_.end()) return function();
-    if (limit() == 0) return its->second.placed = true, limited_ = false, function();
+    if (limit() == 0) {
+        its->second.placed = true;
+        limited_ = false;
+        return function();
+    }
     std::map<CUdevice, std::uint64_t> taken;
     bool room = true;
     for (const auto& [device, bytes] : its->second.bytes) {
@@ -313,7 +346,10 @@ CUresult Quota::launch(CUgraphExec exec, const std::function<CUresult()>& functi
     }
     const CUresult r = room ? function() : CUDA_ERROR_OUT_OF_MEMORY;
     its->second.placed |= r == CUDA_SUCCESS;
-    for (const auto& [device, bytes] : taken) give(device, bytes), count_graphs(device);
+    for (const auto& [device, bytes] : taken) {
+        give(device, bytes);
+        count_graphs(device);
+    }
     return r;
 }
 

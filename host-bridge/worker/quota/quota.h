@@ -60,8 +60,10 @@ class Quota {
         const CUresult r = function(name);
         CUcontext context = nullptr;
         real.cuCtxGetCurrent(&context);
-        if (r == CUDA_SUCCESS) things_[name] = {device, bytes, context}, note(device);
-        else give(device, bytes);
+        if (r == CUDA_SUCCESS) {
+            things_[name] = {device, bytes, context};
+            note(device);
+        } else give(device, bytes);
         return r;
     }
     void freed(std::uint64_t name);
@@ -84,7 +86,10 @@ class Quota {
     CUresult add_node(CUdevice device, std::uint64_t bytes, const std::function<CUresult()>& function);
     CUresult launch(CUgraphExec exec, const std::function<CUresult()>& function);
     void instantiated(CUgraph graph, CUgraphExec exec);
-    void forget_exec(CUgraphExec exec) { execs_.erase(exec), count_graphs(); }
+    void forget_exec(CUgraphExec exec) {
+        execs_.erase(exec);
+        count_graphs();
+    }
     void count_graphs();
     void trimmed(CUdevice device);  // graphs have returned what they did not use
     bool has_allocating_graphs() const { return !execs_.empty(); }
@@ -121,7 +126,9 @@ class Quota {
     bool take(CUdevice device, std::uint64_t bytes);
     // The same, but first frees what pools keep and do not use.
     bool take_or_trim(CUdevice device, std::uint64_t bytes) {
-        return take(device, bytes) || (trim(device), take(device, bytes));
+        if (take(device, bytes)) return true;
+        trim(device);
+        return take(device, bytes);
     }
     void give(CUdevice device, std::uint64_t bytes);
     void trim(CUdevice device);

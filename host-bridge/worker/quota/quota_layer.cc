@@ -39,7 +39,7 @@ std::uint64_t bytes_of(CUDA_ARRAY3D_DESCRIPTOR a, unsigned levels) {
         const std::uint64_t bytes = bytes_of(a);
         sum = bytes > ~sum ? ~std::uint64_t{0} : sum + bytes;
         const bool layers = a.Flags & CUDA_ARRAY3D_LAYERED;
-        a.Width = std::max<std::size_t>(a.Width / 2, 1),
+        a.Width = std::max<std::size_t>(a.Width / 2, 1);
         a.Height = a.Height ? std::max<std::size_t>(a.Height / 2, 1) : 0;
         if (!layers && a.Depth) a.Depth = std::max<std::size_t>(a.Depth / 2, 1);
     }

@@ -15,7 +15,10 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
         return address >= start && address - start < size && bytes <= size - (address - start);
     };
     auto known = reachable_.upper_bound(address);
-    if (known != reachable_.begin() && (--known, covers(known->first, known->second))) return fine;
+    if (known != reachable_.begin()) {
+        --known;
+        if (covers(known->first, known->second)) return fine;
+    }
     CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                    CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     unsigned type = 0;

@@ -27,7 +27,10 @@ class Addresses {
     Verdict reachable(CUdeviceptr address, std::uint64_t bytes);
     Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height);
     void forget() { reachable_.clear(); }
-    void forget(CUdeviceptr freed) { allocations_.erase(freed), forget(); }
+    void forget(CUdeviceptr freed) {
+        allocations_.erase(freed);
+        forget();
+    }
     void context_gone(CUcontext context) {
         std::erase_if(allocations_, [&](const auto& known) { return known.second.context == context; });
         promised_.clear();
@@ -61,7 +64,10 @@ class Addresses {
     }
 
     // ---- freed by the client, but not yet by the driver
-    void retire(CUdeviceptr address) { retired_.insert(address), forget(address); }
+    void retire(CUdeviceptr address) {
+        retired_.insert(address);
+        forget(address);
+    }
     bool is_retired(CUdeviceptr address) const { return retired_.contains(address); }
     void end_retirement(CUdeviceptr address) {  // the driver has freed it, or the client has got it again
         if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);

@@ -7,7 +7,10 @@ namespace barcuda {
 
 bool Code::add_part(std::uint64_t place, const void* bytes, std::size_t size) {
     if (place == 0) drop_parts();
-    if (place != parts_.size() || size > wire::most_image_parts - place) return drop_parts(), false;
+    if (place != parts_.size() || size > wire::most_image_parts - place) {
+        drop_parts();
+        return false;
+    }
     // A large image is coming: a buffer that grows by doubling is copied repeatedly, but untouched pages cost nothing.
     constexpr std::size_t large_part = 128 << 10, room = 16 << 20;
     if (place == 0 && size >= large_part) parts_.reserve(room);

@@ -12,7 +12,10 @@ CUresult Contexts::make_current(CUcontext context) {
 }
 
 void Contexts::leave_ending() {
-    if (in_ending()) driver_.cuCtxSetCurrent(nullptr), current_ = nullptr;
+    if (in_ending()) {
+        driver_.cuCtxSetCurrent(nullptr);
+        current_ = nullptr;
+    }
 }
 
 // A client that begins with another device than its worker did has nothing on the worker's device, as natively.
@@ -34,7 +37,10 @@ CUresult Contexts::ready(const Living& fresh, CUdevice device) {
 }
 
 CUresult Contexts::retain(CUcontext& context, CUdevice device) {
-    if (const Living* known = device >= 0 ? primary(device) : nullptr) return context = known->context, CUDA_SUCCESS;
+    if (const Living* known = device >= 0 ? primary(device) : nullptr) {
+        context = known->context;
+        return CUDA_SUCCESS;
+    }
     const bool made = ending_ && ending_->primary_of == device;  // the driver's own has not been freed yet
     if (made && !driver_.cuCtxCreate_v4) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult r = made ? driver_.cuCtxCreate_v4(&context, nullptr, 0, device)
@@ -68,9 +74,16 @@ Contexts::Ending Contexts::take_ending() { return *std::exchange(ending_, {}); }
 CUresult Contexts::end(const Living& l) {
     const CUcontext before = current_;
     const bool registered = l.context == home_;
-    if (registered) switch_to(l.context), extents_.unregister_all(driver_), home_ = nullptr;
+    if (registered) {
+        switch_to(l.context);
+        extents_.unregister_all(driver_);
+        home_ = nullptr;
+    }
     const CUresult r = l.made ? driver_.cuCtxDestroy_v2(l.context) : driver_.cuDevicePrimaryCtxReset_v2(l.primary_of);
-    if (current_ == l.context) driver_.cuCtxSetCurrent(nullptr), current_ = nullptr;
+    if (current_ == l.context) {
+        driver_.cuCtxSetCurrent(nullptr);
+        current_ = nullptr;
+    }
     if (before != l.context) switch_to(before);
     if (registered) register_extents();
     return r;

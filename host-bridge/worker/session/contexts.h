@@ -39,7 +39,10 @@ class Contexts {
         CUcontext context = nullptr;
         const bool lives = id && handles_.find(id, context);
         if (id && !lives && !any) return {CUDA_ERROR_INVALID_CONTEXT};
-        if (!lives) return leave_ending(), fine;
+        if (!lives) {
+            leave_ending();
+            return fine;
+        }
         if (context == current_) return fine;
         before();
         return {make_current(context)};

@@ -13,10 +13,14 @@ bool Deferred::check_idle() {
     const Contexts::Visit visit(contexts_);
     bool all = true;
     const auto ask = [&](CUstream s) { all = all && streams_.idle(s); };
-    for (const Contexts::Living& l : contexts_.living()) contexts_.switch_to(l.context), ask(nullptr);
+    for (const Contexts::Living& l : contexts_.living()) {
+        contexts_.switch_to(l.context);
+        ask(nullptr);
+    }
     handles_.each<CUstream>(ask);
     if (const auto& ending = contexts_.ending()) {
-        contexts_.switch_to(ending->context), ask(nullptr);
+        contexts_.switch_to(ending->context);
+        ask(nullptr);
         for (CUstream s : ending->streams) ask(s);
     }
     worked_ = !all;
@@ -50,11 +54,15 @@ void Deferred::keep(const Entry& e) {
 }
 
 CUresult Deferred::defer(const Entry& e) {
-    constexpr std::size_t most = 1 << 16;         // a guest may free while its GPU is never idle
-    if (check_idle()) return reap(), release(e);  // in the order of the requests
+    constexpr std::size_t most = 1 << 16;  // a guest may free while its GPU is never idle
+    if (check_idle()) {                    // in the order of the requests
+        reap();
+        return release(e);
+    }
     // The caller then waits for the GPU, as CUDA does (execute.cc).
     if (entries_.size() >= most) return CUDA_ERROR_OUT_OF_MEMORY;
-    return keep(e), CUDA_SUCCESS;
+    keep(e);
+    return CUDA_SUCCESS;
 }
 
 bool Deferred::reap(bool wait) {

@@ -68,7 +68,10 @@ bool Extents::is_registered(const void* word) const {
 
 void Extents::unregister_all(const Driver& driver) {
     for (auto& [offset, extent] : extents_)
-        if (extent.registered) driver.cuMemHostUnregister(at(offset)), extent.registered = false;
+        if (extent.registered) {
+            driver.cuMemHostUnregister(at(offset));
+            extent.registered = false;
+        }
     all_registered_ = false;
 }
 

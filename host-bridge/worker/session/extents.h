@@ -37,7 +37,11 @@ class Extents {
     // The client's channel: the session needs it to the end; the GPU needs it only if it writes fences there.
     std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
         std::string error = map(offset, bytes);
-        if (error.empty()) channel_ = offset, channel_bytes_ = bytes, extents_[offset].wanted = false;
+        if (error.empty()) {
+            channel_ = offset;
+            channel_bytes_ = bytes;
+            extents_[offset].wanted = false;
+        }
         return error;
     }
     // Whether the client may release it: it must be exactly one of its extents.

@@ -61,7 +61,8 @@ CUresult Fences::write(CUstream stream) {
                                                        promised_.value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r != CUDA_SUCCESS) return r;
     if (fences_.size() >= 4096) watch();
-    promised_.stream = stream, promised_.context = contexts_.current();
+    promised_.stream = stream;
+    promised_.context = contexts_.current();
     promised_.behind = in_flight_.mark(promised_.context, stream);
     fences_.push_back(std::exchange(promised_, {}));
     return r;
@@ -116,7 +117,11 @@ void Fences::watch() {
 
 void Fences::context_gone(CUcontext context) {
     for (Fence& f : fences_)
-        if (f.context == context) f.refused = true, f.stream = nullptr, f.context = nullptr;
+        if (f.context == context) {
+            f.refused = true;
+            f.stream = nullptr;
+            f.context = nullptr;
+        }
     collect();
 }
 

@@ -32,7 +32,8 @@ class InFlight {
 
     void add(CUcontext context, CUstream stream) {
         Given& its = *of(context, stream);
-        ++its.given, ++count_;
+        ++its.given;
+        ++count_;
         its.last = ++all_;
     }
     void add() { ++count_; }  // in an unknown stream

@@ -26,9 +26,15 @@ CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream s
     auto end = runs_.begin() + held_;
     auto run = std::find_if(runs_.begin(), end, [&](const Run& r) { return r.place == place; });
     // A full run flushes all: otherwise a launch would be held while other streams get launches.
-    if (run == runs_.end() || (run != end && run->count == longest) || bytes > most_bytes)
-        flush(), run = end = runs_.begin();
-    if (run == end) run->place = place, run->count = 0, ++held_;
+    if (run == runs_.end() || (run != end && run->count == longest) || bytes > most_bytes) {
+        flush();
+        run = end = runs_.begin();
+    }
+    if (run == end) {
+        run->place = place;
+        run->count = 0;
+        ++held_;
+    }
     // A driver reads as many bytes as a kernel's parameters have, even if the guest sent fewer: the buffer has room for
     // the most after the last one.
     if (!run->parameters)
@@ -55,7 +61,11 @@ void Launches::flush(Run& run) {
         const auto fits = std::ranges::find_if(lengths, [&](const Length& l) { return l.kernels <= run.count - i; });
         if (chains && launch_chain(*chains, static_cast<std::size_t>(fits - lengths.begin()), next, stream))
             i += fits->kernels;
-        else launch_alone(*next, stream), ++i, chains = chains_for(run);  // making room may have unloaded code
+        else {  // making room may have unloaded code
+            launch_alone(*next, stream);
+            ++i;
+            chains = chains_for(run);
+        }
     }
 }
 
@@ -133,13 +143,16 @@ Launches::Chain* Launches::make(Chains& chains, std::size_t length, const Launch
         if (driver_.cuGraphAddKernelNode_v2(&made, chain.graph, after, i ? 1 : 0, &node) != CUDA_SUCCESS) {
             // An impossible launch is no reason to give up chains.
             chains.barred = false;
-            return driver_.cuGraphDestroy(chain.graph), nullptr;
+            driver_.cuGraphDestroy(chain.graph);
+            return nullptr;
         }
         chain.nodes.push_back(made);
         chain.functions.push_back(launches[i].function);
     }
-    if (driver_.cuGraphInstantiateWithFlags(&chain.exec, chain.graph, 0) != CUDA_SUCCESS)
-        return driver_.cuGraphDestroy(chain.graph), nullptr;
+    if (driver_.cuGraphInstantiateWithFlags(&chain.exec, chain.graph, 0) != CUDA_SUCCESS) {
+        driver_.cuGraphDestroy(chain.graph);
+        return nullptr;
+    }
     chains.barred = false;
     ++made_;
     return &chains.of_length[length].all.emplace_back(std::move(chain));

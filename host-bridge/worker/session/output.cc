@@ -38,7 +38,10 @@ class Output::Text {
         const std::size_t n = std::min(room, held());
         std::memcpy(to, text_.data() + taken_, n);
         taken_ += n;
-        if (taken_ == text_.size()) text_ = {}, taken_ = 0;
+        if (taken_ == text_.size()) {
+            text_ = {};
+            taken_ = 0;
+        }
         allowance_.note(Limit::printf_text, held());
         return n;
     }
@@ -49,8 +52,10 @@ class Output::Text {
     void read_what_is_there() {
         constexpr std::size_t in_a_pipe = 64 << 10;
         ssize_t n = 0;
-        for (std::size_t all = 0; all < in_a_pipe && (n = read(pipe_, piece_, sizeof piece_)) > 0;)
-            all += static_cast<std::size_t>(n), keep({piece_, static_cast<std::size_t>(n)});
+        for (std::size_t all = 0; all < in_a_pipe && (n = read(pipe_, piece_, sizeof piece_)) > 0;) {
+            all += static_cast<std::size_t>(n);
+            keep({piece_, static_cast<std::size_t>(n)});
+        }
         allowance_.note(Limit::printf_text, held());
     }
     void keep(std::string_view piece) {
@@ -59,7 +64,10 @@ class Output::Text {
         if (room < piece.size() && !std::exchange(told_, true))
             log::warn("a client's kernels print more than it may keep ({}); text is dropped",
                       about(Limit::printf_text).name());
-        if (taken_ > piece.size() && taken_ > text_.size() / 2) text_.erase(0, taken_), taken_ = 0;
+        if (taken_ > piece.size() && taken_ > text_.size() / 2) {
+            text_.erase(0, taken_);
+            taken_ = 0;
+        }
         try {
             text_.append(piece.substr(0, room));
         } catch (const std::bad_alloc&) {}  // the text is dropped

@@ -24,7 +24,10 @@ class Output {
     // Without this call there is no text.
     void take_text_from(int pipe, Allowance& allowance);
     // Without this call the process keeps its standard error.
-    void take_errors_from(int pipe, int log) { pipe_ = pipe, log_ = log; }
+    void take_errors_from(int pipe, int log) {
+        pipe_ = pipe;
+        log_ = log;
+    }
 
     void note(CUresult result) { assert_failed_ |= result == CUDA_ERROR_ASSERT; }
     // Copies as many bytes as there are, up to `room`.

@@ -82,9 +82,12 @@ void Session::rest() {
 
 void Session::drop(std::uint64_t id) {
     CUstream stream = nullptr;
-    if (handles_.find(id, stream))
-        launches_.forget(stream), fences_.stream_gone(stream), addresses_.stream_gone(stream),
-            in_flight_.stream_gone(stream);
+    if (handles_.find(id, stream)) {
+        launches_.forget(stream);
+        fences_.stream_gone(stream);
+        addresses_.stream_gone(stream);
+        in_flight_.stream_gone(stream);
+    }
     CUgraph graph = nullptr;
     if (handles_.find(id, graph)) addresses_.graph_gone(graph);
     CUlinkState link = nullptr;

@@ -44,7 +44,10 @@ class Session {
     // ---- the kinds' host ------------------------------------------------------------------------------------------
     template <class T> Verdict find(std::uint64_t id, T& value) const {
         if (id == 0 && !std::is_same_v<T, CUstream>) return bad_handle;
-        if (std::is_same_v<T, CUstream> && id <= 2) return value = (T)id, fine;  // the default streams
+        if (std::is_same_v<T, CUstream> && id <= 2) {  // the default streams
+            value = (T)id;
+            return fine;
+        }
         return handles_.find(id, value) ? fine : bad_handle;
     }
     template <class T> Verdict vacant(std::uint64_t id) { return handles_.vacant(id) ? room<T>() : a_lie; }

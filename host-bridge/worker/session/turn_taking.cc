@@ -58,16 +58,19 @@ void TurnTaking::acquire(Own& own) {
     if (out()) return;
     bool patient = true;
     while (!(own.held = own.place->ask(now)) && !out() && patient) {
-        own.place->sleep(look_again), now = Os::now();
+        own.place->sleep(look_again);
+        now = Os::now();
         patient = now - begun < (own.place->outranked() ? patience_below : patience);
     }
     if (own.held) {
         own.place->renew((now = Os::now()) + change_of_process);
     } else {
-        own.place->withdraw(), own.out_until = now + out_for;
+        own.place->withdraw();
+        own.out_until = now + out_for;
         if (!patient) add(sheet_.vain_turns, 1);
     }
-    own.since = own.batch_begun = now, own.posted = 0;
+    own.since = own.batch_begun = now;
+    own.posted = 0;
 }
 
 void TurnTaking::leave(Own& own) {
@@ -97,7 +100,8 @@ void TurnTaking::before_work(CUcontext context) {
     if (!own->place->has_turn()) return acquire(*own);  // another worker took the turn for forgotten
     if (!own->place->contended(now)) {
         own->place->renew(now);
-        own->since = own->batch_begun = now, own->batch = most_in_a_batch;
+        own->since = own->batch_begun = now;
+        own->batch = most_in_a_batch;
         return;
     }
     drain(*own);
