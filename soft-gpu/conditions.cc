@@ -20,7 +20,9 @@ void Conditions::remove(std::uint64_t handle) {
 bool Conditions::set(std::uint64_t handle, unsigned value) {
     std::lock_guard lock(mutex_);
     const auto at = values_.find(handle);
-    return at != values_.end() && (at->second = value, true);
+    if (at == values_.end()) return false;
+    at->second = value;
+    return true;
 }
 unsigned Conditions::get(std::uint64_t handle) const {
     std::lock_guard lock(mutex_);

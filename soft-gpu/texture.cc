@@ -222,7 +222,8 @@ Texel sample_level(const TextureObject& texture, const Level& level, SamplePoint
     if (texture.cube) {
         const Face face = face_of(at.x, at.y, at.z);
         slice = slice * 6 + face.face;
-        at.x = face.s, at.y = face.t;
+        at.x = face.s;
+        at.y = face.t;
         normalized = true;
     }
     const bool has_y = texture.dimensions > 1, has_z = texture.dimensions > 2 && !texture.cube;

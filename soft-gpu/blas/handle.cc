@@ -35,25 +35,29 @@ BLAS cublasCreate_v2(cublasHandle_t* handle) {
     CUcontext context = nullptr;
     if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return CUBLAS_STATUS_NOT_INITIALIZED;
-    return *handle = new cublasContext, CUBLAS_STATUS_SUCCESS;
+    *handle = new cublasContext;
+    return CUBLAS_STATUS_SUCCESS;
 }
 BLAS cublasDestroy_v2(cublasHandle_t handle) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-    return delete handle, CUBLAS_STATUS_SUCCESS;  // its work continues
+    delete handle;  // its work continues
+    return CUBLAS_STATUS_SUCCESS;
 }
 BLAS cublasGetVersion_v2(cublasHandle_t handle, int* version) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-    return *version = CUBLAS_VERSION, CUBLAS_STATUS_SUCCESS;
+    *version = CUBLAS_VERSION;
+    return CUBLAS_STATUS_SUCCESS;
 }
 BLAS cublasGetProperty(libraryPropertyType type, int* value) {
     switch (type) {
-        case MAJOR_VERSION: return *value = CUBLAS_VER_MAJOR, CUBLAS_STATUS_SUCCESS;
-        case MINOR_VERSION: return *value = CUBLAS_VER_MINOR, CUBLAS_STATUS_SUCCESS;
-        case PATCH_LEVEL: return *value = CUBLAS_VER_PATCH, CUBLAS_STATUS_SUCCESS;
+        case MAJOR_VERSION: *value = CUBLAS_VER_MAJOR; break;
+        case MINOR_VERSION: *value = CUBLAS_VER_MINOR; break;
+        case PATCH_LEVEL: *value = CUBLAS_VER_PATCH; break;
+        default: return CUBLAS_STATUS_INVALID_VALUE;
     }
-    return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
 }
-// It needs none.
+// No workspace is needed.
 BLAS cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, size_t) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
     return reinterpret_cast<std::uintptr_t>(workspace) % 256 ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;

@@ -97,7 +97,10 @@ void Translator::find_shapes() {
             if (most == 1 && !linear.contains(g.in->name)) most = 2;
             if (most == 0 || g.in->operands.empty()) continue;
             each_register(g.in->operands[0], [&](int r) {
-                if (lane_shapes_[r] < most) lane_shapes_[r] = most, changed = true;
+                if (lane_shapes_[r] < most) {
+                    lane_shapes_[r] = most;
+                    changed = true;
+                }
             });
         }
     }

@@ -21,8 +21,10 @@ bool Translator::integers(const Group& g) {
         const unsigned n = bytes_of(t);
         Value v{n};
         V a = scalar(in.a, n), b = scalar(in.b, n);
-        if (a != nullptr && b != nullptr) v.scalar = op(a, b), v.bits = ir_.splat(v.scalar);
-        else v.bits = op(bits(in.a, n), bits(in.b, n));
+        if (a != nullptr && b != nullptr) {
+            v.scalar = op(a, b);
+            v.bits = ir_.splat(v.scalar);
+        } else v.bits = op(bits(in.a, n), bits(in.b, n));
         if (v.scalar == nullptr && (name == "add" || name == "sub") && b != nullptr) v.origin = origin(in.a, n);
         if (v.scalar == nullptr && name == "add" && a != nullptr) v.origin = origin(in.b, n);
         write(in.d, v);
@@ -63,9 +65,11 @@ bool Translator::integers(const Group& g) {
         V p = nullptr, lone = a != nullptr && b != nullptr ? product(a, b) : nullptr;
         if (lone == nullptr) p = product(bits(in.a, n), bits(in.b, n));
         if (!sum) {
-            v.scalar = lone, v.bits = lone != nullptr ? ir_.splat(lone) : p;
+            v.scalar = lone;
+            v.bits = lone != nullptr ? ir_.splat(lone) : p;
         } else if (lone != nullptr && c != nullptr) {
-            v.scalar = ir_.add(lone, c), v.bits = ir_.splat(v.scalar);
+            v.scalar = ir_.add(lone, c);
+            v.bits = ir_.splat(v.scalar);
         } else {
             v.bits = ir_.add(lone != nullptr ? ir_.splat(lone) : p, bits(in.c, to));
             if (c != nullptr) v.origin = p;
@@ -105,8 +109,10 @@ bool Translator::integers(const Group& g) {
         }
         Value v{n};
         V a = scalar(in.a, n), b = scalar(in.b, n);
-        if (a != nullptr && b != nullptr) v.scalar = op(a, b), v.bits = ir_.splat(v.scalar);
-        else v.bits = op(bits(in.a, n), bits(in.b, n));
+        if (a != nullptr && b != nullptr) {
+            v.scalar = op(a, b);
+            v.bits = ir_.splat(v.scalar);
+        } else v.bits = op(bits(in.a, n), bits(in.b, n));
         write(in.d, v);
         return true;
     }
@@ -292,7 +298,10 @@ bool Translator::compares(const Group& g) {
         const auto found = names.find(relation);
         if (found == names.end()) return false;
         V a = reals(in.a, n, true), b = reals(in.b, n, true);
-        if (flush) a = flushed(a), b = flushed(b);
+        if (flush) {
+            a = flushed(a);
+            b = flushed(b);
+        }
         holds = ir_.compare(found->second, a, b);
     } else {
         const bool s = is_signed(t);

@@ -16,7 +16,9 @@ namespace barcuda::soft::compiler {
 
 static LLVMTargetMachineRef target_machine() {
     static LLVMTargetMachineRef machine = [] {
-        LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC();
+        LLVMInitializeX86TargetInfo();
+        LLVMInitializeX86Target();
+        LLVMInitializeX86TargetMC();
         LLVMInitializeX86AsmPrinter();
         char* const triple = LLVMGetDefaultTargetTriple();
         char* const cpu = LLVMGetHostCPUName();
@@ -28,7 +30,9 @@ static LLVMTargetMachineRef target_machine() {
             made = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                            LLVMCodeModelSmall);
         LLVMDisposeMessage(message);
-        LLVMDisposeMessage(triple), LLVMDisposeMessage(cpu), LLVMDisposeMessage(features);
+        LLVMDisposeMessage(triple);
+        LLVMDisposeMessage(cpu);
+        LLVMDisposeMessage(features);
         return made;
     }();
     return machine;

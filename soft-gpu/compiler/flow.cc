@@ -83,17 +83,22 @@ void Translator::unless(V fine, std::uint32_t index) {
 // Begins at a leader, or, in the careful form, where the quick form of a block leaves it.
 void Translator::block(std::uint32_t from) {
     const auto leader = std::prev(blocks_.upper_bound(from))->first;
-    known_.clear(), patterns_.clear(), spans_.clear();
+    known_.clear();
+    patterns_.clear();
+    spans_.clear();
     guard_ = guard_truths_ = nullptr;
-    counted_ = 0, ended_ = false;
+    counted_ = 0;
+    ended_ = false;
     live_out_ = live_in_[leader | 0x80000000u];
     mask_ = whole_ ? nullptr : field(offsetof(Running, mask), ir_.integer(4), 4);
     std::uint32_t at = from;
     const auto next_leader = blocks_.upper_bound(leader);
     auto end = next_leader == blocks_.end() ? static_cast<std::uint32_t>(f_.code.size()) : next_leader->first;
     B further = nullptr;  // another entry of the careful form
-    if (const auto more = careful_at_.upper_bound(from); careful_ && more != careful_at_.end() && more->first < end)
-        end = more->first, further = more->second;
+    if (const auto more = careful_at_.upper_bound(from); careful_ && more != careful_at_.end() && more->first < end) {
+        end = more->first;
+        further = more->second;
+    }
     block_end_ = end;
     auto g = std::upper_bound(groups_.begin(), groups_.end(), from,
                               [](std::uint32_t x, const Group& y) { return x < y.last; });
@@ -218,7 +223,10 @@ void Translator::handler(const Group& g) {
         ir_.go(some);
     }
     for (auto i = g.first; i < g.last; ++i) leave_unless_fine(call_step(i, lanes));
-    if (behind != nullptr) ir_.jump(behind), ir_.go(behind);
+    if (behind != nullptr) {
+        ir_.jump(behind);
+        ir_.go(behind);
+    }
     forget(slots);
     counted_ += g.last - g.first;
 }

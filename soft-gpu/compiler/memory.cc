@@ -39,7 +39,10 @@ bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
     const Type t = m.type();
     if (!m.done() || t == Type::none || bytes_of(t) > 8 || bytes_of(t) == 0) return false;
     if (a.looks && (!shared || n != 1)) return false;  // other threads of this machine may not see a partial access
-    a.global = !shared && !a.local, a.generic = a.global && !global, a.bytes = bytes_of(t), a.sign = is_signed(t);
+    a.global = !shared && !a.local;
+    a.generic = a.global && !global;
+    a.bytes = bytes_of(t);
+    a.sign = is_signed(t);
     const auto& data = g.in->operands[a.load ? 0 : 1];
     const auto reg = [&](const ast::Operand& o) {
         return o.kind == ast::Operand::reg && o.index >= 0 ? register_bytes(o.index) : 0;
@@ -57,7 +60,10 @@ bool Translator::read_access(const Group& g, Access& a, bool& parameter) const {
     const bool of_kernel = place.kind == ast::Operand::variable && (in.a & 3) == specials_bank;
     if (parameter || of_kernel) return parameter = of_kernel && a.load && n == 1;
     if (place.kind == ast::Operand::variable || (place.kind == ast::Operand::name && !shared && !global)) return false;
-    if (place.kind == ast::Operand::reg) a.base = place.index, a.address = register_bytes(place.index);
+    if (place.kind == ast::Operand::reg) {
+        a.base = place.index;
+        a.address = register_bytes(place.index);
+    }
     return a.address == 8 || (a.address == 4 && !a.global);
 }
 
@@ -94,8 +100,10 @@ std::pair<std::int64_t, std::int64_t> Translator::offsets_ahead(const Group& g, 
         bool parameter = false;
         if (next->in->guard < 0 && read_access(*next, other, parameter) && !parameter && other.in->a == a.in->a &&
             other.load == a.load && other.global == a.global && !other.local && other.together() == a.together() &&
-            other.in->imm % a.together() == 0)
-            low = std::min(low, other.in->imm), high = std::max(high, other.in->imm);
+            other.in->imm % a.together() == 0) {
+            low = std::min(low, other.in->imm);
+            high = std::max(high, other.in->imm);
+        }
         const auto changed = [&](const ast::Operand& o) {
             return o.kind == ast::Operand::reg && f_.slots[static_cast<std::size_t>(o.index)] == a.in->a;
         };
@@ -115,7 +123,8 @@ Translator::Half Translator::half(const Access& a, std::int64_t low, std::int64_
     Half x{};
     V same = nullptr, regular = nullptr;
     if (one != nullptr) {
-        x.row = ir_.yes(false), same = ir_.yes(true);
+        x.row = ir_.yes(false);
+        same = ir_.yes(true);
     } else {
         auto& seen = patterns_[{from, step, h}];
         if (seen.first == nullptr) {
@@ -128,9 +137,14 @@ Translator::Half Translator::half(const Access& a, std::int64_t low, std::int64_
             seen.first = none(LLVMBuildXor(ir_.at, apart, ir_.ramp(step, n, half_lanes), ""));
             seen.second = none(apart);
         }
-        x.row = seen.first, same = seen.second;
+        x.row = seen.first;
+        same = seen.second;
         if (shape == Shape::same) x.row = ir_.yes(false);
-        if (shape == Shape::row) same = ir_.yes(false), regular = x.row, x.row = ir_.yes(true);
+        if (shape == Shape::row) {
+            same = ir_.yes(false);
+            regular = x.row;
+            x.row = ir_.yes(true);
+        }
     }
     V first = one != nullptr ? one : ir_.element(addresses, h * half_lanes);
     first = ir_.add(first, ir_.number(static_cast<std::uint64_t>(low), n));
@@ -175,7 +189,10 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
         (a.in->imm - found->second.low) % a.together() != 0) {
         Span s;
         looked_at = false;
-        if (a.global) s.site = site_of(g.first), s.seen = field(offsetof(Running, generation_seen), ir_.integer(8));
+        if (a.global) {
+            s.site = site_of(g.first);
+            s.seen = field(offsetof(Running, generation_seen), ir_.integer(8));
+        }
         a.site = s.site;
         std::tie(s.low, s.high) = offsets_ahead(g, a);
         const Range range = range_of(a);
@@ -219,7 +236,9 @@ void Translator::fast_and_slow(const Group& g, const Access& given) {
     if (straight) {
         if (!looked_at) unless(fine, g.first);
     } else {
-        quick = ir_.block(), slow = ir_.block(), behind = ir_.block();
+        quick = ir_.block();
+        slow = ir_.block();
+        behind = ir_.block();
         ir_.fork(fine, quick, slow);
         ir_.go(quick);
     }

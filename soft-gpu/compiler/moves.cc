@@ -142,8 +142,13 @@ bool Translator::moves(const Group& g) {
         V offset = scalar(in.b, 8), base = scalar(in.a, n);
         if (offset == nullptr) return false;
         if (n == 4) offset = LLVMBuildTrunc(ir_.at, offset, ir_.integer(4), "");
-        if (base != nullptr) v.scalar = ir_.add(base, offset), v.bits = ir_.splat(v.scalar);
-        else v.bits = ir_.add(bits(in.a, n), ir_.splat(offset)), v.origin = origin(in.a, n);
+        if (base != nullptr) {
+            v.scalar = ir_.add(base, offset);
+            v.bits = ir_.splat(v.scalar);
+        } else {
+            v.bits = ir_.add(bits(in.a, n), ir_.splat(offset));
+            v.origin = origin(in.a, n);
+        }
     } else {
         v = value(in.a, n);
         v.dirty = false;

@@ -50,7 +50,10 @@ V Translator::closed(V x, unsigned bytes) {
 V Translator::bits(Slot slot, unsigned bytes) {
     Value& v = value(slot, bytes);
     if (v.bits == nullptr || v.open) {
-        if (v.open) v.reals = closed(v.reals, bytes), v.open = false;
+        if (v.open) {
+            v.reals = closed(v.reals, bytes);
+            v.open = false;
+        }
         v.bits = ir_.as(v.reals, ir_.of(ir_.integer(bytes)));
     }
     return v.bits;
@@ -66,7 +69,10 @@ V Translator::origin(Slot slot, unsigned bytes) {
 V Translator::reals(Slot slot, unsigned bytes, bool any_nan) {
     Value& v = value(slot, bytes);
     if (v.reals == nullptr) v.reals = ir_.as(v.bits, ir_.of(ir_.real(bytes)));
-    if (v.open && !any_nan) v.reals = closed(v.reals, bytes), v.open = false;
+    if (v.open && !any_nan) {
+        v.reals = closed(v.reals, bytes);
+        v.open = false;
+    }
     return v.reals;
 }
 
@@ -117,7 +123,11 @@ void Translator::put(Slot slot, Value& v) {
         }
         ir_.store(to, now, 4);
     } else {
-        if (v.open) v.reals = closed(v.reals, v.bytes), v.open = false, v.bits = nullptr;
+        if (v.open) {
+            v.reals = closed(v.reals, v.bytes);
+            v.open = false;
+            v.bits = nullptr;
+        }
         V now = v.reals != nullptr ? v.reals : v.bits;
         if (!whole_) now = ir_.choose(truths_of(mask_), now, ir_.load(to, LLVMTypeOf(now), 32));
         ir_.store(to, now, 32);

@@ -212,7 +212,10 @@ void Translator::slowly(const Group& g, const Access& a, const std::vector<V>& d
 void Translator::finish(const Access& a, const std::vector<V>& loaded, bool one_place) {
     for (std::size_t k = 0; k < loaded.size(); ++k) {
         Value v{a.reg, loaded[k]};
-        if (one_place) v.scalar = ir_.element(loaded[k], 0), v.bits = ir_.splat(v.scalar);
+        if (one_place) {
+            v.scalar = ir_.element(loaded[k], 0);
+            v.bits = ir_.splat(v.scalar);
+        }
         write(a.slots[k], v);
     }
     ++counted_;

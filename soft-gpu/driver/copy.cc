@@ -101,10 +101,16 @@ std::atomic<std::size_t> staged_by_all{0};
 }  // namespace
 
 std::shared_ptr<const Staged> Staged::of(const std::byte* start, std::size_t bytes) {
-    if (staged_by_all.fetch_add(bytes) > most_staged - bytes) return staged_by_all -= bytes, nullptr;
+    if (staged_by_all.fetch_add(bytes) > most_staged - bytes) {
+        staged_by_all -= bytes;
+        return nullptr;
+    }
     try {
         return std::make_shared<const Staged>(std::vector<std::byte>(start, start + bytes));
-    } catch (const std::bad_alloc&) { return staged_by_all -= bytes, nullptr; }
+    } catch (const std::bad_alloc&) {
+        staged_by_all -= bytes;
+        return nullptr;
+    }
 }
 Staged::~Staged() { staged_by_all -= bytes.size(); }
 
@@ -116,9 +122,12 @@ std::shared_ptr<Copy> copy_line(std::uintptr_t to, Where to_where, std::uintptr_
     copy->width = bytes;
     const auto type = [](const Copy::Side& side) { return side.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED; };
     CUDA_MEMCPY3D& asked = copy->asked;
-    asked.srcMemoryType = type(copy->from), asked.srcDevice = from;
-    asked.dstMemoryType = type(copy->to), asked.dstDevice = to;
-    asked.WidthInBytes = bytes, asked.Height = asked.Depth = 1;
+    asked.srcMemoryType = type(copy->from);
+    asked.srcDevice = from;
+    asked.dstMemoryType = type(copy->to);
+    asked.dstDevice = to;
+    asked.WidthInBytes = bytes;
+    asked.Height = asked.Depth = 1;
     return copy;
 }
 
@@ -145,13 +154,23 @@ namespace {
 // The fields that all of CUDA's copy structures share.
 template <class Flat> CUDA_MEMCPY3D common(const Flat& from) {
     CUDA_MEMCPY3D box{};
-    box.srcXInBytes = from.srcXInBytes, box.srcY = from.srcY, box.srcMemoryType = from.srcMemoryType;
-    box.srcHost = from.srcHost, box.srcDevice = from.srcDevice, box.srcArray = from.srcArray,
+    box.srcXInBytes = from.srcXInBytes;
+    box.srcY = from.srcY;
+    box.srcMemoryType = from.srcMemoryType;
+    box.srcHost = from.srcHost;
+    box.srcDevice = from.srcDevice;
+    box.srcArray = from.srcArray;
     box.srcPitch = from.srcPitch;
-    box.dstXInBytes = from.dstXInBytes, box.dstY = from.dstY, box.dstMemoryType = from.dstMemoryType;
-    box.dstHost = from.dstHost, box.dstDevice = from.dstDevice, box.dstArray = from.dstArray,
+    box.dstXInBytes = from.dstXInBytes;
+    box.dstY = from.dstY;
+    box.dstMemoryType = from.dstMemoryType;
+    box.dstHost = from.dstHost;
+    box.dstDevice = from.dstDevice;
+    box.dstArray = from.dstArray;
     box.dstPitch = from.dstPitch;
-    box.WidthInBytes = from.WidthInBytes, box.Height = from.Height, box.Depth = 1;
+    box.WidthInBytes = from.WidthInBytes;
+    box.Height = from.Height;
+    box.Depth = 1;
     return box;
 }
 }  // namespace
@@ -160,8 +179,12 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D& rectangle) { return common(rectangle);
 
 CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_PEER& from) {
     CUDA_MEMCPY3D box = common(from);
-    box.srcZ = from.srcZ, box.srcLOD = from.srcLOD, box.srcHeight = from.srcHeight;
-    box.dstZ = from.dstZ, box.dstLOD = from.dstLOD, box.dstHeight = from.dstHeight;
+    box.srcZ = from.srcZ;
+    box.srcLOD = from.srcLOD;
+    box.srcHeight = from.srcHeight;
+    box.dstZ = from.dstZ;
+    box.dstLOD = from.dstLOD;
+    box.dstHeight = from.dstHeight;
     box.Depth = from.Depth;
     return box;
 }

@@ -48,14 +48,20 @@ void Graph::grow(std::ptrdiff_t by) noexcept {
 void Graph::take_in(const Operation& operation) {
     std::size_t more = 0, below = 0, above = 0;
     const Graph* top = this;
-    for_graphs_in(operation, [&](const Graph& in) { more += in.all_nodes, below = std::max(below, levels(in)); });
+    for_graphs_in(operation, [&](const Graph& in) {
+        more += in.all_nodes;
+        below = std::max(below, levels(in));
+    });
     for (const Graph* each = this; each; top = each, each = each->inside) {
         ++above;
         for_graphs_in(operation, [&](const Graph& in) { require(&in != each); });
     }
     if (below != 0 && (above + below > most_levels || top->all_nodes + more > most_nodes))
         fail(CUDA_ERROR_OUT_OF_MEMORY);
-    for_graphs_in(operation, [this](Graph& in) { in.inside = this, in.taken_in = true; });
+    for_graphs_in(operation, [this](Graph& in) {
+        in.inside = this;
+        in.taken_in = true;
+    });
     grow(static_cast<std::ptrdiff_t>(more));
 }
 

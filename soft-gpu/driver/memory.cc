@@ -96,7 +96,8 @@ void Memory::move(std::uintptr_t base, CUcontext context, int device) {
         give(range.device, Heap::rounded(range.size));
         Ledger::of(device).used += Heap::rounded(range.size);
     }
-    range.context = context, range.device = device;
+    range.context = context;
+    range.device = device;
 }
 
 // There is one mapping: all devices have the rights of any device.

@@ -18,9 +18,15 @@ JitLog::JitLog(unsigned count, CUjit_option* options, void** values) {
     for (unsigned i = 0; i < count; ++i) {
         switch (options[i]) {
             case CU_JIT_ERROR_LOG_BUFFER: error_ = static_cast<char*>(values[i]); break;
-            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: error_size_ = size(i), error_filled_ = &values[i]; break;
+            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+                error_size_ = size(i);
+                error_filled_ = &values[i];
+                break;
             case CU_JIT_INFO_LOG_BUFFER: info_ = static_cast<char*>(values[i]); break;
-            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: info_size_ = size(i), info_filled_ = &values[i]; break;
+            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+                info_size_ = size(i);
+                info_filled_ = &values[i];
+                break;
             case CU_JIT_LOG_VERBOSE: verbose_ = size(i) != 0; break;
             default: break;  // how to optimize, for which target: no effect here
         }
@@ -130,7 +136,10 @@ std::vector<std::shared_ptr<Module>> Library::all() const {
 
 void Library::leave(const Context& context) {
     std::lock_guard lock(mutex);
-    if (module->used_by == context.id) module->program->restart(), module->used_by = 0;
+    if (module->used_by == context.id) {
+        module->program->restart();
+        module->used_by = 0;
+    }
     if (const auto other = others.find(context.id); other != others.end()) {
         unload_module(other->second);
         others.erase(other);

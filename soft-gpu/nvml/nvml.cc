@@ -54,12 +54,16 @@ class Gauge {
   public:
     unsigned read(std::uint64_t busy) {
         const std::uint64_t now = Ledger::now();
-        if (then_ == 0) then_ = now, before_ = busy;
+        if (then_ == 0) {
+            then_ = now;
+            before_ = busy;
+        }
         constexpr std::uint64_t least = 100'000'000;  // after a shorter time it repeats the last answer
         if (now - then_ < least) return percent_;
         percent_ = static_cast<unsigned>(
             busy < before_ ? 0 : std::min<std::uint64_t>(100, (busy - before_) * 100 / (now - then_)));
-        then_ = now, before_ = busy;
+        then_ = now;
+        before_ = busy;
         return percent_;
     }
 
@@ -123,7 +127,10 @@ template <class Matches> Status find(Device* out, const Matches& matches) {
     if (!initialized) return uninitialized;
     if (!out) return invalid_argument;
     for (int i = 0; device_of(handle(i)) == i; ++i)
-        if (matches(i)) return *out = handle(i), success;
+        if (matches(i)) {
+            *out = handle(i);
+            return success;
+        }
     return not_found;
 }
 
@@ -145,12 +152,15 @@ using namespace barcuda::nvml;
 NVML nvmlInit_v2() {
     std::lock_guard lock(mutex);
     if (cuInit(0) != CUDA_SUCCESS) return driver_not_loaded;
-    return initialized = true, success;
+    initialized = true;
+    return success;
 }
 
 NVML nvmlShutdown() {
     std::lock_guard lock(mutex);
-    return initialized ? (initialized = false, success) : uninitialized;
+    if (!initialized) return uninitialized;
+    initialized = false;
+    return success;
 }
 
 NVML nvmlSystemGetDriverVersion(char* version, unsigned room) {
@@ -167,7 +177,8 @@ NVML nvmlDeviceGetCount_v2(unsigned* count) {
     if (!initialized) return uninitialized;
     int devices = 0;
     if (!count || cuDeviceGetCount(&devices) != CUDA_SUCCESS) return invalid_argument;
-    return *count = static_cast<unsigned>(devices), success;
+    *count = static_cast<unsigned>(devices);
+    return success;
 }
 NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* out) {
     const Status status = find(out, [&](int i) { return static_cast<unsigned>(i) == index; });
@@ -193,7 +204,10 @@ NVML nvmlDeviceGetUUID(Device device, char* text, unsigned room) {
     return about(device, text, [&](int d) { return write(text, room, uuid(d)); });
 }
 NVML nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
-    return about(device, info, [&](int d) { return *info = pci(d), success; });
+    return about(device, info, [&](int d) {
+        *info = pci(d);
+        return success;
+    });
 }
 NVML nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
     return about(device, major && minor ? major : nullptr, [&](int d) {
@@ -206,25 +220,31 @@ NVML nvmlDeviceGetMemoryBusWidth(Device device, unsigned* width) {
     return about(device, width, [&](int d) {
         int bits = 0;
         cuDeviceGetAttribute(&bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, d);
-        return *width = static_cast<unsigned>(bits), success;
+        *width = static_cast<unsigned>(bits);
+        return success;
     });
 }
 NVML nvmlDeviceGetComputeMode(Device device, unsigned* mode) {
     return about(device, mode, [&](int d) {
         int value = 0;
         cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, d);
-        return *mode = static_cast<unsigned>(value), success;
+        *mode = static_cast<unsigned>(value);
+        return success;
     });
 }
 
 NVML nvmlDeviceGetMemoryInfo(Device device, Memory* out) {
-    return about(device, out, [&](int d) { return *out = memory(d), success; });
+    return about(device, out, [&](int d) {
+        *out = memory(d);
+        return success;
+    });
 }
 NVML nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* out) {
     return about(device, out, [&](int d) {
         if (out->version != version_of<MemoryV2, 2>) return argument_version_mismatch;
         const Memory all = memory(d);
-        return *out = {out->version, all.total, 0, all.free, all.used}, success;
+        *out = {out->version, all.total, 0, all.free, all.used};
+        return success;
     });
 }
 
@@ -246,7 +266,8 @@ NVML nvmlDeviceGetUtilizationRates(Device device, Utilization* out) {
             now[e.pid] = e.busy;
         }
         seen = std::move(now);
-        return *out = {gauge.read(busy), 0}, success;
+        *out = {gauge.read(busy), 0};
+        return success;
     });
 }
 
@@ -255,7 +276,8 @@ NVML nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, Pro
         const std::vector<Entry> all = entries(d);
         const unsigned room = infos ? *count : 0, there = static_cast<unsigned>(all.size());
         for (unsigned i = 0; i < std::min(room, there); ++i) infos[i] = {all[i].pid, all[i].used, ~0u, ~0u};
-        return *count = there, there > room ? insufficient_size : success;
+        *count = there;
+        return there > room ? insufficient_size : success;
     });
 }
 
@@ -264,6 +286,7 @@ NVML nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned what, unsigned*
     return about(device, status, [&](int) {
         constexpr unsigned ok = 0, not_supported_here = 5;
         if (device_of(peer) < 0 || what > 4) return invalid_argument;
-        return *status = what == 0 || what == 1 || what == 3 ? ok : not_supported_here, success;
+        *status = what == 0 || what == 1 || what == 3 ? ok : not_supported_here;
+        return success;
     });
 }

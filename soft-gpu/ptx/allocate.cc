@@ -30,8 +30,10 @@ std::vector<BasicBlock> blocks_of(const ast::Function& f) {
     std::vector<BasicBlock> blocks;
     std::vector<std::uint32_t> block_at(n + 1, ~std::uint32_t{0});
     for (std::uint32_t i = 0; i < n; ++i) {
-        if (starts[i])
-            block_at[i] = static_cast<std::uint32_t>(blocks.size()), blocks.push_back({i, i, {}, {}, {}, {}, {}});
+        if (starts[i]) {
+            block_at[i] = static_cast<std::uint32_t>(blocks.size());
+            blocks.push_back({i, i, {}, {}, {}, {}, {}});
+        }
         blocks.back().end = i + 1;
     }
     const auto link = [&](BasicBlock& b, std::string_view label) {
@@ -79,7 +81,8 @@ std::vector<Interval> live_intervals(const ast::Function& f, const std::vector<A
     std::vector<Interval> intervals(registers);
     const auto extend = [&](int reg, std::uint32_t from, std::uint32_t to) {
         auto& v = intervals[static_cast<std::size_t>(reg)];
-        v.first = std::min(v.first, from), v.last = std::max(v.last, to);
+        v.first = std::min(v.first, from);
+        v.last = std::max(v.last, to);
     };
     const auto n = static_cast<std::uint32_t>(f.body.size());
     std::vector<BasicBlock> blocks = n == 0 ? std::vector<BasicBlock>{} : blocks_of(f);

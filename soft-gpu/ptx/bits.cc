@@ -254,7 +254,8 @@ template <class T> u32 place(u32 n) { return sizeof(T) == 8 ? std::min(n, 255u) 
 template <class T> T extract(T a, u32 position, u32 length) {
     constexpr u32 bits = 8 * sizeof(T);
     using U = std::make_unsigned_t<T>;
-    position = place<T>(position), length = place<T>(length);
+    position = place<T>(position);
+    length = place<T>(length);
     if (length == 0) return 0;
     const U field = shift_right(static_cast<U>(a), position);
     if constexpr (std::is_signed_v<T>) {
@@ -283,7 +284,8 @@ void decode_bfe(Coder& c) {
 
 template <class T> T insert(T a, T b, u32 position, u32 length) {
     constexpr u32 bits = 8 * sizeof(T);
-    position = place<T>(position), length = place<T>(length);
+    position = place<T>(position);
+    length = place<T>(length);
     if (length == 0 || position >= bits) return b;
     const T field = length >= bits ? static_cast<T>(~T{0}) : static_cast<T>((T{1} << length) - 1);
     const T mask = static_cast<T>(field << position);
@@ -435,16 +437,31 @@ void decode_vabsdiff4(Coder& c) {
 }  // namespace
 
 void bit_instructions(Decoders& t) {
-    t["and"] = decode_and, t["or"] = decode_or, t["xor"] = decode_xor, t["not"] = decode_not, t["cnot"] = decode_cnot;
-    t["and.p"] = predicate_decode<0>, t["or.p"] = predicate_decode<1>, t["xor.p"] = predicate_decode<2>,
+    t["and"] = decode_and;
+    t["or"] = decode_or;
+    t["xor"] = decode_xor;
+    t["not"] = decode_not;
+    t["cnot"] = decode_cnot;
+    t["and.p"] = predicate_decode<0>;
+    t["or.p"] = predicate_decode<1>;
+    t["xor.p"] = predicate_decode<2>;
     t["not.p"] = predicate_decode<3>;
     t["lop3"] = decode_lop3;
-    t["shl"] = decode_shl, t["shr"] = decode_shr, t["shf"] = decode_shf;
-    t["popc"] = decode_popc, t["clz"] = decode_clz, t["brev"] = decode_brev, t["bfind"] = decode_bfind,
+    t["shl"] = decode_shl;
+    t["shr"] = decode_shr;
+    t["shf"] = decode_shf;
+    t["popc"] = decode_popc;
+    t["clz"] = decode_clz;
+    t["brev"] = decode_brev;
+    t["bfind"] = decode_bfind;
     t["fns"] = decode_fns;
-    t["bfe"] = decode_bfe, t["bfi"] = decode_bfi, t["bmsk"] = decode_bmsk, t["szext"] = decode_szext;
+    t["bfe"] = decode_bfe;
+    t["bfi"] = decode_bfi;
+    t["bmsk"] = decode_bmsk;
+    t["szext"] = decode_szext;
     t["vabsdiff4"] = decode_vabsdiff4;
-    t["prmt"] = decode_prmt, t["dp4a"] = t["dp2a"] = decode_dot;
+    t["prmt"] = decode_prmt;
+    t["dp4a"] = t["dp2a"] = decode_dot;
 }
 
 }  // namespace barcuda::soft

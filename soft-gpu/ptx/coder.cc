@@ -133,9 +133,17 @@ void Coder::allocate() {
     std::uint32_t end = 0;
     slots_ = assign(live_intervals(written_, accesses_), bytes, 8 * lane_count, &end);
     out_.register_bytes = end;
-    out_.code.clear(), out_.lines.clear(), out_.texts.clear(), out_.written.clear(), out_.lists.clear(),
-        out_.calls.clear(), out_.callees.clear(), out_.constants.clear();
-    constants_.clear(), fixes_.clear(), scratch_.clear();
+    out_.code.clear();
+    out_.lines.clear();
+    out_.texts.clear();
+    out_.written.clear();
+    out_.lists.clear();
+    out_.calls.clear();
+    out_.callees.clear();
+    out_.constants.clear();
+    constants_.clear();
+    fixes_.clear();
+    scratch_.clear();
     condition_code_ = nowhere;
 }
 
@@ -150,7 +158,8 @@ void Coder::body() {
     // Reaching the end of the body is a return.
     static constexpr std::string_view end_text = "ret";
     ast::Instruction end;
-    end.name = end_text, end.text = end_text,
+    end.name = end_text;
+    end.text = end_text;
     end.line = written_.body.empty() ? written_.line : written_.body.back().line;
     const bool recording = recording_;
     recording_ = false;
@@ -399,7 +408,11 @@ Instr& Coder::emit(Handler run) {
 
 Instr& Coder::emit(Handler run, Slot d, Slot a, Slot b, Slot c, Slot e) {
     Instr& i = emit(run);
-    i.d = d, i.a = a, i.b = b, i.c = c, i.e = e;
+    i.d = d;
+    i.a = a;
+    i.b = b;
+    i.c = c;
+    i.e = e;
     return i;
 }
 

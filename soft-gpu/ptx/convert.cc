@@ -322,7 +322,10 @@ void decode_cvt(Coder& c) {
     for (const auto& [name, r] : roundings)
         if (c.take(name)) v.rounding = r;
     for (const auto& [name, r] : integrals)
-        if (c.take(name)) v.rounding = r, v.integral = true;
+        if (c.take(name)) {
+            v.rounding = r;
+            v.integral = true;
+        }
     const bool away = c.take("rna");
     v.flush = c.take("ftz");
     v.to = c.take_type();
@@ -347,7 +350,8 @@ void decode_cvt(Coder& c) {
     if (!usable(v.from) || !usable(v.to)) c.refuse();
     unsigned from = 0, to = 0;
     const Slot a = c.read_wide(c.operand(1), v.from, &from), d = c.write_wide(c.operand(0), v.to, &to);
-    v.from_bytes = static_cast<std::uint8_t>(from), v.to_bytes = static_cast<std::uint8_t>(to);
+    v.from_bytes = static_cast<std::uint8_t>(from);
+    v.to_bytes = static_cast<std::uint8_t>(to);
     if (is_integer(v.from) && is_integer(v.to) && v.saturate == 0) {
         const Handler run = from == 2   ? widths_to<std::uint16_t>(to)
                             : from == 4 ? widths_to<u32>(to)

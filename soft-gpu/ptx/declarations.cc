@@ -9,7 +9,9 @@ namespace barcuda::soft::ast {
 // What follows the state space: alignment, attributes, type, name, array sizes, initializer.
 Variable Parser::variable(Space space, bool external) {
     Variable v;
-    v.space = space, v.external = external, v.line = token_.line;
+    v.space = space;
+    v.external = external;
+    v.line = token_.line;
     std::size_t align = 0;
     unsigned vector = 1;
     while (token_.kind == Token::dotted) {
@@ -51,7 +53,8 @@ void Parser::sizes(Variable& v, unsigned vector) {
     v.bytes = std::size_t{bytes_of(v.type)} * vector;
     while (accept('[')) {
         if (accept(']')) {
-            v.open = true, v.bytes = 0;
+            v.open = true;
+            v.bytes = 0;
             continue;
         }
         const auto count = integer();
@@ -74,7 +77,10 @@ void Parser::values(Variable& v) {
         v.values.push_back(value());
     }
     const std::size_t size = v.values.size() * bytes_of(v.type);
-    if (v.open) v.bytes = size, v.open = false;
+    if (v.open) {
+        v.bytes = size;
+        v.open = false;
+    }
     if (size > v.bytes) throw invalid(v.line, "more values than '" + std::string(v.name) + "' has elements");
 }
 
@@ -183,10 +189,14 @@ void Parser::performance(Function& f) {
         else if (accept_dotted("minnctapersm") || accept_dotted("maxnctapersm") || accept_dotted("maxnreg") ||
                  accept_dotted("maxclusterrank"))
             integer();
-        else if (token_.is_dotted("reqnctapercluster")) f.refused = token_.view, advance(), triple(unused);
-        else if (token_.is_dotted("explicitcluster") || token_.is_dotted("blocksareclusters"))
-            f.refused = token_.view, advance();
-        else if (accept_dotted("pragma")) {
+        else if (token_.is_dotted("reqnctapercluster")) {
+            f.refused = token_.view;
+            advance();
+            triple(unused);
+        } else if (token_.is_dotted("explicitcluster") || token_.is_dotted("blocksareclusters")) {
+            f.refused = token_.view;
+            advance();
+        } else if (accept_dotted("pragma")) {
             take();
             expect(';');
         } else if (accept_dotted("abi_preserve") || accept_dotted("abi_preserve_control")) integer();
@@ -197,7 +207,8 @@ void Parser::performance(Function& f) {
 void Parser::function(bool entry, bool external) {
     (void)external;
     Function f;
-    f.entry = entry, f.line = token_.line;
+    f.entry = entry;
+    f.line = token_.line;
     f_ = &f;
     scopes_.assign(1, {});
     std::vector<Variable> results, parameters;

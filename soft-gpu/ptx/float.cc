@@ -71,7 +71,8 @@ template <class Op, class T> Step directed(Warp& w, const Instr& in, Mask mask) 
         if constexpr (Op::sources == 1) result = opaque(Op::f(x));
         else if constexpr (Op::sources == 2) result = opaque(Op::f(x, y));
         else result = opaque(Op::f(x, y, z));
-        (void)y, (void)z;
+        (void)y;
+        (void)z;
         if (flush) result = flushed(result);
         d[i] = saturate ? saturated(result) : canonical(result);
     }
@@ -129,7 +130,8 @@ template <float (*f)(float)> void approximate(Coder& c) {
 }
 
 void approximate_f64(Coder& c, Handler run) {
-    c.take("approx"), c.take("ftz");
+    c.take("approx");
+    c.take("ftz");
     const Type type = c.take_type();
     c.count(2, 2);
     const Slot d = c.write(c.operand(0), type);
@@ -188,7 +190,8 @@ template <bool maximum> void decode_extreme(Coder& c) {
     }
     Slot x = a, y = b;
     if (magnitude) {  // of the magnitudes, with the xor of the signs
-        x = c.scratch(4), y = c.scratch(4);
+        x = c.scratch(4);
+        y = c.scratch(4);
         c.emit(lanes<float, float>([](float v) { return std::fabs(v); }), x, a);
         c.emit(lanes<float, float>([](float v) { return std::fabs(v); }), y, b);
     }
@@ -253,14 +256,23 @@ void decode_fma(Coder& c) { arithmetic<Fma>(c); }
 }  // namespace
 
 void float_instructions(Decoders& t) {
-    t["add.f"] = arithmetic<Add>, t["sub.f"] = arithmetic<Sub>, t["mul.f"] = arithmetic<Mul>;
+    t["add.f"] = arithmetic<Add>;
+    t["sub.f"] = arithmetic<Sub>;
+    t["mul.f"] = arithmetic<Mul>;
     t["fma.f"] = t["mad.f"] = decode_fma;
-    t["div.f"] = decode_div, t["rcp.f"] = decode_rcp, t["sqrt.f"] = decode_sqrt, t["rsqrt.f"] = decode_rsqrt;
-    t["sin.f"] = approximate<sin_approx>, t["cos.f"] = approximate<cos_approx>;
-    t["lg2.f"] = approximate<log2_approx>, t["ex2.f"] = approximate<exp2_approx>,
+    t["div.f"] = decode_div;
+    t["rcp.f"] = decode_rcp;
+    t["sqrt.f"] = decode_sqrt;
+    t["rsqrt.f"] = decode_rsqrt;
+    t["sin.f"] = approximate<sin_approx>;
+    t["cos.f"] = approximate<cos_approx>;
+    t["lg2.f"] = approximate<log2_approx>;
+    t["ex2.f"] = approximate<exp2_approx>;
     t["tanh.f"] = approximate<tanh_approx>;
-    t["min.f"] = decode_extreme<false>, t["max.f"] = decode_extreme<true>;
-    t["neg.f"] = decode_sign<true>, t["abs.f"] = decode_sign<false>;
+    t["min.f"] = decode_extreme<false>;
+    t["max.f"] = decode_extreme<true>;
+    t["neg.f"] = decode_sign<true>;
+    t["abs.f"] = decode_sign<false>;
     t["copysign.f"] = decode_copysign;
 }
 

@@ -117,7 +117,8 @@ void fill_specials(Warp& w, const Grid& g, bool fresh) {
 void begin_block(Room& room, Grid& g, std::uint64_t linear) {
     Block& b = room.block;
     const bool fresh = b.grid != &g;
-    b.grid = &g, b.linear = linear;
+    b.grid = &g;
+    b.linear = linear;
     const auto* n = g.config.grid;
     b.index[0] = static_cast<unsigned>(linear % n[0]);
     b.index[1] = static_cast<unsigned>(linear / n[0] % n[1]);
@@ -138,14 +139,19 @@ void begin_block(Room& room, Grid& g, std::uint64_t linear) {
         if (room.stacks != nullptr) munmap(room.stacks, room.stacks_size);
         void* const at =
             mmap(nullptr, stacks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED)
-            room.stacks = nullptr, room.stacks_size = 0,
+        if (at == MAP_FAILED) {
+            room.stacks = nullptr;
+            room.stacks_size = 0;
             throw Error{CUDA_ERROR_OUT_OF_MEMORY, "no memory for the threads' stacks"};
-        room.stacks = static_cast<std::byte*>(at), room.stacks_size = stacks;
+        }
+        room.stacks = static_cast<std::byte*>(at);
+        room.stacks_size = stacks;
     }
     for (unsigned i = 0; i < warps; ++i) {
         Warp& w = b.warps[i];
-        w.block = &b, w.index = i, w.budget = 1;
+        w.block = &b;
+        w.index = i;
+        w.budget = 1;
         w.stacks = room.stacks + b.stack_stride * lane_count * i;
         w.specials.resize(g.code->special_bytes);
         w.bank[specials_bank] = w.specials.data();
@@ -200,7 +206,8 @@ bool run_block(Block& b) {
     for (auto& w : b.warps) {
         if (w.meets) w.fragments.push_back({w.frame, w.pc, w.mask, Fragment::at_barrier, 0, 0, 0});
         for (const auto& f : w.fragments) {
-            w.frame = f.frame, w.pc = f.state == Fragment::at_sync ? f.pc + 1 : f.pc;
+            w.frame = f.frame;
+            w.pc = f.state == Fragment::at_sync ? f.pc + 1 : f.pc;
             throw located(
                 *b.grid, b, w,
                 {CUDA_ERROR_LAUNCH_FAILED, "deadlock: the threads it waits for never arrive", __builtin_ctz(f.mask)});
@@ -254,8 +261,12 @@ void work(Grid& g) {
             g.error = {CUDA_ERROR_OUT_OF_MEMORY, "no memory to run kernel '" + g.entry->name + "'"};
     }
     for (const auto* rooms : {&resident, &spare})
-        for (const auto& room : *rooms) warps += room->block.instructions, lanes += room->block.lane_instructions;
-    executed_warps += warps, executed_lanes += lanes;
+        for (const auto& room : *rooms) {
+            warps += room->block.instructions;
+            lanes += room->block.lane_instructions;
+        }
+    executed_warps += warps;
+    executed_lanes += lanes;
 }
 
 // The host threads that help with launches. The launching thread always works itself, so no launch waits for another
@@ -331,7 +342,10 @@ void execute(const Program& program, const KernelInfo& kernel, const LaunchConfi
              const std::function<void(std::string_view)>& print) {
     const auto& code = static_cast<const Code&>(program);
     Grid g;
-    g.code = &code, g.config = config, g.space = &space, g.print = &print;
+    g.code = &code;
+    g.config = config;
+    g.space = &space;
+    g.print = &print;
     g.entry = code.entry(kernel.name);
     if (g.entry == nullptr) throw Error{CUDA_ERROR_INVALID_HANDLE, "no kernel '" + kernel.name + "' in this program"};
     if (!g.entry->refusal.empty())
@@ -349,7 +363,8 @@ void execute(const Program& program, const KernelInfo& kernel, const LaunchConfi
     // The parameters, with room after them, are readable memory of this launch only.
     std::vector<std::byte> parameters(config.parameters.begin(), config.parameters.end());
     parameters.resize(std::max<std::size_t>((parameters.size() + 63) / 64 * 64, 64));
-    g.parameters = parameters.data(), g.parameter_bytes = parameters.size();
+    g.parameters = parameters.data();
+    g.parameter_bytes = parameters.size();
     struct alignas(16) Workspace {
         std::uint32_t words[256] = {};
     } workspace;  // of cooperative_groups' grid barrier

@@ -79,7 +79,10 @@ template <bool maximum, bool keeps_nan, bool xorsign> struct Extreme {
     template <class F> static u16 f(u16 a, u16 b) {
         const u16 sign = (a ^ b) & 0x8000;
         if (keeps_nan && (F::is_nan(a) || F::is_nan(b))) return 0x7FFF;
-        if (xorsign) a &= 0x7FFF, b &= 0x7FFF;
+        if (xorsign) {
+            a &= 0x7FFF;
+            b &= 0x7FFF;
+        }
         u16 d;
         if (F::is_nan(a) && F::is_nan(b)) return 0x7FFF;
         if (F::is_nan(a)) d = b;
@@ -165,9 +168,16 @@ template <bool maximum> void decode_extreme(Coder& c) {
 }  // namespace
 
 void half_instructions(Decoders& t) {
-    t["add.h"] = decode<Add>, t["sub.h"] = decode<Sub>, t["mul.h"] = decode<Mul>, t["fma.h"] = decode<Fma>;
-    t["neg.h"] = decode<Neg>, t["abs.h"] = decode<Abs>, t["ex2.h"] = decode<Exp2>, t["tanh.h"] = decode<Tanh>;
-    t["min.h"] = decode_extreme<false>, t["max.h"] = decode_extreme<true>;
+    t["add.h"] = decode<Add>;
+    t["sub.h"] = decode<Sub>;
+    t["mul.h"] = decode<Mul>;
+    t["fma.h"] = decode<Fma>;
+    t["neg.h"] = decode<Neg>;
+    t["abs.h"] = decode<Abs>;
+    t["ex2.h"] = decode<Exp2>;
+    t["tanh.h"] = decode<Tanh>;
+    t["min.h"] = decode_extreme<false>;
+    t["max.h"] = decode_extreme<true>;
 }
 
 }  // namespace barcuda::soft

@@ -43,7 +43,10 @@ bool Heap::release(std::byte* block) {
     auto [offset, size] = *used;
     used_.erase(used);
     const auto next = free_.find(offset + size);
-    if (next != free_.end()) size += next->second, free_.erase(next);
+    if (next != free_.end()) {
+        size += next->second;
+        free_.erase(next);
+    }
     auto at = free_.lower_bound(offset);
     if (at != free_.begin()) {
         --at;

@@ -61,7 +61,10 @@ Token Lexer::next() {
         token.kind = Token::dotted;
         const auto begin = ++at_;
         take_while(continues_word);
-        while (text_.substr(at_, 2) == "::") at_ += 2, take_while(continues_word);
+        while (text_.substr(at_, 2) == "::") {
+            at_ += 2;
+            take_while(continues_word);
+        }
         token.view = text_.substr(begin, at_ - begin);
         return token;
     }
@@ -102,10 +105,15 @@ Token Lexer::number(Token token) {
         token.bits = parse(view.substr(2), 16);
     } else if (!prefixed && (view.find_first_of("eE") != view.npos ||
                              (at_ + 1 < text_.size() && text_[at_] == '.' && is_digit(text_[at_ + 1])))) {
-        if (at_ < text_.size() && text_[at_] == '.') ++at_, take_while(continues_number);
+        if (at_ < text_.size() && text_[at_] == '.') {
+            ++at_;
+            take_while(continues_number);
+        }
         if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+') &&
-            (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E'))
-            ++at_, take_while(is_digit);
+            (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E')) {
+            ++at_;
+            take_while(is_digit);
+        }
         view = text_.substr(begin, at_ - begin);
         const double value = std::strtod(std::string(view).c_str(), nullptr);
         token.kind = Token::real64;

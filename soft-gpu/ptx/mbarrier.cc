@@ -30,7 +30,10 @@ struct Object {
                static_cast<u64>(pending & 0xFFFFF) << 22 | (static_cast<u32>(bytes) & 0x3FFFFF);
     }
     void settle() {
-        if (pending == 0 && bytes == 0) parity = !parity, pending = expected;
+        if (pending == 0 && bytes == 0) {
+            parity = !parity;
+            pending = expected;
+        }
     }
 };
 
@@ -57,7 +60,10 @@ template <Op op, class A> Step run(Warp& w, const Instr& in, Mask mask) {
         if constexpr (op == Op::init) object = {w.at<u32>(in.b)[i], w.at<u32>(in.b)[i], 0, false};
         if constexpr (op == Op::inval) object = {};
         if constexpr (op == Op::arrive) take(w.at<u32>(in.b)[i]);
-        if constexpr (op == Op::drop) object.expected -= w.at<u32>(in.b)[i], take(w.at<u32>(in.b)[i]);
+        if constexpr (op == Op::drop) {
+            object.expected -= w.at<u32>(in.b)[i];
+            take(w.at<u32>(in.b)[i]);
+        }
         if constexpr (op == Op::expect || op == Op::expect_arrive)
             object.bytes += static_cast<std::int32_t>(w.at<u32>(in.b)[i]);
         if constexpr (op == Op::expect_arrive) take(1);
@@ -193,7 +199,9 @@ void decode_bulk_copy(Coder& c) {
 // cp.async.mbarrier.arrive{.noinc}: this thread's copies are done already. Without .noinc the arrival is not counted in
 // advance: nothing changes.
 void decode_copy_arrive(Coder& c) {
-    c.take("mbarrier"), c.take("arrive"), c.take("b64");
+    c.take("mbarrier");
+    c.take("arrive");
+    c.take("b64");
     const bool counted = c.take("noinc");
     take_space(c);
     c.count(1, 1);

@@ -291,7 +291,8 @@ void load(Coder& c) {
     if (type == Type::b128) {
         if (n != 1) c.refuse();
         auto& in = c.emit(move_128<true>, c.write(target, type), a.base, nowhere, nowhere, a.bytes);
-        in.imm = a.offset, in.target = static_cast<std::uint32_t>(space);
+        in.imm = a.offset;
+        in.target = static_cast<std::uint32_t>(space);
         return;
     }
     if (n == 1) {
@@ -323,7 +324,8 @@ void load(Coder& c) {
     const Handler run = by_type(
         c, type, reg, [&]<class T, class R>() { return by_address<Load, T, R>(space, Form::several, a.bytes); });
     auto& in = c.emit(run, nowhere, a.base, nowhere, nowhere, n);
-    in.imm = a.offset, in.target = c.list(slots);
+    in.imm = a.offset;
+    in.target = c.list(slots);
 }
 
 void store(Coder& c) {
@@ -339,7 +341,8 @@ void store(Coder& c) {
     if (type == Type::b128) {
         if (n != 1) c.refuse();
         auto& in = c.emit(move_128<false>, nowhere, a.base, c.read(source, type), nowhere, a.bytes);
-        in.imm = a.offset, in.target = static_cast<std::uint32_t>(space);
+        in.imm = a.offset;
+        in.target = static_cast<std::uint32_t>(space);
         return;
     }
     if (n == 1) {
@@ -368,7 +371,8 @@ void store(Coder& c) {
         return by_address<Store, std::make_unsigned_t<T>, R>(space, Form::several, a.bytes);
     });
     auto& in = c.emit(run, nowhere, a.base, nowhere, nowhere, n);
-    in.imm = a.offset, in.target = c.list(slots);
+    in.imm = a.offset;
+    in.target = c.list(slots);
 }
 
 Step nothing(Warp&, const Instr&, Mask) { return Step::go; }

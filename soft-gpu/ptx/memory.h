@@ -84,7 +84,10 @@ template <class A, int bytes> [[gnu::always_inline]] inline Pattern pattern_with
         row |= x ^ (step + (a[0] + static_cast<A>(part * n) * size));
     }
     A in_row = 0, in_same = 0;
-    for (int i = 0; i < n; ++i) in_row |= row[i], in_same |= same[i];
+    for (int i = 0; i < n; ++i) {
+        in_row |= row[i];
+        in_same |= same[i];
+    }
     return in_row == 0 ? Pattern::row : in_same == 0 ? Pattern::same : Pattern::scattered;
 }
 template <class A> inline Pattern pattern_narrow(const A* a, A size) { return pattern_with<A, 16>(a, size); }

@@ -33,7 +33,9 @@ Code::Code(std::string_view ptx, const Limits& l, AddressSpace& s, const Program
     for (const auto& f : ast_.functions) {
         if (!f.defined) continue;
         auto& out = functions.emplace_back();
-        out.name = f.name, out.entry = f.entry, out.index = static_cast<unsigned>(functions.size() - 1);
+        out.name = f.name;
+        out.entry = f.entry;
+        out.index = static_cast<unsigned>(functions.size() - 1);
         const auto address = reinterpret_cast<std::uint64_t>(&out);
         addresses_.insert(address);
         symbols_[out.name] = {Symbol::code, address, &out};
@@ -161,7 +163,10 @@ void Code::lay_out_shared() {
     for (const auto& f : ast_.functions) {
         if (f.entry) continue;
         for (const auto& v : f.variables)
-            if (v.space == Space::shared) shared_of_[{&f, v.name}] = place(v, common), own[&f] = common;
+            if (v.space == Space::shared) {
+                shared_of_[{&f, v.name}] = place(v, common);
+                own[&f] = common;
+            }
     }
     for (const auto& f : functions) {
         if (!f.entry) continue;
@@ -223,7 +228,8 @@ void Code::prepare() {
         } catch (const Error& error) {
             if (error.code == CUDA_ERROR_INVALID_PTX) throw;
             out.code.clear();
-            out.refusal = error.message, out.refusal_code = error.code;
+            out.refusal = error.message;
+            out.refusal_code = error.code;
         }
     }
     preparing_ = nullptr;
@@ -271,7 +277,8 @@ void Code::describe(const ast::Function& written, const Function& f) {
             for (const auto& o : in.operands)
                 info.uses_grid_sync |= o.kind == ast::Operand::special && o.name_text == "envreg2";
         if (!own.refusal.empty() || reached->refusal.empty()) continue;
-        own.refusal = reached->refusal, own.refusal_code = reached->refusal_code;
+        own.refusal = reached->refusal;
+        own.refusal_code = reached->refusal_code;
     }
     entries_.emplace(f.name, Entry{&f, info, static_shared_[&written]});
 }

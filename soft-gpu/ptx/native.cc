@@ -112,7 +112,10 @@ void compile(const Function& f, Variant variant) {
         return;
     }
     void* const run = place_object(received.bytes, &native.memory[variant]);
-    if (native.sites == 0) native.sites = result.sites, native.first_site = native.code->sites.fetch_add(result.sites);
+    if (native.sites == 0) {
+        native.sites = result.sites;
+        native.first_site = native.code->sites.fetch_add(result.sites);
+    }
     if (run != nullptr) native.run[variant].store(reinterpret_cast<NativeRun>(run), std::memory_order_release);
 }
 
@@ -183,12 +186,15 @@ class Queue {
 std::uint32_t step(Running* r, std::uint32_t index, std::uint32_t mask) {
     Warp& w = *r->warp;
     const Instr& in = r->code[index];
-    w.pc = index + 1, w.budget = r->budget;
+    w.pc = index + 1;
+    w.budget = r->budget;
     std::uint32_t left = 1;
     try {
         left = in.run(w, in, mask) == Step::leave ? 1 : 0;
     } catch (...) { *static_cast<std::exception_ptr*>(r->fault) = std::current_exception(); }
-    r->budget = w.budget, r->mask = w.mask, r->pc = w.pc;
+    r->budget = w.budget;
+    r->mask = w.mask;
+    r->pc = w.pc;
     return left;
 }
 
@@ -246,28 +252,42 @@ void run_native(Warp& w) {
     refresh_ranges(b);
     if (b.sites.size() < native.first_site + native.sites || b.sites_of != g.code || b.sites_seen != now) {
         b.sites.assign(g.code->sites, {});
-        b.sites_of = g.code, b.sites_seen = now;
+        b.sites_of = g.code;
+        b.sites_seen = now;
     }
     Running r;
-    r.registers = w.bank[registers_bank], r.constants = w.bank[constants_bank], r.specials = w.bank[specials_bank];
+    r.registers = w.bank[registers_bank];
+    r.constants = w.bank[constants_bank];
+    r.specials = w.bank[specials_bank];
     r.parameters = g.parameters;
-    r.shared = b.shared, r.shared_bytes = b.shared_bytes;
-    r.stacks = w.stacks, r.stack_stride = b.stack_stride, r.stack_bytes = b.stack_bytes;
+    r.shared = b.shared;
+    r.shared_bytes = b.shared_bytes;
+    r.stacks = w.stacks;
+    r.stack_stride = b.stack_stride;
+    r.stack_bytes = b.stack_bytes;
     r.local_window = window.local();
-    r.generation = g.space->generation_place(), r.generation_seen = b.generation;
+    r.generation = g.space->generation_place();
+    r.generation_seen = b.generation;
     r.sites = b.sites.data() + native.first_site;
-    r.budget = w.budget, r.instructions = 0;
-    r.stop = w.stop, r.step = step, r.access = access;
-    r.warp = &w, r.code = f.code.data(), r.fault = &fault;
+    r.budget = w.budget;
+    r.instructions = 0;
+    r.stop = w.stop;
+    r.step = step;
+    r.access = access;
+    r.warp = &w;
+    r.code = f.code.data();
+    r.fault = &fault;
     const Instr* const code = r.code;
     do {
         const auto run = native.run[w.mask == all_lanes ? whole_warp : some_lanes].load(std::memory_order_acquire);
         Went went = Went::lost;
         if (run != nullptr) {
-            r.pc = w.pc, r.mask = w.mask;
+            r.pc = w.pc;
+            r.mask = w.mask;
             went = run(&r);
             if (fault) std::rethrow_exception(fault);
-            w.pc = r.pc, w.budget = r.budget;
+            w.pc = r.pc;
+            w.budget = r.budget;
         }
         if (went == Went::left) break;
         if (went == Went::moved) continue;

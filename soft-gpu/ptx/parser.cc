@@ -52,7 +52,10 @@ void Parser::header_target() {
 void Parser::directive() {
     if (token_.is(';')) return advance();
     if (token_.kind != Token::dotted) fail();
-    if (token_.is_dotted("file") || token_.is_dotted("loc")) return lexer_.skip_line(), advance();
+    if (token_.is_dotted("file") || token_.is_dotted("loc")) {
+        lexer_.skip_line();
+        return advance();
+    }
     const bool section = token_.is_dotted("section");
     if (section) {
         while (token_.kind != Token::end && !token_.is('{')) advance();

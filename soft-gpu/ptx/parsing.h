@@ -44,9 +44,13 @@ class Parser {
         advance();
         return t;
     }
-    bool accept(char c) { return token_.is(c) && (advance(), true); }
-    bool accept_word(std::string_view w) { return token_.is_word(w) && (advance(), true); }
-    bool accept_dotted(std::string_view w) { return token_.is_dotted(w) && (advance(), true); }
+    bool accept(char c) { return accept_if(token_.is(c)); }
+    bool accept_word(std::string_view w) { return accept_if(token_.is_word(w)); }
+    bool accept_dotted(std::string_view w) { return accept_if(token_.is_dotted(w)); }
+    bool accept_if(bool fits) {
+        if (fits) advance();
+        return fits;
+    }
     void expect(char c);
     std::string_view identifier();
     std::uint64_t integer();

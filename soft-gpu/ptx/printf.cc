@@ -33,7 +33,8 @@ std::string format_printf(std::string_view format, const PrintfArguments& argume
         const auto width = [&] {
             if (at < format.size() && format[at] == '*') {
                 spec += std::to_string(std::clamp(static_cast<int>(arguments.next(4)), -4096, 4096));
-                ++at, ++*count;
+                ++at;
+                ++*count;
             }
             int digits = 0;
             while (at < format.size() && format[at] >= '0' && format[at] <= '9') {
@@ -44,7 +45,10 @@ std::string format_printf(std::string_view format, const PrintfArguments& argume
         while (at < format.size() && std::string_view("-+ #0").find(format[at]) != std::string_view::npos)
             spec += format[at++];
         width();
-        if (at < format.size() && format[at] == '.') spec += format[at++], width();
+        if (at < format.size() && format[at] == '.') {
+            spec += format[at++];
+            width();
+        }
         int longs = 0;
         for (; at < format.size() && std::string_view("hlLqjzt").find(format[at]) != std::string_view::npos; ++at) {
             if (format[at] == 'h') spec += 'h';
@@ -55,22 +59,39 @@ std::string format_printf(std::string_view format, const PrintfArguments& argume
             break;
         }
         const char conversion = format[at++];
-        const auto finish = [&](const char* length) { spec += length, spec += conversion, ++*count; };
+        const auto finish = [&](const char* length) {
+            spec += length;
+            spec += conversion;
+            ++*count;
+        };
         switch (conversion) {
             case '%': out += '%'; break;
             case 'd':
             case 'i':
-                if (longs > 0) finish("ll"), append(out, spec, static_cast<long long>(arguments.next(8)));
-                else finish(""), append(out, spec, static_cast<int>(arguments.next(4)));
+                if (longs > 0) {
+                    finish("ll");
+                    append(out, spec, static_cast<long long>(arguments.next(8)));
+                } else {
+                    finish("");
+                    append(out, spec, static_cast<int>(arguments.next(4)));
+                }
                 break;
             case 'u':
             case 'x':
             case 'X':
             case 'o':
-                if (longs > 0) finish("ll"), append(out, spec, static_cast<unsigned long long>(arguments.next(8)));
-                else finish(""), append(out, spec, static_cast<unsigned>(arguments.next(4)));
+                if (longs > 0) {
+                    finish("ll");
+                    append(out, spec, static_cast<unsigned long long>(arguments.next(8)));
+                } else {
+                    finish("");
+                    append(out, spec, static_cast<unsigned>(arguments.next(4)));
+                }
                 break;
-            case 'c': finish(""), append(out, spec, static_cast<int>(arguments.next(4))); break;
+            case 'c':
+                finish("");
+                append(out, spec, static_cast<int>(arguments.next(4)));
+                break;
             case 'f':
             case 'F':
             case 'e':
@@ -78,9 +99,18 @@ std::string format_printf(std::string_view format, const PrintfArguments& argume
             case 'g':
             case 'G':
             case 'a':
-            case 'A': finish(""), append(out, spec, __builtin_bit_cast(double, arguments.next(8))); break;
-            case 'p': finish(""), append(out, spec, reinterpret_cast<void*>(arguments.next(8))); break;
-            case 's': finish(""), append(out, spec, arguments.text(arguments.next(8)).c_str()); break;
+            case 'A':
+                finish("");
+                append(out, spec, __builtin_bit_cast(double, arguments.next(8)));
+                break;
+            case 'p':
+                finish("");
+                append(out, spec, reinterpret_cast<void*>(arguments.next(8)));
+                break;
+            case 's':
+                finish("");
+                append(out, spec, arguments.text(arguments.next(8)).c_str());
+                break;
             default: out += format.substr(begin, at - begin); break;  // as CUDA prints an unknown conversion
         }
     }

@@ -43,11 +43,16 @@ static void place_stack(Frame& frame, std::uint32_t base) {
 
 void begin_warp(Warp& w, const Function& entry, Mask lanes) {
     Frame* frame = new_frame(*w.block, entry);
-    frame->caller = nullptr, frame->call = nullptr, frame->depth = 0;
+    frame->caller = nullptr;
+    frame->call = nullptr;
+    frame->depth = 0;
     frame->live = lanes;
     place_stack(*frame, 0);
     w.fragments.assign(1, Fragment{frame, 0, lanes, Fragment::ready, 0, 0, 0});
-    w.mask = 0, w.exited = ~lanes, w.turn = 0, w.meets = false;
+    w.mask = 0;
+    w.exited = ~lanes;
+    w.turn = 0;
+    w.meets = false;
 }
 
 static void free_frame(Block& block, Frame* frame) { block.free_frames[frame->function->index].push_back(frame); }
@@ -78,7 +83,10 @@ void enter(Warp& w, const Function& callee, const Call& call, Mask lanes) {
                         " bytes is exhausted in a call of '" + callee.name + "'",
                     __builtin_ctz(lanes)};
     Frame* frame = new_frame(*w.block, callee);
-    frame->caller = &caller, frame->call = &call, frame->return_pc = w.pc, frame->live = lanes,
+    frame->caller = &caller;
+    frame->call = &call;
+    frame->return_pc = w.pc;
+    frame->live = lanes;
     frame->depth = caller.depth + 1;
     place_stack(*frame, base);
     copy_values(w, lanes, caller, call.arguments, *frame, callee.parameters);
@@ -127,15 +135,19 @@ void complete_barrier(Block& block, unsigned id) {
         for (auto& f : w.fragments)
             if (f.state == Fragment::at_barrier && f.barrier == id) f.state = Fragment::ready;
     }
-    b.result_population = b.population, b.result_all = b.all, b.result_any = b.any;
+    b.result_population = b.population;
+    b.result_all = b.all;
+    b.result_any = b.any;
     b.arrived = b.expected = b.population = 0;
-    b.all = true, b.any = false;
+    b.all = true;
+    b.any = false;
 }
 
 bool meet_block(Warp& w) {
     if (!w.fragments.empty() || w.mask != ~w.exited) return false;
     Barrier& b = w.block->barriers[0];
-    b.arrived += static_cast<unsigned>(__builtin_popcount(w.mask)), b.expected = 0;
+    b.arrived += static_cast<unsigned>(__builtin_popcount(w.mask));
+    b.expected = 0;
     w.meets = true;
     complete_barrier(*w.block, 0);
     return true;
@@ -161,7 +173,10 @@ static void join_equals(std::vector<Fragment>& fragments) {
 // Makes the best ready fragment the running one; false if none is ready.
 static bool pick(Warp& w, bool longest_waiting) {
     if (w.mask != 0) {
-        if (w.fragments.empty()) return w.stop = nowhere, true;
+        if (w.fragments.empty()) {
+            w.stop = nowhere;
+            return true;
+        }
         w.fragments.push_back({w.frame, w.pc, w.mask, Fragment::ready, 0, 0, ++w.turn});
         w.mask = 0;
     }
@@ -176,7 +191,9 @@ static bool pick(Warp& w, bool longest_waiting) {
         if (better) best = &f;
     }
     if (best == nullptr) return false;
-    w.frame = best->frame, w.pc = best->pc, w.mask = best->mask;
+    w.frame = best->frame;
+    w.pc = best->pc;
+    w.mask = best->mask;
     w.bank[registers_bank] = w.frame->registers;
     w.bank[constants_bank] = const_cast<std::byte*>(w.frame->function->constants.data());
     *best = w.fragments.back();

@@ -8,9 +8,13 @@ void Parser::body() {
     expect('{');
     scopes_.emplace_back();
     for (std::size_t depth = 1; depth > 0;) {
-        if (accept('{')) scopes_.emplace_back(), ++depth;
-        else if (accept('}')) scopes_.pop_back(), --depth;
-        else statement();
+        if (accept('{')) {
+            scopes_.emplace_back();
+            ++depth;
+        } else if (accept('}')) {
+            scopes_.pop_back();
+            --depth;
+        } else statement();
     }
 }
 
@@ -18,7 +22,10 @@ void Parser::statement() {
     if (accept(';')) return;
     if (token_.kind == Token::word || token_.is('@')) return instruction();
     if (token_.kind != Token::dotted) fail();
-    if (token_.is_dotted("loc") || token_.is_dotted("file")) return lexer_.skip_line(), advance();
+    if (token_.is_dotted("loc") || token_.is_dotted("file")) {
+        lexer_.skip_line();
+        return advance();
+    }
     if (accept_dotted("reg")) return registers();
     if (accept_dotted("pragma")) {
         take();
@@ -90,12 +97,17 @@ const Name* Parser::find(std::string_view name, int* index) const {
     while (split > 0 && name[split - 1] >= '0' && name[split - 1] <= '9') --split;
     const auto prefix = name.substr(0, split), suffix = name.substr(split);
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-        if (const auto at = scope->ones.find(name); at != scope->ones.end())
-            return *index = at->second.first, &at->second;
+        if (const auto at = scope->ones.find(name); at != scope->ones.end()) {
+            *index = at->second.first;
+            return &at->second;
+        }
         if (suffix.empty() || suffix.size() > 8) continue;
         if (const auto at = scope->ranges.find(prefix); at != scope->ranges.end()) {
             const int n = digits(suffix);
-            if (n < at->second.count) return *index = at->second.first + n, &at->second;
+            if (n < at->second.count) {
+                *index = at->second.first + n;
+                return &at->second;
+            }
         }
     }
     return nullptr;
@@ -103,8 +115,15 @@ const Name* Parser::find(std::string_view name, int* index) const {
 
 Operand Parser::named(Token name) {
     Operand o;
-    if (name.view == "_") return o.kind = Operand::sink, o;
-    if (name.view == "WARP_SZ") return o.kind = Operand::integer, o.bits = 32, o;
+    if (name.view == "_") {
+        o.kind = Operand::sink;
+        return o;
+    }
+    if (name.view == "WARP_SZ") {
+        o.kind = Operand::integer;
+        o.bits = 32;
+        return o;
+    }
     int index = 0;
     if (const Name* found = find(name.view, &index)) {
         o.kind = found->reg ? Operand::reg : Operand::variable;
@@ -130,10 +149,16 @@ Operand Parser::number(bool negative) {
     const Token t = take();
     Operand o;
     o.bits = t.bits;
-    if (t.kind == Token::integer) o.kind = Operand::integer, o.bits = negative ? 0 - t.bits : t.bits;
-    else if (t.kind == Token::real32) o.kind = Operand::real32, o.bits ^= std::uint64_t{negative} << 31;
-    else if (t.kind == Token::real64) o.kind = Operand::real64, o.bits ^= std::uint64_t{negative} << 63;
-    else throw invalid(t.line, "the operand '" + std::string(t.view) + "'");
+    if (t.kind == Token::integer) {
+        o.kind = Operand::integer;
+        o.bits = negative ? 0 - t.bits : t.bits;
+    } else if (t.kind == Token::real32) {
+        o.kind = Operand::real32;
+        o.bits ^= std::uint64_t{negative} << 31;
+    } else if (t.kind == Token::real64) {
+        o.kind = Operand::real64;
+        o.bits ^= std::uint64_t{negative} << 63;
+    } else throw invalid(t.line, "the operand '" + std::string(t.view) + "'");
     return o;
 }
 
@@ -173,7 +198,11 @@ Operand Parser::operand() {
     }
     if (accept('-')) return number(true);
     if (accept('+')) return number(false);
-    if (accept('~')) return o = number(false), o.bits = ~o.bits, o;
+    if (accept('~')) {
+        o = number(false);
+        o.bits = ~o.bits;
+        return o;
+    }
     o = token_.kind == Token::word ? named(take()) : number(false);
     while (token_.is('+') || token_.is('-')) {
         const bool minus = accept('-');

@@ -90,7 +90,10 @@ Step texture(Warp& w, const Instr& in, Mask mask) {
             if (call.lookup == Lookup::level) point.level = real(8, i);
             if (call.lookup == Lookup::grad) {
                 std::array<float, 3> dx{}, dy{};
-                for (unsigned k = 0; k < call.coordinates; ++k) dx[k] = real(8 + k, i), dy[k] = real(11 + k, i);
+                for (unsigned k = 0; k < call.coordinates; ++k) {
+                    dx[k] = real(8 + k, i);
+                    dy[k] = real(11 + k, i);
+                }
                 point.level = level_of(t, dx, dy);
             }
             texel = call.lookup == Lookup::gather ? gather(t, point, call.channel) : sample(t, point);
@@ -183,7 +186,8 @@ void decode_texture(Coder& c) {
             : call.lookup == Lookup::level ? 3
                                            : 2);
     if (bytes_of(to) != 4 || (type != Type::f32 && type != Type::s32) || c.operand(0).items.size() != 4) c.refuse();
-    call.coordinates = static_cast<std::uint8_t>(g.coordinates), call.layered = g.layered,
+    call.coordinates = static_cast<std::uint8_t>(g.coordinates);
+    call.layered = g.layered;
     call.integer = type == Type::s32;
     std::vector<Slot> slots;
     for (const auto& item : c.operand(0).items) slots.push_back(c.write(item, to));
@@ -215,7 +219,8 @@ void decode_surface(Coder& c) {
     c.take("trap");
     c.count(2, 2);
     call.bytes = static_cast<std::uint8_t>(bytes_of(type));
-    call.coordinates = static_cast<std::uint8_t>(g.coordinates), call.layered = g.layered;
+    call.coordinates = static_cast<std::uint8_t>(g.coordinates);
+    call.layered = g.layered;
     const auto& values = c.operand(load ? 0 : 1);
     const auto items = values.kind == ast::Operand::list ? values.items : std::vector<ast::Operand>{values};
     if (items.size() != call.width || call.bytes > 8) c.refuse();

@@ -46,8 +46,10 @@ struct Axis {
         double whole = __builtin_floor(fixed / 256);
         const auto part = static_cast<float>((fixed - whole * 256) / 256);
         whole = whole < -2 ? -2 : whole > axis.size ? axis.size : whole;
-        a.at[0][i] = place(whole, axis.size, axis.border), a.at[1][i] = place(whole + 1, axis.size, axis.border);
-        a.weight[0][i] = 1 - part, a.weight[1][i] = part;
+        a.at[0][i] = place(whole, axis.size, axis.border);
+        a.at[1][i] = place(whole + 1, axis.size, axis.border);
+        a.weight[0][i] = 1 - part;
+        a.weight[1][i] = part;
     }
 }
 

@@ -25,8 +25,10 @@ static void wait_for(Warp& w, Mask lanes, Mask members, bool anywhere) {
     bool joined = false;
     for (auto& f : w.fragments) {
         if (f.state != Fragment::at_sync) continue;
-        if (f.frame == w.frame && f.pc == here) f.state = Fragment::ready, joined = true;
-        else if (f.members == members) gathered |= f.mask;
+        if (f.frame == w.frame && f.pc == here) {
+            f.state = Fragment::ready;
+            joined = true;
+        } else if (f.members == members) gathered |= f.mask;
     }
     park(w, lanes, here, joined ? Fragment::ready : Fragment::at_sync, 0, members);
     if (joined || gathered == lanes || (members & ~w.exited & ~gathered) != 0) return;
@@ -34,7 +36,10 @@ static void wait_for(Warp& w, Mask lanes, Mask members, bool anywhere) {
         throw Fault{CUDA_ERROR_ILLEGAL_INSTRUCTION, "the lanes of one member mask meet at different instructions",
                     __builtin_ctz(lanes)};
     for (auto& f : w.fragments)
-        if (f.state == Fragment::at_sync && f.members == members) f.state = Fragment::ready, ++f.pc;
+        if (f.state == Fragment::at_sync && f.members == members) {
+            f.state = Fragment::ready;
+            ++f.pc;
+        }
 }
 
 Mask meet(Warp& w, Mask mask, const std::uint32_t* members, bool anywhere) {

@@ -77,7 +77,10 @@ curandStatus_t draw(curandStatus_t (*function)(curandGenerator_t, T*, std::size_
         std::vector<T> numbers(count);
         if (curandStatus_t status = function(g->it, numbers.data(), count, more...)) return status;
         if (count == 0) return CURAND_STATUS_SUCCESS;
-        if (g->on_host) return std::memcpy(to, numbers.data(), count * sizeof(T)), CURAND_STATUS_SUCCESS;
+        if (g->on_host) {
+            std::memcpy(to, numbers.data(), count * sizeof(T));
+            return CURAND_STATUS_SUCCESS;
+        }
         // From pageable memory: the driver has copied it when the call returns.
         const CUresult r =
             cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(to), numbers.data(), count * sizeof(T), g->stream);
@@ -105,7 +108,8 @@ RANDOM curandDestroyGenerator(curandGenerator_t generator) {
 }
 RANDOM curandSetStream(curandGenerator_t generator, cudaStream_t stream) {
     if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
-    return of(generator)->stream = stream, CURAND_STATUS_SUCCESS;
+    of(generator)->stream = stream;
+    return CURAND_STATUS_SUCCESS;
 }
 RANDOM curandGetVersion(int* version) {
     return real().there ? real().curandGetVersion(version) : CURAND_STATUS_INITIALIZATION_FAILED;

@@ -264,7 +264,10 @@ CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* args) {
     return about(pid, [&](Checkpoint& it) {
         require(zero(args, offsetof(CUcheckpointRestoreArgs, reserved)));
         if (args && args->gpuPairsCount != 0) refuse("a restore on another device");
-        if (it.lost) it.state = CU_PROCESS_STATE_FAILED, fail(CUDA_ERROR_OPERATING_SYSTEM);
+        if (it.lost) {
+            it.state = CU_PROCESS_STATE_FAILED;
+            fail(CUDA_ERROR_OPERATING_SYSTEM);
+        }
         require(it.state == CU_PROCESS_STATE_CHECKPOINTED, CUDA_ERROR_ILLEGAL_STATE);
         try {
             it.image->come_back();

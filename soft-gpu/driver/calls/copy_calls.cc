@@ -192,21 +192,27 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) 
 namespace {
 CUDA_MEMCPY3D line_box(std::size_t bytes) {
     CUDA_MEMCPY3D box{};
-    box.WidthInBytes = bytes, box.Height = box.Depth = 1;
+    box.WidthInBytes = bytes;
+    box.Height = box.Depth = 1;
     return box;
 }
 void from_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
-    box.srcMemoryType = CU_MEMORYTYPE_ARRAY, box.srcArray = array, box.srcXInBytes = offset;
+    box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    box.srcArray = array;
+    box.srcXInBytes = offset;
 }
 void to_array(CUDA_MEMCPY3D& box, CUarray array, std::size_t offset) {
-    box.dstMemoryType = CU_MEMORYTYPE_ARRAY, box.dstArray = array, box.dstXInBytes = offset;
+    box.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    box.dstArray = array;
+    box.dstXInBytes = offset;
 }
 }  // namespace
 
 CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
     return api([&] {
         auto box = line_box(ByteCount);
-        box.srcMemoryType = CU_MEMORYTYPE_DEVICE, box.srcDevice = srcDevice;
+        box.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+        box.srcDevice = srcDevice;
         to_array(box, dstArray, dstOffset);
         copy_now(copy_box(box));
     });
@@ -215,14 +221,16 @@ CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffs
     return api([&] {
         auto box = line_box(ByteCount);
         from_array(box, srcArray, srcOffset);
-        box.dstMemoryType = CU_MEMORYTYPE_DEVICE, box.dstDevice = dstDevice;
+        box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        box.dstDevice = dstDevice;
         copy_now(copy_box(box));
     });
 }
 CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void* srcHost, size_t ByteCount) {
     return api([&] {
         auto box = line_box(ByteCount);
-        box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = srcHost;
+        box.srcMemoryType = CU_MEMORYTYPE_HOST;
+        box.srcHost = srcHost;
         to_array(box, dstArray, dstOffset);
         copy_now(copy_box(box));
     });
@@ -231,7 +239,8 @@ CUresult cuMemcpyAtoH_v2(void* dstHost, CUarray srcArray, size_t srcOffset, size
     return api([&] {
         auto box = line_box(ByteCount);
         from_array(box, srcArray, srcOffset);
-        box.dstMemoryType = CU_MEMORYTYPE_HOST, box.dstHost = dstHost;
+        box.dstMemoryType = CU_MEMORYTYPE_HOST;
+        box.dstHost = dstHost;
         copy_now(copy_box(box));
     });
 }
@@ -247,7 +256,8 @@ CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void* sr
                               CUstream hStream) {
     return api([&] {
         auto box = line_box(ByteCount);
-        box.srcMemoryType = CU_MEMORYTYPE_HOST, box.srcHost = srcHost;
+        box.srcMemoryType = CU_MEMORYTYPE_HOST;
+        box.srcHost = srcHost;
         to_array(box, dstArray, dstOffset);
         copy_later(copy_box(box), hStream);
     });
@@ -256,7 +266,8 @@ CUresult cuMemcpyAtoHAsync_v2(void* dstHost, CUarray srcArray, size_t srcOffset,
     return api([&] {
         auto box = line_box(ByteCount);
         from_array(box, srcArray, srcOffset);
-        box.dstMemoryType = CU_MEMORYTYPE_HOST, box.dstHost = dstHost;
+        box.dstMemoryType = CU_MEMORYTYPE_HOST;
+        box.dstHost = dstHost;
         copy_later(copy_box(box), hStream);
     });
 }

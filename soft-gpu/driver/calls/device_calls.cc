@@ -254,9 +254,10 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
     return api([&] {
         require(dev && pciBusId);
         unsigned domain = 0, found_bus = 0, slot = 0, function = 0;
-        const bool full = std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &found_bus, &slot, &function) == 4;
-        const bool brief = !full && (domain = 0, std::sscanf(pciBusId, "%x:%x", &found_bus, &slot) == 2);
-        require(full || brief);
+        if (std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &found_bus, &slot, &function) != 4) {
+            domain = 0;
+            require(std::sscanf(pciBusId, "%x:%x", &found_bus, &slot) == 2);
+        }
         require(domain == 0 && slot == 0 && function == 0, CUDA_ERROR_INVALID_DEVICE);
         CUdevice found = 0;
         while (found < Driver::get().settings.devices && bus(found) != static_cast<int>(found_bus)) ++found;

@@ -42,7 +42,8 @@ CUresult edges_of(CUgraph handle, CUgraphNode* from, CUgraphNode* to, CUgraphEdg
             std::vector<CUgraphEdgeData> edges;
             for (const auto& node : graph->nodes)
                 for (const GraphNode* before : node->after) {
-                    first.push_back(before), second.push_back(node.get());
+                    first.push_back(before);
+                    second.push_back(node.get());
                     edges.push_back(edge_between(*before, *node));
                 }
             require(count && (from != nullptr) == (to != nullptr));
@@ -166,7 +167,10 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hOriginalNode, 
         const GraphNode& original = node_of(hOriginalNode);
         std::lock_guard lock(graphs_mutex());
         for (const auto& node : graph->nodes)
-            if (node->original == &original) return *phNode = node->handle(), CUDA_SUCCESS;
+            if (node->original == &original) {
+                *phNode = node->handle();
+                return CUDA_SUCCESS;
+            }
         return CUDA_ERROR_INVALID_VALUE;
     });
 }

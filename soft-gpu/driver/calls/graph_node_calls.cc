@@ -194,27 +194,45 @@ using namespace barcuda::soft::driver;
 
 CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                                  const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-    return add(node, graph, dependencies, count, [&] { return require(params), kernel_operation(*params); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return kernel_operation(*params);
+    });
 }
 CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                               const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-    return add(node, graph, dependencies, count, [&] { return require(params), kernel_operation(newer(*params)); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return kernel_operation(newer(*params));
+    });
 }
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                               const CUDA_MEMCPY3D* params, CUcontext) {
-    return add(node, graph, dependencies, count, [&] { return require(params), copy_operation(*params); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return copy_operation(*params);
+    });
 }
 CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                               const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-    return add(node, graph, dependencies, count, [&] { return require(params), fill_operation(*params); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return fill_operation(*params);
+    });
 }
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                             const CUDA_HOST_NODE_PARAMS* params) {
-    return add(node, graph, dependencies, count, [&] { return require(params), host_operation(*params); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return host_operation(*params);
+    });
 }
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                                   CUgraph child) {
-    return add(node, graph, dependencies, count, [&] { return require(child != graph), child_operation(child); });
+    return add(node, graph, dependencies, count, [&] {
+        require(child != graph);
+        return child_operation(child);
+    });
 }
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count) {
     return add(node, graph, dependencies, count, [] { return std::make_shared<Nothing>(); });
@@ -229,19 +247,27 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraph
 }
 CUresult cuGraphAddBatchMemOpNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-    return add(node, graph, dependencies, count, [&] { return require(params), values_operation(*params); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return values_operation(*params);
+    });
 }
 CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                         CUgraphNodeParams* params) {
-    return add(node, graph, dependencies, count,
-               [&] { return require(params), operation_of(*params, Driver::get().graphs.find(graph).get()); });
+    return add(node, graph, dependencies, count, [&] {
+        require(params);
+        return operation_of(*params, Driver::get().graphs.find(graph).get());
+    });
 }
 CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                            const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* params) {
     return add(
         node, graph, dependencies, count,
-        [&] { return require(params), operation_of(*params, Driver::get().graphs.find(graph).get()); }, edges,
-        "cuGraphAddNode");
+        [&] {
+            require(params);
+            return operation_of(*params, Driver::get().graphs.find(graph).get());
+        },
+        edges, "cuGraphAddNode");
 }
 
 CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph hGraph, CUcontext,
@@ -259,7 +285,10 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgrap
 // ---- kernels --------------------------------------------------------------------------------------------------------
 
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2* params) {
-    return look<Launch>(node, [&](Launch& launch) { require(params), *params = parameters_of(launch); });
+    return look<Launch>(node, [&](Launch& launch) {
+        require(params);
+        *params = parameters_of(launch);
+    });
 }
 CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1* params) {
     return look<Launch>(node, [&](Launch& launch) {
@@ -270,17 +299,29 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1
     });
 }
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-    return change<Launch>(node, [&] { return require(params), kernel_operation(*params); });
+    return change<Launch>(node, [&] {
+        require(params);
+        return kernel_operation(*params);
+    });
 }
 CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-    return change<Launch>(node, [&] { return require(params), kernel_operation(newer(*params)); });
+    return change<Launch>(node, [&] {
+        require(params);
+        return kernel_operation(newer(*params));
+    });
 }
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-    return change<Launch>(exec, node, [&] { return require(params), kernel_operation(*params); });
+    return change<Launch>(exec, node, [&] {
+        require(params);
+        return kernel_operation(*params);
+    });
 }
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-    return change<Launch>(exec, node, [&] { return require(params), kernel_operation(newer(*params)); });
+    return change<Launch>(exec, node, [&] {
+        require(params);
+        return kernel_operation(newer(*params));
+    });
 }
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attribute, CUkernelNodeAttrValue* value) {
@@ -318,46 +359,78 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
 // ---- the other kinds ------------------------------------------------------------------------------------------------
 
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* params) {
-    return look<Copy>(node, [&](Copy& copy) { require(params), *params = copy.asked; });
+    return look<Copy>(node, [&](Copy& copy) {
+        require(params);
+        *params = copy.asked;
+    });
 }
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* params) {
-    return change<Copy>(node, [&] { return require(params), copy_operation(*params); });
+    return change<Copy>(node, [&] {
+        require(params);
+        return copy_operation(*params);
+    });
 }
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext) {
-    return change<Copy>(exec, node, [&] { return require(params), copy_operation(*params); });
+    return change<Copy>(exec, node, [&] {
+        require(params);
+        return copy_operation(*params);
+    });
 }
 
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* params) {
-    return look<Fill>(node, [&](Fill& fill) { require(params), *params = fill.asked; });
+    return look<Fill>(node, [&](Fill& fill) {
+        require(params);
+        *params = fill.asked;
+    });
 }
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params) {
-    return change<Fill>(node, [&] { return require(params), fill_operation(*params); });
+    return change<Fill>(node, [&] {
+        require(params);
+        return fill_operation(*params);
+    });
 }
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params,
                                         CUcontext) {
-    return change<Fill>(exec, node, [&] { return require(params), fill_operation(*params); });
+    return change<Fill>(exec, node, [&] {
+        require(params);
+        return fill_operation(*params);
+    });
 }
 
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* params) {
-    return look<HostCall>(node, [&](HostCall& call) { require(params), *params = call.asked; });
+    return look<HostCall>(node, [&](HostCall& call) {
+        require(params);
+        *params = call.asked;
+    });
 }
 CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
-    return change<HostCall>(node, [&] { return require(params), host_operation(*params); });
+    return change<HostCall>(node, [&] {
+        require(params);
+        return host_operation(*params);
+    });
 }
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
-    return change<HostCall>(exec, node, [&] { return require(params), host_operation(*params); });
+    return change<HostCall>(exec, node, [&] {
+        require(params);
+        return host_operation(*params);
+    });
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
-    return look<ChildGraph>(node, [&](ChildGraph& child) { require(graph), *graph = child.graph->handle(); });
+    return look<ChildGraph>(node, [&](ChildGraph& child) {
+        require(graph);
+        *graph = child.graph->handle();
+    });
 }
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
     return change<ChildGraph>(exec, node, [&] { return child_operation(child); });
 }
 
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) {
-    return look<EventRecord>(
-        node, [&](EventRecord& record) { require(event), *event = Handles<CUevent, Event>::handle_of(*record.event); });
+    return look<EventRecord>(node, [&](EventRecord& record) {
+        require(event);
+        *event = Handles<CUevent, Event>::handle_of(*record.event);
+    });
 }
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
     return change<EventRecord>(node, [&] { return record_operation(event); });
@@ -366,8 +439,10 @@ CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, 
     return change<EventRecord>(exec, node, [&] { return record_operation(event); });
 }
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) {
-    return look<EventWait>(
-        node, [&](EventWait& wait) { require(event), *event = Handles<CUevent, Event>::handle_of(*wait.event); });
+    return look<EventWait>(node, [&](EventWait& wait) {
+        require(event);
+        *event = Handles<CUevent, Event>::handle_of(*wait.event);
+    });
 }
 CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
     return change<EventWait>(node, [&] { return wait_operation(event); });
@@ -383,11 +458,17 @@ CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE
     });
 }
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-    return change<Values>(node, [&] { return require(params), values_operation(*params); });
+    return change<Values>(node, [&] {
+        require(params);
+        return values_operation(*params);
+    });
 }
 CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                             const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
-    return change<Values>(exec, node, [&] { return require(params), values_operation(*params); });
+    return change<Values>(exec, node, [&] {
+        require(params);
+        return values_operation(*params);
+    });
 }
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* params) {

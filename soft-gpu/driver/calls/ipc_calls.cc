@@ -32,7 +32,10 @@ Opened::~Opened() { munmap(pages, length); }
 
 SharedEvent::SharedEvent(int file) : file(file) {
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (at == MAP_FAILED) close(file), fail(CUDA_ERROR_OUT_OF_MEMORY);
+    if (at == MAP_FAILED) {
+        close(file);
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
     page_ = static_cast<Page*>(at);
 }
 
@@ -43,7 +46,10 @@ SharedEvent::~SharedEvent() {
 
 std::shared_ptr<SharedEvent> SharedEvent::make() {
     const int file = memfd_create("barcuda-event", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, bytes) != 0) close(file), fail(CUDA_ERROR_OUT_OF_MEMORY);
+    if (file < 0 || ftruncate(file, bytes) != 0) {
+        close(file);
+        fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
     return std::make_shared<SharedEvent>(file);
 }
 
@@ -98,7 +104,10 @@ int open_file(const Handle& h) {
     const bool there = file >= 0 && fstat(file, &st) == 0 && st.st_ino == h.inode &&
                        h.offset <= static_cast<std::uint64_t>(st.st_size) &&
                        h.bytes <= static_cast<std::uint64_t>(st.st_size) - h.offset;
-    if (!there) close(file), fail(CUDA_ERROR_INVALID_HANDLE);
+    if (!there) {
+        close(file);
+        fail(CUDA_ERROR_INVALID_HANDLE);
+    }
     return file;
 }
 

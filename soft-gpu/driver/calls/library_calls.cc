@@ -42,8 +42,8 @@ using namespace barcuda::soft::driver;
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
                            unsigned int numJitOptions, CUlibraryOption* libraryOptions, void** libraryOptionValues,
                            unsigned int numLibraryOptions) {
-    (void)libraryOptions,
-        (void)libraryOptionValues;  // lifetimes of host tables and of the image: neither is kept
+    (void)libraryOptions;
+    (void)libraryOptionValues;  // lifetimes of host tables and of the image: neither is kept
     return api([&] {
         require(library && code && (numJitOptions == 0 || (jitOptions && jitOptionsValues)));
         require(numLibraryOptions == 0 || (libraryOptions && libraryOptionValues));

@@ -56,7 +56,11 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* minGridSize, int* blockSize, CUfu
             const std::size_t shared =
                 blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(threads) : dynamicSMemSize;
             const int fit = blocks(*function, threads, shared);
-            if (fit * threads > best) best = fit * threads, best_threads = threads, best_blocks = fit;
+            if (fit * threads > best) {
+                best = fit * threads;
+                best_threads = threads;
+                best_blocks = fit;
+            }
         }
         require(best > 0);
         *blockSize = best_threads;

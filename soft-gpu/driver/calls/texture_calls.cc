@@ -90,7 +90,8 @@ void set_shape(TextureObject& object, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
 
 // Device memory that a texture reads in place.
 std::byte* memory_at(Made& of, CUdeviceptr address, std::size_t bytes) {
-    of.memory = address, of.bytes = bytes;
+    of.memory = address;
+    of.bytes = bytes;
     require(bytes != 0 && Driver::get().memory.covered(address, bytes, false));
     return reinterpret_cast<std::byte*>(address);
 }
