@@ -285,7 +285,7 @@ TEST_F(TurnsFile, OfEverybodyOrOfAnotherKindIsRefused) {
     EXPECT_THAT(Member().join(path, {1}), HasSubstr("every user may write to it"));
     chmod(path.c_str(), 0600);
     EXPECT_EQ(truncate(path.c_str(), sizeof(Book)), 0);
-    EXPECT_THAT(Member().join(path, {1}), HasSubstr("no book of turns"));
+    EXPECT_THAT(Member().join(path, {1}), HasSubstr("not a book of turns"));
     EXPECT_EQ(symlink("turns", (scratch / "link").c_str()), 0);
     EXPECT_THAT(Member().join(scratch / "link", {1}), HasSubstr("symbolic links"));
 }
