@@ -62,8 +62,7 @@ class Loop {
         const auto command = stopped || full_ ? std::nullopt : reader_.next();
         if (!command) return {};
         add(sheet_.counts.commands, 1);
-        if (++taken_ % 64 == 0)  // one thread may sleep for a fence while others post
-        {
+        if (++taken_ % 64 == 0) {  // one thread may sleep for a fence while others post
             session_.fences().collect();
             session_.note_given();
         }
