@@ -136,17 +136,17 @@ int main(int argc, char** argv) {
     app.add_option(
            "--no-cage", options.cage.without,
            "measures of the workers' cage to leave out, separated by commas, or all; `barcuda doctor` names them")
-        ->check(barcuda::cage::check_names);
+        ->check([](const std::string& names) { return barcuda::cage::check_names(names).text(); });
     app.add_option("--cage", options.cage.with,
                    "measures to take even if they are off by default, or left out by --no-cage")
-        ->check(barcuda::cage::check_names);
+        ->check([](const std::string& names) { return barcuda::cage::check_names(names).text(); });
     app.add_option(
            "--allow-call", options.cage.calls,
            "system calls that workers may make although their driver's list lacks them, separated by commas: the "
            "log names those that were refused")
         ->check([](const std::string& names) {
             barcuda::cage::Order order;
-            return barcuda::cage::allow_calls(names, order);
+            return barcuda::cage::allow_calls(names, order).text();
         });
     app.add_option(
            "--allow-path", more_files,

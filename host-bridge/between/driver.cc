@@ -18,13 +18,13 @@ namespace barcuda {
 namespace {
 
 // Tries NVIDIA's driver in a child process: cuInit leaves threads and state, which the parent of workers must not have.
-std::string try_driver(const std::string& library, int stop) {
+Failure try_driver(const std::string& library, int stop) {
     int ends[2];
     if (pipe(ends) != 0) return "cannot make a pipe";
     const pid_t child = fork();
     if (child == 0) {
         Driver driver;
-        std::string error = driver.open(library);
+        std::string error = driver.open(library).text();
         int count = 0;
         if (error.empty()) {
             if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) error = "cuInit: " + driver.error_name(r);
@@ -53,7 +53,7 @@ std::string try_driver(const std::string& library, int stop) {
 
 }  // namespace
 
-std::string Driver::open(const std::string& name) {
+Failure Driver::open(const std::string& name) {
     library = name;
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) return fmt::format("{}", dlerror());
@@ -94,13 +94,13 @@ DeviceChoice choose_device(const std::string& device, int stop) {
         return {
             {}, true, "the software GPU is not installed: " + soft + " is missing (run make, or install barcuda-soft)"};
     }
-    std::string error = try_driver(nvidia, stop);
-    if (error.empty()) return {nvidia, false, {}};
+    const Failure failure = try_driver(nvidia, stop);
+    if (!failure) return {nvidia, false, {}};
     if (device == "auto") {
         if (access(soft.c_str(), R_OK) == 0) return {soft, true, {}};
-        return {{}, false, "no GPU (" + error + ") and no software GPU (" + soft + ")"};
+        return {{}, false, "no GPU (" + failure.text() + ") and no software GPU (" + soft + ")"};
     }
-    return {{}, false, "no usable GPU: " + error + "; with --device soft programs run on the CPU instead"};
+    return {{}, false, "no usable GPU: " + failure.text() + "; with --device soft programs run on the CPU instead"};
 }
 
 DeviceChoice likely_device(const std::string& device, int stop) {

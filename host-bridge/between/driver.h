@@ -4,6 +4,7 @@
 #pragma once
 #include <string>
 
+#include "base/failure.h"
 #include "shm-device/rows/commands.h"
 
 namespace barcuda {
@@ -32,9 +33,8 @@ struct Driver {
     // Also only in the software GPU (soft-gpu/driver/code.cc): where it will put compiled kernels.
     std::size_t (*code)(std::uintptr_t* base) = nullptr;
 
-    // Opens the library of this name and fills the table. Returns what went wrong and what to do about it; empty:
-    // success.
-    std::string open(const std::string& name);
+    // Opens the library of this name and fills the table.
+    Failure open(const std::string& name);
     std::string error_name(CUresult result) const;
 };
 

@@ -105,7 +105,7 @@ HostDevices probe_devices(const std::string& library, int stop) {
     const pid_t child = fork();
     if (child == 0) {
         Driver driver;
-        const bool open = driver.open(library).empty() && driver.cuInit(0) == CUDA_SUCCESS;
+        const bool open = !driver.open(library) && driver.cuInit(0) == CUDA_SUCCESS;
         _exit(open && report_devices(driver, link[1]) ? 0 : 1);
     }
     close(link[1]);
@@ -121,7 +121,7 @@ HostDevices probe_devices(const std::string& library, int stop) {
     return found;
 }
 
-std::string choose(HostDevices& devices, const std::string& gpus) {
+Failure choose(HostDevices& devices, const std::string& gpus) {
     if (gpus.starts_with("MIG-"))
         return "--gpus names whole GPUs; for a part of one start the bridge with CUDA_VISIBLE_DEVICES=" + gpus;
     const VisibleDevices chosen = visible_devices(ids(devices.all), gpus.c_str(), nullptr);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "shm-device/region/host_region.h"
 
 namespace barcuda {
@@ -34,8 +35,8 @@ bool report_devices(const Driver& driver, int link, const std::string& why = {})
 HostDevices receive_devices(int link, const std::string& library, int stop = -1);
 
 // Keeps those of `devices` that `gpus` names (--gpus: like CUDA_VISIBLE_DEVICES, but each entry must be valid), in that
-// order. Returns what is wrong; empty: nothing.
-std::string choose(HostDevices& devices, const std::string& gpus);
+// order.
+Failure choose(HostDevices& devices, const std::string& gpus);
 
 void publish_devices(HostRegion& region, const HostDevices& devices);
 

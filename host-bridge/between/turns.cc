@@ -78,7 +78,7 @@ Book* map(int fd) {
 constexpr int looks = 200, between_looks_ms = 10;
 
 // The same rules as for regions: a file of this user's or root's, with one name, that is not writable for all users.
-std::string Member::join(const std::string& path, const Share& share) {
+Failure Member::join(const std::string& path, const Share& share) {
     const auto failed = [&](const std::string& why) { return fmt::format("{}: {}", path, why); };
     File file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
     if (!file && errno == EEXIST) file = File(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));

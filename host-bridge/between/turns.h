@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/failure.h"
 #include "base/message.h"
 
 namespace barcuda::turns {
@@ -91,14 +92,13 @@ class Trust {
     std::uint64_t until_ = 0, length_ = 0;
 };
 
-// A bridge's side: the file, created if it is missing, and the bridge's group in it. join() returns an error text, or
-// nothing.
+// A bridge's side: the file, created if it is missing, and the bridge's group in it.
 class Member {
   public:
     Member() = default;
     Member(const Member&) = delete;
     ~Member();
-    std::string join(const std::string& path, const Share& share);
+    Failure join(const std::string& path, const Share& share);
     void change(const Share& share);  // after join()
     int fd() const { return file_.fd(); }
     std::uint32_t group() const { return group_; }

@@ -35,7 +35,7 @@ bool place(const std::vector<Spawn::Given>& files) {
     if (!what.group.empty() && !what.cage->groups->join(what.group)) _exit(no_group);
     if (what.cage && what.before_cage) {
         cage::enter_bridge(*what.cage);
-        cage::close_bridge(*what.cage);
+        static_cast<void>(cage::close_bridge(*what.cage));  // the bridge itself reports a failure
     }
     if (what.cage && !cage::join(*what.cage)) _exit(no_namespaces);
     if (!place(what.files)) _exit(no_descriptors);

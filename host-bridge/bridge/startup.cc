@@ -65,7 +65,7 @@ std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlim
 
 std::string Startup::check() {
     if (!options_.user.empty())
-        if (std::string e = cage::step_down(options_.user, options_.cage.own); !e.empty()) return e;
+        if (const Failure e = cage::step_down(options_.user, options_.cage.own)) return e.text();
     if (!options_.wrapper.empty())
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
     signal(SIGBUS, say_that_memory_is_gone);
@@ -88,7 +88,7 @@ std::string Startup::find_devices() {
         if (choice_.error.empty()) devices = probe_devices(choice_.library, stop_);
     }
     if (!choice_.error.empty()) return choice_.error;
-    if (devices.error.empty() && !options_.gpus.empty()) devices.error = choose(devices, options_.gpus);
+    if (devices.error.empty() && !options_.gpus.empty()) devices.error = choose(devices, options_.gpus).text();
     return devices.error;
 }
 
@@ -105,8 +105,8 @@ std::string Startup::open_region() {
     if (options_.share.weight || !options_.turns.empty()) {
         const std::string book =
             options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
-        if (const std::string error = ground_.turns.join(book, options_.share); !error.empty())
-            return fmt::format("the file of turns: {}", error);
+        if (const Failure e = ground_.turns.join(book, options_.share))
+            return fmt::format("the file of turns: {}", e.text());
     }
     if (options_.doorbell.empty()) return {};
     std::string e = ground_.doorbell.open(options_.doorbell, region.fd());
@@ -180,7 +180,7 @@ std::string Startup::open_to_tools() {
     if (std::string e = ground_.control.open(ground_.region.fd()); !e.empty())
         log::warn("no `barcuda limit`, no `barcuda ps`: {}", e);
     if (std::string e = ground_.exporting.open(options_.metrics, options_.region); !e.empty()) return e;
-    if (std::string e = cage::close_bridge(ground_.cage); !e.empty()) return e;
+    if (const Failure e = cage::close_bridge(ground_.cage)) return e.text();
     log::limit(options_.limits.guest[Limit::log_text]);
     return {};
 }

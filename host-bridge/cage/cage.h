@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/between/cage_order.h"
 
@@ -86,10 +87,10 @@ struct Plan {
     bool bridge_keeps_dumps = false;               // the bridge does not take 'dumpable' for itself either
 };
 
-// What is wrong with a list of measures; empty: nothing.
-std::string check_names(const std::string& names);
-// Writes a list of system calls into `order`. Returns what is wrong with the list; empty: nothing.
-std::string allow_calls(const std::string& names, Order& order);
+// Checks a list of measures.
+Failure check_names(const std::string& names);
+// Checks a list of system calls, and writes it into `order`.
+Failure allow_calls(const std::string& names, Order& order);
 // The plan for a wish, before anything is tried.
 Plan decide(const Wish& wish);
 // The same, without the measures that are not available here: each one is tried in a child process, where it does no
@@ -106,17 +107,17 @@ std::vector<char*> environment(const Order& order);
 // In a process that becomes a worker, before it executes the worker's program: takes its namespaces and its user.
 // False: not available, and errno says why; with `failed`, join() reports such a measure and continues with the others.
 bool join(const Plan& plan, const std::function<void(Measure)>& failed = {});
-// In the worker. Returns an error text, or nothing.
-std::string enter(const Order& order, const std::string& library);
+// In the worker.
+Failure enter(const Order& order, const std::string& library);
 // After the driver's start; applies to all threads. `denied` is memory that outlives the process: the worker writes the
 // number of the system call that ends it there.
-std::string close(const Order& order, std::uint32_t* denied, CodePlace code = {});
+Failure close(const Order& order, std::uint32_t* denied, CodePlace code = {});
 
 // The bridge's own measures at its start: it never gains privileges, and it leaves no core dump.
 void enter_bridge(const Plan& plan);
 // Called when the bridge listens at all of its sockets, and before it starts another process. From then on the bridge,
-// its workers and its exporter cannot make certain calls (Measure::bridge). Returns an error text, or nothing.
-std::string close_bridge(const Plan& plan);
+// its workers and its exporter cannot make certain calls (Measure::bridge).
+Failure close_bridge(const Plan& plan);
 
 // "called socket, which its cage denies (syscalls)"
 std::string denied(std::uint32_t call);

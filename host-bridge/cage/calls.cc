@@ -230,7 +230,7 @@ bool ends_a_worker(int call) {
     return std::ranges::any_of(no_process_needs, named) || std::ranges::any_of(no_driver_needs, named);
 }
 
-std::string allow_calls(const std::string& names, Order& order) {
+Failure allow_calls(const std::string& names, Order& order) {
     std::istringstream in(names);
     for (std::string name; std::getline(in, name, ',');) {
         const int call = seccomp_syscall_resolve_name(name.c_str());

@@ -161,7 +161,7 @@ std::vector<sock_filter> Filter::program() const {
     return steps;
 }
 
-std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
+Failure close(const Order& order, std::uint32_t* denied, CodePlace code) {
     if (!order.has(Measure::syscalls)) {
         const int failed = order.record ? record() : 0;
         return failed ? fmt::format("system calls cannot be recorded: {}", strerror(-failed)) : "";
@@ -182,7 +182,7 @@ std::string close(const Order& order, std::uint32_t* denied, CodePlace code) {
 }
 
 // A bridge goes on: calls that it may not make fail, as for a user without the right to make them.
-std::string close_bridge(const Plan& plan) {
+Failure close_bridge(const Plan& plan) {
     if (!plan.order.has(Measure::bridge)) return {};
     Filter f(SCMP_ACT_ALLOW);
     deny_to_every_process(f, SCMP_ACT_ERRNO(EPERM), plan.order);

@@ -92,7 +92,7 @@ const About& about(Measure measure) { return table[static_cast<unsigned>(measure
 
 const Row& row(Measure measure) { return table[static_cast<unsigned>(measure)]; }
 
-std::string enter(const Order& order, const std::string& library) {
+Failure enter(const Order& order, const std::string& library) {
     for (unsigned i = 0; i < measures; ++i)
         if (order.has(static_cast<Measure>(i)) && !table[i].take(order, library))
             return fmt::format("the cage's measure '{}' failed: {}", table[i].about.name, strerror(errno));

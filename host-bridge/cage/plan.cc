@@ -137,7 +137,7 @@ int keep_to_extents(const Order& order, int region, Mapper& mapper) {
     return mapper.take() ? 0 : errno;
 }
 
-std::string find_user(Order& order, const std::string& name) {
+Failure find_user(Order& order, const std::string& name) {
     const passwd* const user = getpwnam(name.c_str());
     if (!user) return fmt::format("--worker-user {}: there is no such user", name);
     if (geteuid() != 0) return fmt::format("--worker-user {}: only root can start workers as another user", name);
@@ -172,12 +172,12 @@ void attempt(Plan& plan, const std::string& library, int region, const std::func
             plan.order.drop(m);
         }
         leave_out_what_leans_on_others(plan);
-        if (!close_bridge(plan).empty()) failed[number(Measure::bridge)] = ENOSYS;
+        if (close_bridge(plan)) failed[number(Measure::bridge)] = ENOSYS;
         auto& mapper = *new Mapper;
         int& alone = failed[number(Measure::extents)];
         if (plan.order.has(Measure::extents) && (alone = keep_to_extents(plan.order, region, mapper)) != 0)
             plan.order.drop(Measure::extents);
-        if (!close(plan.order, nullptr).empty()) failed[number(Measure::syscalls)] = ENOSYS;
+        if (close(plan.order, nullptr)) failed[number(Measure::syscalls)] = ENOSYS;
         else if (plan.order.has(Measure::extents) && !mapper.confine()) alone = errno;
         _exit(0);
     }
@@ -202,7 +202,7 @@ void attempt(Plan& plan, const std::string& library, int region, const std::func
 
 }  // namespace
 
-std::string check_names(const std::string& names) {
+Failure check_names(const std::string& names) {
     for (const std::string& word : words(names)) {
         bool known = false;
         std::string all;
@@ -222,9 +222,12 @@ Plan decide(const Wish& wish) {
     p.order.record = wish.record;
     p.order.on = (1u << measures) - 1;
     for (const std::string& list : {wish.without, wish.with})
-        if ((p.error = check_names(list)); !p.error.empty()) return p;
-    if (p.error = allow_calls(wish.calls, p.order); !p.error.empty()) {
-        p.error = "--allow-call: " + p.error;
+        if (const Failure failure = check_names(list)) {
+            p.error = failure.text();
+            return p;
+        }
+    if (const Failure failure = allow_calls(wish.calls, p.order)) {
+        p.error = "--allow-call: " + failure.text();
         return p;
     }
     const auto without = words(wish.without), with = words(wish.with);
@@ -242,7 +245,10 @@ Plan decide(const Wish& wish) {
         leave_out(p, Measure::user,
                   wish.own ? cannot(wish.own->error()) : "a bridge that root has not started has only one user");
     if (wish.user.empty()) p.own = wish.own;
-    else if ((p.error = find_user(p.order, wish.user)); !p.error.empty()) return p;
+    else if (const Failure failure = find_user(p.order, wish.user)) {
+        p.error = failure.text();
+        return p;
+    }
     // a tool traces the worker, uses sockets, and writes its report into the folder where it was started
     if (wish.wrapped)
         for (const Measure m : {Measure::environment, Measure::folder, Measure::descriptors, Measure::cgroup,

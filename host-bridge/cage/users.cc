@@ -102,7 +102,7 @@ File make_space(uid_t user, uid_t number, const std::vector<gid_t>& groups) {
 
 }  // namespace
 
-std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& own) {
+Failure step_down(const std::string& name, std::shared_ptr<const OwnUser>& own) {
     const auto wrong = [&](const std::string& what) { return fmt::format("--user {}: {}", name, what); };
     const std::size_t colon = name.find(':');
     const passwd* const user = getpwnam(name.substr(0, colon).c_str());

@@ -26,16 +26,15 @@ class OwnUser {
     int space() const { return space_.fd(); }
 
   private:
-    friend std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& own);
+    friend Failure step_down(const std::string& name, std::shared_ptr<const OwnUser>& own);
     uid_t number_ = 0;
     File lock_, space_;
     std::string error_;
 };
 
 // Root's process permanently becomes that user: "NAME", or "NAME:GROUP" with that group as its first. `own`: the user
-// of its workers; it can still start processes as that user, without a privilege of its own. Returns what is wrong;
-// empty: nothing.
-std::string step_down(const std::string& name, std::shared_ptr<const OwnUser>& own);
+// of its workers; it can still start processes as that user, without a privilege of its own.
+Failure step_down(const std::string& name, std::shared_ptr<const OwnUser>& own);
 
 // For a process that root has started, or that is in that namespace. False: errno says why.
 bool become_user(const Order& order, const std::string& = {});

@@ -43,11 +43,11 @@ void add_worker_options(Command command, BridgeOptions& options) {
         .add_option("--no-cage", options.no_cage,
                     "measures of that process's cage to leave out, separated by commas, or all; `barcuda "
                     "doctor` names them")
-        .check(cage::check_names);
+        .check([](const std::string& names) { return cage::check_names(names).text(); });
     command
         .add_option("--cage", options.cage,
                     "measures to take even if --no-cage leaves them out; the bridge ends if one is not available")
-        .check(cage::check_names);
+        .check([](const std::string& names) { return cage::check_names(names).text(); });
 }
 
 OwnFolder::OwnFolder(const char* command)

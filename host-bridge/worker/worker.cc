@@ -110,9 +110,9 @@ class Steps {
 const std::string no_start = "the host's CUDA driver does not start: ";
 
 // Prepares the GPU of this process for a client: cuInit and the first device's primary context take most of the time.
-std::string open_driver(Driver& driver, const std::string& library, const Preparation& prepared, bool warm,
-                        CUcontext& context, Steps& steps) {
-    if (std::string error = driver.open(library); !error.empty()) return no_start + error;
+Failure open_driver(Driver& driver, const std::string& library, const Preparation& prepared, bool warm,
+                    CUcontext& context, Steps& steps) {
+    if (const Failure failure = driver.open(library)) return no_start + failure.text();
     steps.done("library");
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return no_start + "cuInit: " + driver.error_name(r);
     steps.done("cuInit");
@@ -177,19 +177,18 @@ Sheet& open_sheet() {
 }
 
 // Closes the cage, before the first byte of a client is read.
-std::string shut(const cage::Order& order, Sheet& sheet, Extents& extents, cage::CodePlace code) {
+Failure shut(const cage::Order& order, Sheet& sheet, Extents& extents, cage::CodePlace code) {
     static cage::Mapper mapper;
     const bool alone = order.has(cage::Measure::extents);
     bool taken = !alone || mapper.take();
     if (taken)
-        if (std::string error = cage::close(order, &sheet.denied, code); !error.empty()) return error;
+        if (Failure failure = cage::close(order, &sheet.denied, code)) return failure;
     if (taken && alone) {
         taken = mapper.confine();
         extents.map_by(mapper);
     }
-    return taken
-               ? ""
-               : fmt::format("the cage's measure '{}' failed: {}", about(cage::Measure::extents).name, strerror(errno));
+    if (taken) return {};
+    return fmt::format("the cage's measure '{}' failed: {}", about(cage::Measure::extents).name, strerror(errno));
 }
 
 // The end of a wrapped worker. Its wrapper must see a return from main(), not a signal: so the worker waits until the
@@ -220,10 +219,10 @@ int run_worker(const std::string& library, bool warm) {
         return 1;
     }
     File statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-    std::string error = cage::enter(prepared.cage, library);
-    // The region has no use for a worker without a bridge. (With a wrapper the parent's thread may end earlier.)
+    Failure failure = cage::enter(prepared.cage, library);
+    // The region has no use for a worker without a bridge, which may have ended already. (With a wrapper the parent's
+    // thread may end earlier.)
     if (prepared.wrapped) await_dismissal();
-    // the bridge ended before that
     else if (prctl(PR_SET_PDEATHSIG, SIGKILL); getppid() != prepared.bridge) return 0;
     // Threads of the driver run until the process ends: they use the client's memory, and ask the session to call the
     // client's functions. So none of that is destroyed before.
@@ -231,16 +230,16 @@ int run_worker(const std::string& library, bool warm) {
     CUcontext context = nullptr;  // of a warm worker
     static Extents& extents = *new Extents(region_fd, prepared.base);
     Steps steps;
-    if (error.empty()) {
+    if (!failure) {
         const std::jthread pages = take_pages(extents, prepared);
-        error = open_driver(driver, library, prepared, warm, context, steps);
+        failure = open_driver(driver, library, prepared, warm, context, steps);
     }
     steps.done("pages");
-    if (!error.empty() && prepared.says_devices) {  // the bridge reports it
-        report_devices(driver, link_fd, error);
+    if (failure && prepared.says_devices) {  // the bridge reports it
+        report_devices(driver, link_fd, failure.text());
         return 1;
     }
-    if (error.empty()) extents.register_all(driver);  // otherwise it is done when the client uses them
+    if (!failure) extents.register_all(driver);  // otherwise it is done when the client uses them
     steps.done("extents");
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
     cage::CodePlace code;
@@ -248,7 +247,7 @@ int run_worker(const std::string& library, bool warm) {
     Sheet& sheet = open_sheet();
     publish(sheet.bare, own_data(statm));
     statm = File();
-    if (error.empty()) error = shut(prepared.cage, sheet, extents, code);
+    if (!failure) failure = shut(prepared.cage, sheet, extents, code);
     steps.done("cage");
     log::debug("a worker has started: {}", steps.text());
 
@@ -264,9 +263,9 @@ int run_worker(const std::string& library, bool warm) {
     channel.opening = job.opening;
     channel.offset = job.channel_offset;
     barcuda_status& status = channel.status();
-    if (!error.empty()) {
-        log::error("{}", error);
-        end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED, error.c_str());
+    if (failure) {
+        log::error("{}", failure.text());
+        end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED, failure.text().c_str());
         return 1;
     }
     static BridgeGranter& granter = *new BridgeGranter;

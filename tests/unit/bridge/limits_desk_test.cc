@@ -146,7 +146,7 @@ TEST_F(LimitsDeskTest, AWeightNeedsTurns) {
     request.share.weight = 50;
     EXPECT_THAT(ask(request).error, testing::HasSubstr("take no turns"));
     EXPECT_EQ(share.weight, 0u);
-    ASSERT_EQ(turns.join(scratch / "turns", share), "");
+    ASSERT_EQ(turns.join(scratch / "turns", share).text(), "");
     EXPECT_STREQ(ask(request).error, "");
     EXPECT_EQ(share.weight, 50u);
     request.share.weight = turns::most_weight + 1;
@@ -154,7 +154,7 @@ TEST_F(LimitsDeskTest, AWeightNeedsTurns) {
     EXPECT_EQ(share.weight, 50u);
 }
 TEST_F(LimitsDeskTest, WhereTurnsDoNotComeWorkersWaitForNone) {
-    ASSERT_EQ(turns.join(scratch / "turns", share), "");
+    ASSERT_EQ(turns.join(scratch / "turns", share).text(), "");
     Client& client = arrive();
     limits->look_at_turns(client);
     EXPECT_EQ(client.worker->sheet().turns_off_until, 0u);

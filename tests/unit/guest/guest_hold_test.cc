@@ -25,7 +25,7 @@ using test::HostSide;
 
 Driver soft_driver() {
     Driver d;
-    EXPECT_EQ("", d.open(software_library()));
+    EXPECT_EQ("", d.open(software_library()).text());
     return d;
 }
 

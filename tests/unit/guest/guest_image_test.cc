@@ -189,7 +189,7 @@ TEST(Selection, LiesWithinTheImageWhateverStandsThere) {
 std::string loaded;  // what the driver got, to the end that it says it has
 Driver watching_driver() {
     Driver d;
-    EXPECT_EQ("", d.open(software_library()));
+    EXPECT_EQ("", d.open(software_library()).text());
     d.cuModuleLoadDataEx = [](CUmodule*, const void* image, unsigned, CUjit_option*, void**) {
         const Image found = guest::find_image(image);
         return loaded.assign(static_cast<const char*>(found.start), found.bytes), CUDA_ERROR_NOT_FOUND;

@@ -128,7 +128,7 @@ Driver IdleGpu::driver() {
 
 Driver soft_driver() {
     Driver d;
-    EXPECT_EQ("", d.open(software_library()));
+    EXPECT_EQ("", d.open(software_library()).text());
     return d;
 }
 
