@@ -58,7 +58,8 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_DEFAULT_BASE 0x200000000000ull /* free on x86-64 Linux, under ASan too; a region may name another */
 /* Where the GPU's own memory may lie in a worker, and so in kernel arguments. Workers run with the legacy mmap layout: what
  * the driver maps goes to 0x2a..., its pools to the first terabyte. Guest programs have nothing in this window but the region
- * itself, and the library reserves the rest of it: an address alone says which of the two it is.
+ * itself, and the library reserves the rest of it: an address alone says which of the two it is. These are the windows of a
+ * header that names none (windows.h).
  */
 #define BARCUDA_DEVICE_BASE 0x200000000ull
 #define BARCUDA_DEVICE_POOLS_END 0x10000000000ull /* below: pools and reservations of the driver */
@@ -78,7 +79,7 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
 	barcuda_u32 packets;       /* BARCUDA_PACKETS */
 	barcuda_u32 row_count;     /* 1 to BARCUDA_MAX_ROWS */
-	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region */
+	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region, but for clients with their own */
 	barcuda_u64 size;          /* bytes, a power of two */
 	barcuda_u64 channel_size;  /* BARCUDA_CHANNEL_SIZE */
 	barcuda_u64 granule;       /* BARCUDA_GRANULE */
@@ -94,6 +95,14 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u64 heartbeat;     /* grows several times a second while a bridge serves the region */
 	barcuda_u64 rows_offset;   /* a multiple of 8; the rows lie behind the devices and before header_bytes */
 	barcuda_u64 snapshot_offset; /* a multiple of 4096; 0: this bridge takes none */
+	barcuda_u32 windows_epoch; /* == `epoch`: the next four hold, and a client may have a base of its own. Else (an older bridge
+	                            * leaves what it finds) they are BARCUDA_DEVICE_*, and no client has one
+	                            */
+	barcuda_u32 reserved;
+	barcuda_u64 device_base;   /* windows of the GPU's own memory: see BARCUDA_DEVICE_BASE */
+	barcuda_u64 device_pools_end;
+	barcuda_u64 device_mapped;
+	barcuda_u64 device_end;
 };
 
 /* A channel slot's life is three counters, each written by one side and only ever growing:
@@ -228,6 +237,7 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u32 device_count;  /* how many; stored last. 0: it has not said so, and gets no worker yet */
 	barcuda_u32 watching;      /* grows when it wants to know how the GPUs are doing: the monitor asks for some seconds from then on */
 	char user[32];             /* whose process it is, by name, or by number where that is not known: for the host to show */
+	barcuda_u64 base;          /* virtual address of offset 0 in this client, and in its worker; before `device_count`. 0: the header's */
 };
 
 /* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker
@@ -268,7 +278,8 @@ BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160 && offsetof(struct barcuda_header, rows_offset) == 168);
-BARCUDA_ASSERT(offsetof(struct barcuda_header, snapshot_offset) == 176);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, snapshot_offset) == 176 && offsetof(struct barcuda_header, windows_epoch) == 184);
+BARCUDA_ASSERT(sizeof(struct barcuda_header) == 224 && offsetof(struct barcuda_client, base) == 208);
 BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_MAPPED);
 BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
 BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);

@@ -84,11 +84,13 @@ Error Client::connect() noexcept {
     if (Error e = region_.open_channel(channel_)) return e;
     const std::uint64_t base = shape().base, end = base + shape().size;  // in the window, or above it
     if (static bool reserved = false; !std::exchange(reserved, true)) {  // a forked child has its parent's
-        reserve_window(BARCUDA_DEVICE_BASE, std::min<std::uint64_t>(base, BARCUDA_DEVICE_END));
-        reserve_window(end, BARCUDA_DEVICE_END);
+        windows = shape().windows;
+        reserve_window(windows.begin, std::min(base, windows.end));
+        reserve_window(end, windows.end);
     }
     introduce(channel_.client());
     channel_.client().rows_hash = rows_hash;
+    channel_.client().base = region_.properties().base;
     memcpy(channel_.client().devices, devices_, sizeof devices_);
     publish(channel_.client().device_count, static_cast<std::uint32_t>(device_count_));  // WORD
     bell_.open(region_.door(), channel_);  // now the bridge looks for new clients

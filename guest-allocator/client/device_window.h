@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "guest-allocator/heap/ranges.h"
+#include "shm-device/windows.h"
 
 namespace barcuda::guest {
 
@@ -16,7 +17,10 @@ struct Taken {
 // Constant once there is a connection.
 extern heap::Ranges<Taken> taken;
 
-// Reserves the free parts of [begin, end), and notes the rest.
+// As the region's header says. Constant once there is a connection.
+inline constinit Windows windows;
+
+// Reserves [begin, end), as far as nobody has it, and notes the rest down.
 void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept;
 
 inline bool is_taken(std::uint64_t address) noexcept { return taken.count() && taken.overlap(address, address + 1); }

@@ -14,8 +14,8 @@ namespace barcuda::guest {
 
 // The GPU's own memory has a window of addresses of its own, around the region.
 inline bool is_device(std::uint64_t address) {
-    return address - BARCUDA_DEVICE_BASE < BARCUDA_DEVICE_END - BARCUDA_DEVICE_BASE &&
-           !heap::in_region(reinterpret_cast<const void*>(address), 1) && !is_taken(address);
+    return windows.contains(address) && !heap::in_region(reinterpret_cast<const void*>(address), 1) &&
+           !is_taken(address);
 }
 inline bool is_device(const void* p) { return is_device(reinterpret_cast<std::uint64_t>(p)); }
 

@@ -34,6 +34,7 @@ struct Preparation {                     // bridge -> worker, once, at its start
 
 struct Assignment {  // bridge -> worker, once: the client to serve
     std::uint64_t channel_offset;
+    std::uint64_t base;     // where the client has the region; checked
     std::uint32_t channel;  // index
     std::uint32_t opening;
     bool doorbell;  // doorbell_fd interrupts the guest

@@ -70,12 +70,21 @@ std::string Acceptor::devices_of(const Client& client, std::vector<int>& devices
     return {};
 }
 
+// The same. Its worker maps the client's memory there, and nowhere else.
+std::string Acceptor::base_of(const Client& client, std::uint64_t& base) const {
+    const Shape& shape = clients_.shape();
+    base = barcuda::base_of(observe(client.page().base), shape.base);
+    const Error e = check_base(base, shape.size, "the client's region", shape.windows);
+    return e ? e.text : "";
+}
+
 // Its worker is one whose driver shows these devices alone, in this order.
 std::string Acceptor::serve(Client& client) {
     const std::uint32_t slot = client.slot();
     client.introduce();
     std::vector<int> devices;
     if (std::string why = devices_of(client, devices); !why.empty()) return why;
+    if (std::string why = base_of(client, client.base); !why.empty()) return why;
     if (!limits_.has_a_channel_left())
         return fmt::format("the guest has as many clients as it may have ({})", limits_.of_guest(Limit::channels));
     auto worker = pool_.take(devices, [&](std::uint64_t bytes) { return bytes <= limits_.room(slot); });
@@ -85,7 +94,7 @@ std::string Acceptor::serve(Client& client) {
     client.worker = std::move(worker);
     heap_.hand_over(client);
     limits_.tell(client);
-    const Assignment job{client.channel.offset, slot, client.channel.opening, interrupts_()};
+    const Assignment job{client.channel.offset, client.base, slot, client.channel.opening, interrupts_()};
     send(client.worker->link(), &job, sizeof job, MSG_NOSIGNAL);  // one that has died meanwhile is noticed by its end
     ++totals_.came;
     return {};

@@ -35,6 +35,7 @@ class Acceptor {
     std::string serve(Client& client);
     void tell_of_waiting(Admissions::Answer answer, std::uint32_t process, Clock::time_point now);
     std::string devices_of(const Client& client, std::vector<int>& devices) const;
+    std::string base_of(const Client& client, std::uint64_t& base) const;
 
     Clients& clients_;
     Pool& pool_;

@@ -53,6 +53,7 @@ class Client {
     const Bell bell;
     const std::uint64_t number;
     std::unique_ptr<WorkerProcess> worker;  // null: none yet, or no longer
+    std::uint64_t base = 0;                 // where it has the region, once it has a worker
     ClientRecord record;
     OwnLimits own{};
     std::optional<Asked> asked;    // for memory of the region that cannot be granted yet

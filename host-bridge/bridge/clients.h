@@ -52,6 +52,7 @@ class Clients {
     std::uint64_t served() const;  // how many have a worker that has not been told to end
     Pool::Clients state() const;   // for the pool
     const Roster& roster() const { return roster_; }
+    const Shape& shape() const { return region_.shape(); }
 
     Client* operator[](std::uint32_t slot) const { return slots_[slot].get(); }
     std::size_t size() const { return slots_.size(); }

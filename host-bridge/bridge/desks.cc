@@ -29,7 +29,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},
            clients, quotas, grants, totals, ground.host, limits, pauses),
       acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
-      requests({clients, grants, shared, quotas, limits, heap}, loop, ground.region.shape().base) {}
+      requests({clients, grants, shared, quotas, limits, heap}, loop) {}
 
 void Desks::look_at(Client& client) {
     limits.bound(client);

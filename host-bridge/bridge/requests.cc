@@ -136,7 +136,7 @@ void Requests::answer_mapper(Client& client, short events) {
                        channel.index, bytes, offset);
         return false;
     };
-    client.worker->answer_mapper(events, base_, may);
+    client.worker->answer_mapper(events, client.base, may);
 }
 
 void Requests::look_at_mapper(Client& client) {

@@ -35,8 +35,7 @@ class Requests {
         const LimitsDesk& limits;
         HeapDesk& heap;
     };
-    // `base`: of the region.
-    Requests(Desks desks, Loop& loop, std::uint64_t base) : desks_(desks), loop_(loop), base_(base) {}
+    Requests(Desks desks, Loop& loop) : desks_(desks), loop_(loop) {}
 
     // Hears that client's worker from now on, as long as it is to serve. False: it cannot be heard.
     bool hear(Client& client);
@@ -59,7 +58,6 @@ class Requests {
 
     const Desks desks_;
     Loop& loop_;
-    const std::uint64_t base_;
 };
 
 }  // namespace barcuda

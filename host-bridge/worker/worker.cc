@@ -252,8 +252,10 @@ int run_worker(const std::string& library, bool warm) {
     log::debug("a worker has started: {}", steps.text());
 
     Assignment job;
-    if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client connected
-    if (std::string e = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE); !e.empty()) {
+    if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
+    std::string e = extents.move_to(driver, job.base);
+    if (e.empty()) e = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE);
+    if (!e.empty()) {
         log::error("{}", e);
         return 1;
     }

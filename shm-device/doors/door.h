@@ -49,6 +49,7 @@ class Door {
         bool opens_again = false;           // the path leads to the same file again
         bool offset_is_place = false;       // the heap can read the extents in the file, at their offsets
         WholeDoor* whole = nullptr;         // this door, if a host can make a region behind it
+        std::uint64_t base = 0;             // where the system has put the region; 0: it goes where its header says
     };
     enum class Leave : std::uint8_t { to_nobody, to_the_parent };
 

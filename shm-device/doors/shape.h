@@ -5,13 +5,17 @@
 #include <cstdint>
 
 #include "shm-device/layout.h"
+#include "shm-device/windows.h"
 
 namespace barcuda {
 
 struct Shape {
-    std::uint64_t base = 0, size = 0;  // 0 and 0: there is no region, and no pointer lies in it
+    // Where this process has the region: at the header's base, or at the door's. 0 and 0: there is no region, and no
+    // pointer lies in it.
+    std::uint64_t base = 0, size = 0;
     std::uint64_t granule = 0, extents_offset = 0;
     std::uint32_t channel_count = 0, granule_count = 0;
+    Windows windows;
 
     Shape() = default;
     explicit Shape(const barcuda_header& checked)
@@ -20,7 +24,8 @@ struct Shape {
           granule(checked.granule),
           extents_offset(checked.extents_offset),
           channel_count(checked.channel_count),
-          granule_count(checked.granule_count) {}
+          granule_count(checked.granule_count),
+          windows(windows_of(checked)) {}
 };
 
 }  // namespace barcuda

@@ -147,6 +147,11 @@ Error HostRegion::create(const char* path, const Format& format) {
     h.row_count = static_cast<barcuda_u32>(format.rows.size());
     h.rows_offset = BARCUDA_ROWS_OFFSET;
     h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
+    h.windows_epoch = h.epoch;
+    h.device_base = BARCUDA_DEVICE_BASE;
+    h.device_pools_end = BARCUDA_DEVICE_POOLS_END;
+    h.device_mapped = BARCUDA_DEVICE_MAPPED;
+    h.device_end = BARCUDA_DEVICE_END;
     h.bridge_pid = static_cast<barcuda_u32>(creator_);
     h.bridge_start = start_time_of(0);
     std::snprintf(h.build, sizeof h.build, "%s", format.build);

@@ -18,6 +18,20 @@ void Region::take(const char* header, const barcuda_header& copy) {
     if (copy.snapshot_offset) snapshot_ = table<barcuda_snapshot>(copy.snapshot_offset);
 }
 
+// A door whose system has put the region somewhere: the bridge must know that a client may have a base of its own.
+Error Region::choose_base(barcuda_header& copy) const {
+    const std::uint64_t own = base_of(door_->properties().base, copy.base);
+    if (own == copy.base) return {};
+    char build[sizeof copy.build + 1];
+    if (!says_windows(copy))
+        return error(Error::bad_base, 0,
+                     "%s: this system has put the region at 0x%llx, and the bridge (Barcuda %s) only knows 0x%llx: "
+                     "upgrade barcuda-bridge on the host",
+                     path(), (unsigned long long)own, build_of(copy, build), (unsigned long long)copy.base);
+    copy.base = own;
+    return check_base(own, copy.size, path(), windows_of(copy));
+}
+
 Error Region::open(const char* path) {
     close();
     char found[Door::path_room];
@@ -36,6 +50,7 @@ Error Region::open(const char* path) {
         e = validate(copy, door_->properties().size, door_->path());
         if (!e)
             e = check_packets(copy, door_->path());  // last, so that a damaged region is called damaged, not foreign
+        if (!e) e = choose_base(copy);
         if (!e) take(memory, copy);
     }
     if (e) close();

@@ -5,7 +5,8 @@
 // A region is anything that can be mapped: a tmpfs, memfd or hugetlbfs file, a /dev/uioN of the guest module, the
 // socket of `barcuda guest serve`, a PCI device's resource2, a /dev/dax. Each has a door (doors/door.h). All look the
 // same from here: a header to read, a channel to open, extents to map. An extent lies at shape().base + offset in every
-// process, guest and host alike, so that its pointers need no translation; header and channels may lie anywhere.
+// process, guest and host alike, so that its pointers need no translation; header and channels may lie anywhere. A
+// client whose door has the region elsewhere says so in its page, and its worker maps its extents there.
 // docs/region.md is the specification of what is in it. Here are the header and the arithmetic; what needs the system
 // is the door's.
 //
@@ -110,6 +111,7 @@ class Region {
     DoorPlace door_;
 
   private:
+    Error choose_base(barcuda_header& copy) const;
     Error not_again(std::uint64_t offset, std::uint64_t bytes, int code) const;
 
     // header_bytes of it: with slots, grants, devices and rows. The host writes it, and takes nothing from it.
@@ -132,7 +134,7 @@ void introduce(barcuda_client& client);
 
 // Can a region have this size and lie at this address? (validate.cc)
 Error check_size(std::uint64_t size, const char* path);
-Error check_base(std::uint64_t base, std::uint64_t size, const char* path);
+Error check_base(std::uint64_t base, std::uint64_t size, const char* path, const Windows& windows = {});
 
 // How a region of this size is divided: the fields of a header that follow from its size. (validate.cc)
 void divide(barcuda_header& header, std::uint64_t size);

@@ -38,6 +38,19 @@ void Extents::unmap_only(std::uint64_t offset, std::uint64_t bytes) const {
     if (fd_ >= 0) munmap(at(offset), bytes);
 }
 
+std::string Extents::move_to(const Driver& driver, std::uint64_t base) {
+    if (base == base_) return {};
+    unregister_all(driver);
+    for (const auto& [offset, extent] : extents_) unmap_only(offset, extent.bytes);
+    base_ = base;
+    for (auto extent = extents_.begin(); extent != extents_.end(); ++extent)
+        if (std::string error = map_only(extent->first, extent->second.bytes); !error.empty()) {
+            extents_.erase(extent, extents_.end());  // it is mapped nowhere
+            return error;
+        }
+    return {};
+}
+
 bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes) {
     auto extent = extents_.find(offset);
     if (extent == extents_.end() || extent->second.bytes != bytes) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// extents.h: the parts of the region that one worker may access: its channel and its client's extents. Each is mapped
-// at the region's base plus its offset, and extents are registered with the driver there, so host address = guest
-// address = device address. Only here does an offset in a command become a pointer (for a buffer in the channel:
+// extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
+// the base plus its offset (the region's base, unless the client has one of its own), and extents are registered with the driver there, so that host address = guest address = device
+// address. An offset that a command names becomes a pointer here alone (of a buffer in the channel:
 // ChannelReader::locate).
 #pragma once
 #include <cstddef>
@@ -34,7 +34,10 @@ class Extents {
         extents_[offset] = {bytes, true, false};
         all_registered_ = false;
     }
-    // The client's channel: the session needs it to the end; the GPU needs it only if it writes fences there.
+    // Maps at this base from now on, also what is mapped already; that must be registered again. Returns an error text;
+    // empty: all is there.
+    std::string move_to(const Driver& driver, std::uint64_t base);
+    // The client's channel: its session needs it to the end, and the GPU not at all, unless it writes fences there.
     std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
         std::string error = map(offset, bytes);
         if (error.empty()) {

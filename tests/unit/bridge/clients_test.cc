@@ -7,7 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
+
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -72,6 +75,46 @@ void is_refused(Client& client, const std::string& why) {
     EXPECT_EQ(client.channel.status().fatal_error, CUDA_ERROR_DEVICE_UNAVAILABLE);
     EXPECT_EQ(client.record.end, End::refused);
     EXPECT_THAT(client.record.how, HasSubstr(why));
+}
+TEST_F(ClientsTest, AClientMayHaveTheRegionAtABaseOfItsOwn) {
+    script = "exec sleep 3600";  // it does not read its assignment
+    constexpr std::uint64_t its_own = kBase - 4 * kSize;
+    const Channel at_the_headers = open(), at_its_own = open_at(its_own);
+    turn();
+    EXPECT_EQ((*clients)[at_the_headers.index]->base, kBase);
+    Client& client = *(*clients)[at_its_own.index];
+    ASSERT_TRUE(client.worker);
+    EXPECT_EQ(client.base, its_own);
+    at_its_own.client().base = kBase;  // it changes its mind: what was checked holds
+    turn();
+    EXPECT_EQ(client.base, its_own);
+    const File link = test::workers_link(*client.worker);
+    if (!link) GTEST_SKIP() << "no descriptor of another process may be taken here: " << std::strerror(errno);
+    Assignment job;
+    ASSERT_EQ(recv(link.fd(), &job, sizeof job, 0), static_cast<ssize_t>(sizeof job));
+    EXPECT_EQ(job.base, its_own);
+}
+TEST_F(ClientsTest, ABaseWhereNoRegionMayLieIsRefused) {
+    constexpr unsigned long long user_end = 1ull << 47;
+    for (const unsigned long long base : {1ull, 0ull + kBase + BARCUDA_PAGE, user_end, user_end - BARCUDA_GRANULE,
+                                          ~0ull, ~0ull - BARCUDA_GRANULE + 1}) {
+        const Channel channel = open_at(base);
+        turn();
+        is_refused(*(*clients)[channel.index], "no process can map it");
+        guest.leave_channel(const_cast<Channel&>(channel));
+    }
+    EXPECT_EQ(totals.came, 0u);
+}
+TEST_F(ClientsTest, ABaseAmongTheGpusOwnMemoryIsRefused) {
+    for (const std::uint64_t base :
+         {BARCUDA_GRANULE, BARCUDA_DEVICE_POOLS_END - BARCUDA_GRANULE, BARCUDA_DEVICE_MAPPED - BARCUDA_GRANULE,
+          BARCUDA_DEVICE_MAPPED, BARCUDA_DEVICE_END - BARCUDA_GRANULE}) {
+        const Channel channel = open_at(base);
+        turn();
+        is_refused(*(*clients)[channel.index], "where the GPU's own memory is");
+        guest.leave_channel(const_cast<Channel&>(channel));
+    }
+    EXPECT_EQ(totals.came, 0u);
 }
 TEST_F(ClientsTest, AClientThatAsksForAnUnknownDeviceIsRefused) {
     is_refused(arrive({2}), "a device that there is not");

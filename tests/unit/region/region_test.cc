@@ -130,6 +130,21 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"end in the GPU's memory", [](barcuda_header& h) { h.base = BARCUDA_DEVICE_MAPPED - BARCUDA_GRANULE; },
          Error::bad_base},
         {"base beyond user space", [](barcuda_header& h) { h.base = 1ull << 47; }, Error::bad_base},
+        {"windows of no addresses", [](barcuda_header& h) { h.device_base = 0; }, Error::malformed},
+        {"windows in the wrong order", [](barcuda_header& h) { h.device_pools_end = h.device_base; }, Error::malformed},
+        {"windows that overlap", [](barcuda_header& h) { h.device_mapped = h.device_pools_end - BARCUDA_PAGE; },
+         Error::malformed},
+        {"windows that end before they begin", [](barcuda_header& h) { h.device_end = h.device_mapped; },
+         Error::malformed},
+        {"windows beyond user space", [](barcuda_header& h) { h.device_end = (1ull << 47) + BARCUDA_PAGE; },
+         Error::malformed},
+        {"windows unaligned", [](barcuda_header& h) { h.device_mapped += 8; }, Error::malformed},
+        {"base in its own windows", [](barcuda_header& h) { h.device_end = h.base + BARCUDA_PAGE; }, Error::bad_base},
+        {"base among its own pools",
+         [](barcuda_header& h) {
+             h.device_pools_end = h.device_mapped = h.base + BARCUDA_PAGE, h.device_end = 1ull << 47;
+         },
+         Error::bad_base},
         {"header_bytes", [](barcuda_header& h) { h.header_bytes /= 2; }, Error::malformed},
         {"channel_size", [](barcuda_header& h) { h.channel_size *= 2; }, Error::malformed},
         {"granule", [](barcuda_header& h) { h.granule = 4096; }, Error::malformed},
@@ -180,6 +195,52 @@ TEST_F(RegionTest, ABridgeThatTakesNoSnapshotIsAccepted) {  // of the day before
     RegionProbe::header(host).snapshot_offset = 0;
     EXPECT_EQ(open_guest().kind, Error::none);
     EXPECT_EQ(guest.snapshot(), nullptr);
+}
+TEST_F(RegionTest, AHeaderWithoutWindowsHasThoseOfBefore) {  // also where an older bridge has left a newer one's
+    ASSERT_FALSE(open_guest());
+    EXPECT_EQ(guest.shape().windows, Windows());
+    barcuda_header& header = RegionProbe::header(host);
+    header.device_base = header.device_pools_end = header.device_mapped = header.device_end = 0;
+    EXPECT_EQ(open_guest().kind, Error::malformed);
+    for (const std::uint32_t epoch : {0u, header.epoch - 1}) {
+        header.windows_epoch = epoch;
+        ASSERT_FALSE(open_guest());
+        EXPECT_EQ(guest.shape().windows, Windows());
+    }
+}
+TEST_F(RegionTest, TheWindowsAreThoseThatItsHeaderNames) {
+    const Windows others{0x100000000, 0x8000000000, 0x500000000000, 0x600000000000};
+    barcuda_header& header = RegionProbe::header(host);
+    header.device_base = others.begin, header.device_pools_end = others.pools_end;
+    header.device_mapped = others.mapped, header.device_end = others.end;
+    ASSERT_FALSE(open_guest());
+    EXPECT_EQ(guest.shape().windows, others);
+    for (const std::uint64_t in : {others.begin, others.pools_end, others.end - 1}) EXPECT_TRUE(others.contains(in));
+    for (const std::uint64_t out : {others.begin - 1, others.end}) EXPECT_FALSE(others.contains(out));
+    header.base = 0x300000000000;  // the driver's, where a header names no windows
+    EXPECT_FALSE(open_guest());
+    header.windows_epoch = 0;
+    EXPECT_EQ(open_guest().kind, Error::bad_base);
+}
+TEST_F(RegionTest, ADoorMayHaveTheRegionAtABaseOfItsOwn) {
+    constexpr std::uint64_t own = kBase - 4 * kSize;
+    barcuda_header header = RegionProbe::header(host);
+    ASSERT_FALSE(open_guest());
+    EXPECT_FALSE(RegionProbe::choose_base(guest, own, header));
+    EXPECT_EQ(header.base, own);
+    const Error e = RegionProbe::choose_base(guest, BARCUDA_DEVICE_MAPPED, header = RegionProbe::header(host));
+    EXPECT_EQ(e.kind, Error::bad_base);
+    EXPECT_FALSE(RegionProbe::choose_base(guest, 0, header = RegionProbe::header(host)));
+    EXPECT_EQ(header.base, kBase);
+}
+TEST_F(RegionTest, ADoorWithABaseOfItsOwnNeedsABridgeThatKnowsOfThem) {
+    barcuda_header header = RegionProbe::header(host);
+    ASSERT_FALSE(open_guest());
+    header.windows_epoch = 0;
+    EXPECT_FALSE(RegionProbe::choose_base(guest, kBase, header));
+    const Error e = RegionProbe::choose_base(guest, kBase - kSize, header);
+    EXPECT_EQ(e.kind, Error::bad_base);
+    EXPECT_TRUE(contains(says(e), "upgrade barcuda-bridge")) << e.text;
 }
 TEST_F(RegionTest, AnErrorNamesThePathAndIsASentence) {
     RegionProbe::header(host).packets = 0;

@@ -82,7 +82,7 @@ class DesksTest : public RegionTest {
         acceptor.emplace(*clients, *pool, *limits, *heap, gpus, totals, [] { return false; });
         pauses.emplace(PauseDesk::Monitor{[](auto) { return nullptr; }, [] {}, [] { return false; }}, *clients, shared,
                        quotas, *limits, gpus, false);
-        requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, loop, host.shape().base);
+        requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, loop);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
         if (!can_start) return errno = EMFILE, nullptr;
@@ -98,6 +98,12 @@ class DesksTest : public RegionTest {
         std::strcpy(page.user, "alice");
         for (std::size_t i = 0; i < devices.size(); ++i) page.devices[i] = devices[i];
         publish(page.device_count, static_cast<barcuda_u32>(devices.size()));
+        return channel;
+    }
+    Channel open_at(std::uint64_t base) {
+        const Channel channel = open({});
+        channel.client().base = base;
+        publish(channel.client().device_count, 1u);
         return channel;
     }
     // One turn of the bridge's loop, as far as slots go.

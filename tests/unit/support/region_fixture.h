@@ -27,6 +27,11 @@ struct RegionProbe {
         bar.keep_header(header, header_bytes);
         return bar;
     }
+    // As if the system had put the region there.
+    static Error choose_base(Region& region, std::uint64_t base, barcuda_header& header) {
+        region.door_->properties_.base = base;
+        return region.choose_base(header);
+    }
     static void become_dax(HostRegion& host) { host.whole_ = &become_bar(host, BarDoor::By::dax); }
 };
 

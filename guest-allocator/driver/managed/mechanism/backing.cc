@@ -20,8 +20,6 @@
 namespace barcuda::guest::managed {
 namespace {
 
-static_assert(BARCUDA_DEVICE_MAPPED <= window_begin && window_end <= BARCUDA_DEVICE_END);
-
 // Addresses that the driver has reserved for ranges, in spans far larger than most ranges. A span stays reserved: a
 // driver may refuse a reservation that overlaps an earlier one, and making a range takes one call less.
 class Addresses {
@@ -88,6 +86,7 @@ class Addresses {
     }
     // What this process has reserved for the device. Nothing else may lie there, or the range would replace it.
     void open() {
+        if (window_begin < windows.mapped || windows.end < window_end) return;  // the driver maps elsewhere
         os::Maps maps;
         std::uintptr_t end = 0;
         for (os::Mapping m; maps.next(m) && m.begin < window_end;) {
