@@ -10,9 +10,9 @@
 
 namespace barcuda {
 
-ChannelReader::ChannelReader(const Channel& channel, const Bell& bell)
+ChannelReader::ChannelReader(const Channel& channel, const Bell& bell, const State& state)
     : channel_(channel),
-      queue_(virtqueue::in_channel(channel.memory)),
+      queue_(virtqueue::in_channel(channel.memory), state),
       bell_(bell),
       // A driver reads as many bytes as a kernel's parameters have, even if the guest sent fewer: the buffer has room
       // for the most after a launch.

@@ -20,7 +20,14 @@ namespace barcuda {
 
 class ChannelReader {
   public:
-    explicit ChannelReader(const Channel& channel, const Bell& bell = {});
+    using State = virtqueue::Device<>::State;
+
+    explicit ChannelReader(const Channel& channel, const Bell& bell = {}, const State& state = {});
+
+    // Every command that was taken has been shown as done.
+    bool quiet() const { return queue_.quiet(); }
+    // Needs quiet(). (How client and worker wake each other is found out again.)
+    State state() const { return queue_.state(); }
 
     struct Command {
         virtqueue::Chain chain;

@@ -21,11 +21,22 @@ constexpr auto grace = std::chrono::milliseconds(100);
 
 }  // namespace
 
+Supply::Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const State& state)
+    : page_(page), bell_(bell), granter_(granter), extents_(extents), answered_(state.answered) {
+    std::ranges::transform(state.prepared, prepared_.begin(), [&](const Run& run) {
+        return Granted{run, extents.holds(run.offset, run.bytes)};
+    });
+}
+
 Supply::Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const Preparation& prepared)
-    : page_(page), bell_(bell), granter_(granter), extents_(extents) {
-    for (const auto& extent : prepared.extents)
-        if (extent.bytes)
-            prepared_.push_back({extent.offset, extent.bytes, extents.holds(extent.offset, extent.bytes)});
+    : Supply(page, bell, granter, extents, of(prepared)) {}
+
+Supply::State Supply::of(const Preparation& prepared) {
+    State fresh;
+    std::ranges::transform(prepared.extents, fresh.prepared.begin(), [](const auto& e) {
+        return Run{e.offset, e.bytes};
+    });
+    return fresh;
 }
 
 Supply::~Supply() {
@@ -55,8 +66,8 @@ void Supply::attend(const std::stop_token& stop) {
     }
 }
 
-CUresult Supply::find(std::uint64_t bytes, Run& run) {
-    const auto ready = std::ranges::find_if(prepared_, [&](const Run& r) { return bytes && bytes <= r.bytes; });
+CUresult Supply::find(std::uint64_t bytes, Granted& run) {
+    const auto ready = std::ranges::find_if(prepared_, [&](const Granted& r) { return bytes && bytes <= r.bytes; });
     if (ready != prepared_.end()) run = std::exchange(*ready, {});
     else if (CUresult r = granter_.grant(bytes, run.offset, run.bytes); r != CUDA_SUCCESS) return r;
     if (std::string error = run.mapped ? "" : extents_.map_only(run.offset, run.bytes); !error.empty()) {
@@ -72,8 +83,8 @@ CUresult Supply::find(std::uint64_t bytes, Run& run) {
 bool Supply::answer(bool last) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t request = observe(page_.asked);
-    if (request == answered_.load(std::memory_order_relaxed)) return true;  // the other thread answered first
-    Run run;
+    if (request == answered_.load(std::memory_order_relaxed)) return true;  // the other thread was quicker
+    Granted run;
     const CUresult r = find(observe(page_.bytes), run);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && !last) return false;
     page_.offset = run.offset;
@@ -85,11 +96,20 @@ bool Supply::answer(bool last) {
     return true;
 }
 
+Supply::State Supply::state() {
+    clerk_ = {};
+    adopt();
+    const std::lock_guard lock(mutex_);
+    State now{answered_.load(std::memory_order_relaxed), {}};
+    std::ranges::copy(prepared_, now.prepared.begin());
+    return now;
+}
+
 bool Supply::adopt() {
     if (!new_.load(std::memory_order_acquire)) return false;
     const std::lock_guard lock(mutex_);
     new_.store(false, std::memory_order_relaxed);
-    for (const Run& run : granted_)
+    for (const Granted& run : granted_)
         if (!run.mapped) extents_.add(run.offset, run.bytes);
     granted_.clear();
     return true;

@@ -6,6 +6,7 @@
 // the driver; the driver gets it before the next command, which may name it. (The other end:
 // guest-allocator/client/client.cc.)
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -22,7 +23,18 @@ struct Granter;
 
 class Supply {
   public:
-    // `prepared`: extents that are already mapped and registered.
+    struct Run {
+        std::uint64_t offset = 0, bytes = 0;
+        bool operator==(const Run&) const = default;
+    };
+    struct State {
+        std::uint64_t answered = 0;                     // the number of the last request
+        std::array<Run, Preparation::most> prepared{};  // extents of the client's that it does not know of yet
+        bool operator==(const State&) const = default;
+    };
+
+    Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const State& state);
+    // `prepared`: extents that are mapped and registered already.
     Supply(barcuda_supply& page, const Bell& bell, Granter& granter, Extents& extents, const Preparation& prepared);
     ~Supply();
 
@@ -33,28 +45,31 @@ class Supply {
     // them.
     bool adopt();
 
-    // ---- the clerk, while this object lives
+    // ---- the clerk, as long as this lives, or until state() is asked for
     void begin();
+    // Ends the clerk, so that the state stays what it is. A request that it left is answered by the worker that goes on.
+    State state();
 
   private:
-    struct Run {
-        std::uint64_t offset = 0, bytes = 0;
-        bool mapped = false;  // and is in `extents`
+    struct Granted : Run {
+        bool mapped = false;  // and in `extents`
     };
+    static State of(const Preparation& prepared);
     void attend(const std::stop_token& stop);
     // `last`: a request that the bridge refuses is refused to the client at once. Otherwise the refusal waits until the
     // worker's thread has had its time, because a release may be in the queue. False: not answered yet.
     bool answer(bool last);
-    CUresult find(std::uint64_t bytes, Run& run);
+    CUresult find(std::uint64_t bytes, Granted& run);
 
     barcuda_supply& page_;
     const Bell bell_;
     Granter& granter_;
     Extents& extents_;
-    std::mutex mutex_;  // protects everything below
-    std::vector<Run> prepared_, granted_;
-    std::atomic<std::uint64_t> answered_{0};  // our copy; the word in the region is only written
-    std::atomic<bool> new_{false};            // granted_ has new extents
+    std::mutex mutex_;                                 // of all below
+    std::array<Granted, Preparation::most> prepared_;  // of no bytes: none
+    std::vector<Granted> granted_;
+    std::atomic<std::uint64_t> answered_{0};  // ours: the word in the region is only told
+    std::atomic<bool> new_{false};            // there are some in granted_
     std::jthread clerk_;
 };
 

@@ -232,7 +232,32 @@ template <unsigned queue_size = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alig
     static_assert(queue_size >= 1 && queue_size <= 1u << 15);
 
   public:
+    // Where it stands in the ring when nothing is under way, which no word of the ring tells: for a device that goes on
+    // where another one has stopped.
+    struct State {
+        std::uint32_t index = 0;  // of the next chain, and of the next used descriptor
+        bool wrap = true;
+        std::uint64_t chains = 0;  // so far
+        bool operator==(const State&) const = default;
+    };
+
     explicit Device(Parts<Sync> parts) : parts_(parts) {}
+    Device(Parts<Sync> parts, const State& state)
+        : parts_(parts),
+          avail_{state.index, state.wrap},
+          used_(avail_),
+          taken_(state.chains),
+          completed_(state.chains) {
+        if (state.index >= kSize) std::abort();  // a bug of the caller
+    }
+
+    // All that was taken has been shown as used.
+    bool quiet() const { return in_flight_ == 0; }
+    // Needs quiet().
+    State state() const {
+        if (!quiet()) std::abort();  // a bug of the caller
+        return {avail_.index, avail_.wrap, taken_};
+    }
 
     Lie lie() const { return lie_; }  // sticky: after a lie, next() answers nothing more
 

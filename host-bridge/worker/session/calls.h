@@ -16,7 +16,22 @@ class Calls {
   public:
     explicit Calls(barcuda_calls* page, const Bell& bell = {});
 
-    // The data argument for the driver; `function` is the guest's number, as a pointer.
+    struct State {
+        std::uint64_t asked = 0;  // the number of the last call
+        bool operator==(const State&) const = default;
+    };
+    // No function of the program is running, or asked for.
+    bool quiet() const { return std::unique_lock(mutex_, std::try_to_lock).owns_lock(); }
+    State state() const {
+        std::lock_guard lock(mutex_);
+        return {asked_};
+    }
+    void restore(const State& state) {
+        std::lock_guard lock(mutex_);
+        asked_ = state.asked;
+    }
+
+    // What the driver is given; `function` is the guest's number, as a pointer.
     static void* as_data(std::uint64_t function) { return reinterpret_cast<void*>(function); }
     static void CUDA_CB run(void* function);
     static void CUDA_CB run_with_status(CUstream stream, CUresult status, void* function);
@@ -26,8 +41,8 @@ class Calls {
 
     barcuda_calls* const page_;
     const Bell bell_;
-    std::mutex mutex_;
-    std::uint64_t asked_ = 0;  // our copy; the word in the region is only written
+    mutable std::mutex mutex_;  // held as long as the function runs
+    std::uint64_t asked_ = 0;   // ours: the word in the region is only told
 };
 
 }  // namespace barcuda

@@ -31,7 +31,8 @@ class Code {
         return {static_cast<const char*>(image), bytes};
     }
     void drop_parts() { LargeString().swap(parts_); }       // an assignment would keep the memory
-    std::size_t held() const { return parts_.capacity(); }  // by the parts
+    std::size_t held() const { return parts_.capacity(); }  // by parts
+    bool has_parts() const { return !parts_.empty(); }
 
     void keep_log(std::unique_ptr<CompilerLog> log) { log_ = std::move(log); }  // of the last load
     const CompilerLog* log() const { return log_.get(); }

@@ -32,6 +32,15 @@ class Fences {
           output_(output),
           in_flight_(in_flight) {}
 
+    struct State {
+        std::uint64_t posted_failures = 0;
+        CUresult fault = CUDA_SUCCESS;
+        bool operator==(const State&) const = default;
+    };
+    // Between commands, when none is outstanding: a fence is a place in a stream of this process.
+    State state() const { return {posted_failures_, fault_}; }
+    void restore(const State& state) { posted_failures_ = state.posted_failures, fault_ = state.fault; }
+
     // ---- the fence of the running command
     void begin_command() { promised_ = {}; }
     // A thread already waits for it, and is woken however the command ends. Eight aligned bytes of the client's.

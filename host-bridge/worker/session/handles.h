@@ -5,7 +5,9 @@
 #pragma once
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <type_traits>
 #include <unordered_map>
@@ -65,9 +67,7 @@ class Handles {
         return id >= wire::first_id && id < wire::most_ids && (!e || e->type == 0);
     }
     template <class T> void keep(std::uint64_t id, T value, std::uint64_t context = 0) {
-        auto& page = chosen_[id / page_entries];
-        if (!page) page.reset(new Entry[page_entries]);
-        page[id % page_entries] = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
+        chosen(id) = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         ids_[{raw(value), 0, TypeOf<T>::value}] = id;
     }
     // The id of an object that the driver returned: always the same one. As a part of `whole` it ends with it.
@@ -89,7 +89,7 @@ class Handles {
         } else {
             given_.push_back(entry);
         }
-        const std::uint64_t id = std::uint64_t{entry.turn} << 32 | (wire::given + index);
+        const std::uint64_t id = given_id(index);
         at->second = id;
         if (whole) parts_.emplace(whole, id);
         return id;
@@ -120,12 +120,61 @@ class Handles {
         ids_.erase({e->raw, e->type == TypeOf<CUgraphConditionalHandle>::value ? e->whole : 0, e->type});
         if (id >= wire::given && reusable(e->type)) free_.push_back(index_of(id));
         *e = {0, 0, 0, 0, e->turn};
-        for (auto part = parts_.find(id); part != parts_.end(); part = parts_.find(id)) {
-            const std::uint64_t gone = part->second;
-            parts_.erase(part);
-            if (const Entry* g = entry(gone); g && g->whole == id) drop(gone);  // otherwise it has ended before
-        }
+        // In the order of their ids: which place is given next follows from what state() has, not from a table's order.
+        std::vector<std::uint64_t> parts;
+        const auto [first, behind] = parts_.equal_range(id);
+        std::transform(first, behind, std::back_inserter(parts), [](const auto& part) { return part.second; });
+        parts_.erase(first, behind);
+        std::sort(parts.begin(), parts.end());
+        for (const std::uint64_t part : parts)
+            if (const Entry* g = entry(part); g && g->whole == id) drop(part);  // else it went before
     }
+    // All of it, as plain numbers. Of an object only `raw` belongs to this process: a worker that goes on with a client in
+    // another process puts there what it has made in that object's place.
+    struct State {
+        struct Object {
+            std::uint64_t id, raw, whole, context;
+            std::uint8_t type;
+            bool operator==(const Object&) const = default;
+        };
+        std::vector<Object> objects;       // in the order of their ids' places
+        std::vector<std::uint32_t> turns;  // of each place that the host gives ids from
+        std::vector<std::uint64_t> free;   // such places, in the order in which they were left
+        bool operator==(const State&) const = default;
+    };
+    State state() const {
+        State all;
+        each_chosen([&](std::uint64_t id, const Entry& e) {
+            if (e.type) all.objects.push_back({id, e.raw, e.whole, e.context, e.type});
+        });
+        for (std::uint64_t i = 0; i < given_.size(); ++i) {
+            const Entry& e = given_[i];
+            all.turns.push_back(e.turn);
+            if (e.type) all.objects.push_back({given_id(i), e.raw, e.whole, e.context, e.type});
+        }
+        all.free = free_;
+        return all;
+    }
+    // In the place of all that there is. False, and nothing is there: no session ever had this state.
+    bool restore(const State& state) {
+        *this = Handles();
+        given_.resize(state.turns.size());
+        for (std::uint64_t i = 0; i < given_.size(); ++i) given_[i].turn = state.turns[i];
+        free_ = state.free;
+        bool sound = true;
+        for (const State::Object& o : state.objects) {
+            Entry* const e =
+                o.id < wire::most_ids && o.id >= wire::first_id ? &chosen(o.id) : const_cast<Entry*>(entry(o.id));
+            if (!(sound = sound && e && !e->type && o.type && o.raw)) break;
+            *e = {o.raw, o.whole, o.context, o.type, e->turn};
+            ids_[{o.raw, o.type == TypeOf<CUgraphConditionalHandle>::value ? o.whole : 0, o.type}] = o.id;
+            if (o.whole) parts_.emplace(o.whole, o.id);
+        }
+        for (const std::uint64_t place : free_) sound = sound && place < given_.size() && !given_[place].type;
+        if (!sound) *this = Handles();
+        return sound;
+    }
+
     template <class T, class F> void each(F f) const {
         each_chosen([&](std::uint64_t, const Entry& e) {
             if (e.type == TypeOf<T>::value) f((T)e.raw);
@@ -139,7 +188,7 @@ class Handles {
             if (e.context == context) ids.push_back(id);
         });
         for (std::uint64_t i = 0; i < given_.size(); ++i)
-            if (given_[i].context == context) ids.push_back(std::uint64_t{given_[i].turn} << 32 | (wire::given + i));
+            if (given_[i].context == context) ids.push_back(given_id(i));
         return ids;
     }
 
@@ -174,6 +223,14 @@ class Handles {
     std::uint64_t outermost(std::uint64_t graph) const {
         for (const Entry* e = entry(graph); e && e->whole; e = entry(graph)) graph = e->whole;
         return graph;
+    }
+    std::uint64_t given_id(std::uint64_t index) const {
+        return std::uint64_t{given_[index].turn} << 32 | (wire::given + index);
+    }
+    Entry& chosen(std::uint64_t id) {
+        auto& page = chosen_[id / page_entries];
+        if (!page) page.reset(new Entry[page_entries]);
+        return page[id % page_entries];
     }
     static std::uint64_t index_of(std::uint64_t id) { return (id & 0xffffffff) - wire::given; }
     const Entry* entry(std::uint64_t id) const {

@@ -46,6 +46,17 @@ class Output::Text {
         return n;
     }
 
+    std::string left() {
+        const std::lock_guard lock(mutex_);
+        read_what_is_there();
+        return text_.substr(taken_);
+    }
+    void put(std::string_view text) {
+        const std::lock_guard lock(mutex_);
+        keep(text);
+        allowance_.note(Limit::printf_text, held());
+    }
+
   private:
     std::size_t held() const { return text_.size() - taken_; }
     // Reads what was written before the call, at most a pipe's size: a kernel may print endlessly.
@@ -85,6 +96,16 @@ class Output::Text {
 void Output::take_text_from(int pipe, Allowance& allowance) {
     text_ = std::make_shared<Text>(pipe, allowance);
     std::thread([text = text_] { text->read_on(); }).detach();
+}
+
+Output::State Output::state() const {
+    if (!text_) return {};
+    std::fflush(stdout);
+    return {text_->left()};
+}
+
+void Output::restore(const State& state) {
+    if (text_) text_->put(state.printed);
 }
 
 std::size_t Output::printed(char* text, std::size_t room) {

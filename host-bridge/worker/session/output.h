@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 namespace barcuda {
 
@@ -23,11 +24,16 @@ class Output {
     // Takes text from this process's standard output, which is `pipe` from now on: starts the thread that reads it.
     // Without this call there is no text.
     void take_text_from(int pipe, Allowance& allowance);
-    // Without this call the process keeps its standard error.
-    void take_errors_from(int pipe, int log) {
-        pipe_ = pipe;
-        log_ = log;
-    }
+    // What the client has not collected yet. (The text of a failed assert comes with a fault, after which nothing goes on.)
+    struct State {
+        std::string printed;
+        bool operator==(const State&) const = default;
+    };
+    State state() const;
+    // Behind take_text_from().
+    void restore(const State& state);
+    // Without this the standard error is nobody's but the process's own.
+    void take_errors_from(int pipe, int log) { pipe_ = pipe, log_ = log; }
 
     void note(CUresult result) { assert_failed_ |= result == CUDA_ERROR_ASSERT; }
     // Copies as many bytes as there are, up to `room`.

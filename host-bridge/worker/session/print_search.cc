@@ -68,6 +68,16 @@ bool PrintSearch::looks() const {
     return unseen_ != 0;
 }
 
+bool PrintSearch::found() const {
+    const std::lock_guard lock(mutex_);
+    return found_;
+}
+
+void PrintSearch::restore(bool found) {
+    const std::lock_guard lock(mutex_);
+    if (found) found_ = true, say(status_, BARCUDA_PRINTS_PERHAPS);
+}
+
 void PrintSearch::look() {
     for (std::unique_lock lock(mutex_);;) {
         added_.wait(lock, [this] { return ends_ || !images_.empty(); });

@@ -26,8 +26,10 @@ class PrintSearch {
     // Adds code that is being loaded, or will be: it must not change any more. After this call `status.prints` says
     // that the code may print, or that it does not.
     void add(std::shared_ptr<const LargeString> image);
-    bool may_print() const;  // for guests that ask for each function
-    bool looks() const;      // code is being searched, or waits for it
+    bool may_print() const;  // for guests that ask with each function
+    bool looks() const;      // code waits to be looked through, or is
+    bool found() const;      // some that prints
+    void restore(bool found);
 
   private:
     void look();

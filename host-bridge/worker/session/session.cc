@@ -69,7 +69,31 @@ bool Session::quiet() {
     launches_.flush();
     if (!deferred_.check_idle()) return false;
     deferred_.reap();
-    return deferred_.check_idle();  // releasing may start work, too
+    return deferred_.check_idle() && calls_.quiet();  // what is released may be work, too
+}
+
+Session::State Session::state() {
+    const CUcontext current = contexts_.current();
+    return {.handles = handles_.state(),
+            .context = handles_.has(current) ? handles_.name(current) : 0,
+            .has_captured = streams_.has_captured(),
+            .calls = calls_.state(),
+            .fences = fences_.state(),
+            .output = output_.state(),
+            .prints = print_search_.found()};
+}
+
+bool Session::restore(const State& state) {
+    if (!handles_.restore(state.handles)) return false;
+    CUcontext context = nullptr;
+    if (state.context && !handles_.find(state.context, context)) return false;
+    contexts_.switch_to(context);
+    if (state.has_captured) streams_.capture_begun();
+    calls_.restore(state.calls);
+    fences_.restore(state.fences);
+    output_.restore(state.output);
+    print_search_.restore(state.prints);
+    return true;
 }
 
 void Session::rest() {

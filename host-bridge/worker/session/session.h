@@ -116,12 +116,29 @@ class Session {
     // The GPU has as much unfinished work as the client may give it at a time (Limit::work). Asks the driver only if
     // fences do not tell.
     bool must_wait();
-    // Gives the driver everything that is held, and releases what can be released. True: the GPU has done all of its
-    // work, and the client's threads know it.
+    // Gives the driver all that is held, releases what can be released, and says whether the GPU has done all that it was given, and
+    // the client's threads have been told so. No function of the program is running for it then.
     bool quiet();
     // Called while the worker is idle.
     void rest();
     void note_given() { allowance_.note(Limit::work, in_flight_.count()); }
+
+    // What the worker alone knows of this client, between two commands. What it knows of objects beside their ids (which
+    // addresses, registered extents, recorded calls) is born again with them.
+    struct State {
+        Handles::State handles;
+        std::uint64_t context = 0;  // the id of the current one; 0: none
+        bool has_captured = false;
+        Calls::State calls;
+        Fences::State fences;
+        Output::State output;
+        bool prints = false;  // some of the client's code does
+        bool operator==(const State&) const = default;
+    };
+    // Right behind quiet(), which was true.
+    State state();
+    // Of a session that has done nothing yet; the objects of `state` are there. False: no session ever had this state.
+    bool restore(const State& state);
 
     // ---- the nouns
     Allowance& allowance() { return allowance_; }

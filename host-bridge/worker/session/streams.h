@@ -18,6 +18,7 @@ class Streams {
     }
 
     void capture_begun() { captures_ = true; }
+    bool has_captured() const { return captures_; }
     bool capturing(CUstream stream) const { return captures_ && asked(stream) == State::capturing; }
     // The graph of the capture that the stream is in; null: no capture, or an invalidated one.
     CUgraph captured_by(CUstream stream) const {

@@ -73,6 +73,43 @@ TEST(Clause_2_8_10_1, QueueSizeNeedNotBeAPowerOfTwo) {
     many_laps<7>();
     many_laps<1000>();
 }
+template <unsigned kSize> void many_devices() {  // each goes on where the one before it has stopped
+    Ring<kSize> ring;
+    Driver<kSize> driver{ring.parts()};
+    typename Device<kSize>::State state;
+    for (unsigned i = 0; i < 5 * kSize + 3; ++i) {
+        Device<kSize> device{ring.parts(), state};
+        const bool call = kSize >= 2 && i % 3 == 0;
+        const std::uint64_t number =
+            driver.post(call ? std::span<const Buffer>(kCall) : std::span<const Buffer>(kPost));
+        const auto chain = device.next();
+        ASSERT_TRUE(chain) << "of " << kSize << ", in turn " << i;
+        EXPECT_EQ(chain->sequence, number);
+        EXPECT_FALSE(device.quiet());
+        device.complete(*chain, chain->reply.len);
+        device.flush();
+        ASSERT_EQ(driver.reap(), number);
+        ASSERT_TRUE(device.quiet());
+        state = device.state();
+    }
+    EXPECT_FALSE(driver.broken());
+}
+TEST(Clause_2_8_1, ADeviceGoesOnWhereAnotherHasStopped) {
+    many_devices<1>();
+    many_devices<2>();
+    many_devices<3>();
+    many_devices<7>();
+    many_devices<1000>();
+}
+TEST(Clause_2_8_1, ADeviceHasNoStateWhileAChainIsUnderWay) {
+    Pair<4> q;
+    q.driver.post(kPost);
+    const auto chain = q.device.next();
+    EXPECT_DEATH(q.device.state(), "");
+    q.device.complete(*chain, 0);
+    q.device.flush();
+    EXPECT_EQ(q.device.state().index, 1u);
+}
 TEST(Clause_2_8_10_1, PartsAreAlignedInAChannel) {
     alignas(64) static char channel[BARCUDA_COMMANDS_OFFSET];
     const Parts<> p = in_channel(channel);
