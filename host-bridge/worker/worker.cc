@@ -27,6 +27,7 @@
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/layers.h"
 #include "host-bridge/worker/quota/quota.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/libraries.h"
@@ -273,7 +274,10 @@ int run_worker(const std::string& library, bool warm) {
     static BridgeGranter& granter = *new BridgeGranter;
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell, &sheet);
-    enforce_quota(driver, granter, session.allowance(), own_memory(driver, prepared.cage.software));
+    Layers layers(driver);
+    layers.put(Layer::quota, [&](Driver& table) {
+        enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));
+    });
     if (text >= 0) session.output().take_text_from(text, session.allowance());
     session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);
