@@ -8,6 +8,3 @@ using namespace barcuda;  // for functions outside of both: what both sides shar
 }
 
 #define CU extern "C" [[gnu::visibility("default")]] CUresult CUDAAPI
-
-// A function that runs while the library is being loaded, before any sanitizer is ready: an ifunc's resolver.
-#define CU_RESOLVER extern "C" __attribute__((no_sanitize("address", "undefined", "thread")))

@@ -4,6 +4,7 @@
 // place in the region and waited for here, with a fence, as all waits are: the worker never waits for a GPU.
 #include <cstdio>
 
+#include "guest-allocator/client/exports.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/export.h"
@@ -183,28 +184,16 @@ extern "C" [[gnu::visibility("default")]] const char* cublasGetStatusString(cubl
     return "unknown cuBLAS status";
 }
 
-// ---- the rest: rows and nothing else (driver/remote.cc tells why these are ifuncs)
-#define EXPORT(name, op, ...)                                                 \
-    CU_RESOLVER __VA_ARGS__* barcuda_resolve_##name() {                       \
-        return &barcuda::guest::Stub<barcuda::Op::op, __VA_ARGS__>::function; \
-    }                                                                         \
-    extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] __VA_ARGS__ name;
-#define EXPORT_call(name)                   \
-    using TypeOf_##name = decltype(::name); \
-    EXPORT(name, name, TypeOf_##name)
-#define EXPORT_post(name) EXPORT_call(name)
-#define EXPORT_inner_call(name)  // these are written by hand
-#define EXPORT_inner_post(name)
-#define EXPORT_guest(name)
-#define X(name, how, ...) EXPORT_##how(name)
-BARCUDA_CUBLAS_ROWS(X)
-#undef X
-#undef EXPORT_call
-#define EXPORT_call(name)                                                   \
+// ---- the rest: rows and nothing else
+#define EXPORT_STUB(name, op, ...) \
+    EXPORT_AS(name, __VA_ARGS__, barcuda::guest::Stub<barcuda::Op::op, __VA_ARGS__>::function)
+#define EXPORT(name) EXPORT_STUB(name, name, decltype(::name))
+BARCUDA_CUBLAS_ROWS(EXPORT_ROW)
+#undef EXPORT
+// Those with a twin that takes 64-bit sizes.
+#define EXPORT(name)                                                        \
     using TypeOf_##name##_64 = decltype(::name##_64);                       \
     using TypeOf_##name = barcuda::guest::Narrow<TypeOf_##name##_64>::type; \
-    EXPORT(name, name, TypeOf_##name)                                       \
-    EXPORT(name##_64, name, TypeOf_##name##_64)
-#define X(name, how, ...) EXPORT_##how(name)
-BARCUDA_CUBLAS_WIDE_ROWS(X)
-#undef X
+    EXPORT_STUB(name, name, TypeOf_##name)                                  \
+    EXPORT_STUB(name##_64, name, TypeOf_##name##_64)
+BARCUDA_CUBLAS_WIDE_ROWS(EXPORT_ROW)

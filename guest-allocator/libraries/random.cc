@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // random.cc: cuRAND. A generator is the host library's; numbers go where the program wants them: to device memory, or,
 // of a generator on the host, to the region, and from there to memory that the worker does not reach.
+#include "guest-allocator/client/exports.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
@@ -69,16 +70,7 @@ RANDOM curandDestroyGenerator(curandGenerator_t generator) {
     return ask<Op::curandDestroyGenerator>(generator);
 }
 
-// ---- the rest: rows and nothing else (driver/remote.cc tells why these are ifuncs)
-#define EXPORT_call(name)                                                            \
-    CU_RESOLVER decltype(&::name) barcuda_resolve_##name() {                         \
-        return &barcuda::guest::Stub<barcuda::Op::name, decltype(::name)>::function; \
-    }                                                                                \
-    extern "C" [[gnu::ifunc("barcuda_resolve_" #name), gnu::visibility("default")]] decltype(name) name;
-#define EXPORT_post(name) EXPORT_call(name)
-#define EXPORT_inner_call(name)  // these are written by hand
-#define EXPORT_inner_post(name)
-#define EXPORT_guest(name)
-#define X(name, how, ...) EXPORT_##how(name)
-BARCUDA_CURAND_ROWS(X)
-#undef X
+// ---- the rest: rows and nothing else
+#define EXPORT(name) \
+    EXPORT_AS(name, decltype(::name), barcuda::guest::Stub<barcuda::Op::name, decltype(::name)>::function)
+BARCUDA_CURAND_ROWS(EXPORT_ROW)
