@@ -20,8 +20,8 @@
     X(cuSurfObjectDestroy,                                  call,       plain, drop_object)                         \
     X(cuTexObjectCreate,                                    call,       uncharged, make_object, desc, desc, maybe_desc) \
     X(cuTexObjectGetResourceDesc,                           call,       plain, told, use_object)                    \
-    X(cuTexObjectGetTextureDesc,                            call,       plain, told, use_object)                    \
-    X(cuTexObjectGetResourceViewDesc,                       call,       plain, told, use_object)                    \
+    X(cuTexObjectGetTextureDesc,                            call,       asks,  told, use_object)                    \
+    X(cuTexObjectGetResourceViewDesc,                       call,       asks,  told, use_object)                    \
     X(cuSurfObjectGetResourceDesc,                          call,       plain, told, use_object)                    \
     X(cuArrayGetMemoryRequirements,                         call,       asks,  out, use, in)                        \
     X(cuMipmappedArrayGetMemoryRequirements,                call,       asks,  out, use, in)                        \

@@ -84,8 +84,8 @@ enum : Traits {
     kernels = 128,   // runs the program's kernels, which may touch memory that no parameter names
 
     // What the call leaves behind, where its kinds do not say it (lives.h).
-    asks = 1 << 8,   // nothing
-    lasts = 1 << 9,  // an object is another than before: an attribute is set, a node is added
+    asks = 1 << 8,   // nothing: it tells of what there is, whatever its kinds make of what comes back
+    lasts = 1 << 9,  // an object is another than before: an attribute is set, a node is added, an event is recorded
 
     // Copies, which are counted: parameter std::size_t says how many bytes.
     copies_in = 1 << 10,

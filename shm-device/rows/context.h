@@ -38,7 +38,7 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuCtxDisablePeerAccess,                               call,       lasts, use)              \
     X(cuProfilerStart,                                      call,       lasts)                   \
     X(cuProfilerStop,                                       call,       lasts)                   \
-    X(cuCtxRecordEvent,                                     inner_call, work, use, use)          \
+    X(cuCtxRecordEvent,                                     inner_call, work|lasts, use, use)    \
     X(cuCtxWaitEvent,                                       call,       work, use, use)          \
     X(cuCtxDestroy_v2,                                      inner_call, configures|hosted, drop) \
     X(cuDevicePrimaryCtxRetain,                             inner_call, hosted, give, in)        \

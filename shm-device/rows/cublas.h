@@ -18,14 +18,14 @@
     X(cublasGetStatusName,                      guest,      plain)                                                 \
     X(cublasGetStatusString,                    guest,      plain)                                                 \
     X(cublasSetWorkspace_v2,                    call,       work|lasts, blas, bytes<2>, in)                        \
-    X(cublasGetVersion_v2,                      call,       work, blas, out)                                       \
-    X(cublasGetProperty,                        call,       work, in, out)                                         \
+    X(cublasGetVersion_v2,                      call,       work|asks, blas, out)                                  \
+    X(cublasGetProperty,                        call,       work|asks, in, out)                                    \
     X(cublasSetMathMode,                        call,       work|lasts, blas, in)                                  \
-    X(cublasGetMathMode,                        call,       work, blas, out)                                       \
+    X(cublasGetMathMode,                        call,       work|asks, blas, out)                                  \
     X(cublasSetAtomicsMode,                     call,       work|lasts, blas, in)                                  \
-    X(cublasGetAtomicsMode,                     call,       work, blas, out)                                       \
+    X(cublasGetAtomicsMode,                     call,       work|asks, blas, out)                                  \
     X(cublasSetSmCountTarget,                   call,       work|lasts, blas, in)                                  \
-    X(cublasGetSmCountTarget,                   call,       work, blas, out)                                       \
+    X(cublasGetSmCountTarget,                   call,       work|asks, blas, out)                                  \
     X(cublasIsamax_v2,                          post,       work, blas, in, vector<1>, in, result)                 \
     X(cublasIdamax_v2,                          post,       work, blas, in, vector<1>, in, result)                 \
     X(cublasIsamin_v2,                          post,       work, blas, in, vector<1>, in, result)                 \

@@ -12,16 +12,16 @@
     X(curandSetGeneratorOffset,                 call,       work|lasts, use, in)             \
     X(curandSetGeneratorOrdering,               call,       work|lasts, use, in)             \
     X(curandSetQuasiRandomGeneratorDimensions,  call,       work|lasts, use, in)             \
-    X(curandGenerateSeeds,                      call,       work, use)                       \
-    X(curandGetVersion,                         call,       work, out)                       \
-    X(curandGetProperty,                        call,       work, in, out)                   \
-    X(curandGenerate,                           call,       work, use, drawn<2>, in)         \
-    X(curandGenerateLongLong,                   call,       work, use, drawn<2>, in)         \
-    X(curandGenerateUniform,                    call,       work, use, drawn<2>, in)         \
-    X(curandGenerateUniformDouble,              call,       work, use, drawn<2>, in)         \
-    X(curandGenerateNormal,                     call,       work, use, drawn<2>, in, in, in) \
-    X(curandGenerateNormalDouble,               call,       work, use, drawn<2>, in, in, in) \
-    X(curandGenerateLogNormal,                  call,       work, use, drawn<2>, in, in, in) \
-    X(curandGenerateLogNormalDouble,            call,       work, use, drawn<2>, in, in, in) \
-    X(curandGeneratePoisson,                    call,       work, use, drawn<2>, in, in)
+    X(curandGenerateSeeds,                      call,       work|lasts, use)                 \
+    X(curandGetVersion,                         call,       work|asks, out)                  \
+    X(curandGetProperty,                        call,       work|asks, in, out)              \
+    X(curandGenerate,                           call,       work|lasts, use, drawn<2>, in)   \
+    X(curandGenerateLongLong,                   call,       work|lasts, use, drawn<2>, in)   \
+    X(curandGenerateUniform,                    call,       work|lasts, use, drawn<2>, in)   \
+    X(curandGenerateUniformDouble,              call,       work|lasts, use, drawn<2>, in)   \
+    X(curandGenerateNormal,                     call,       work|lasts, use, drawn<2>, in, in, in) \
+    X(curandGenerateNormalDouble,               call,       work|lasts, use, drawn<2>, in, in, in) \
+    X(curandGenerateLogNormal,                  call,       work|lasts, use, drawn<2>, in, in, in) \
+    X(curandGenerateLogNormalDouble,            call,       work|lasts, use, drawn<2>, in, in, in) \
+    X(curandGeneratePoisson,                    call,       work|lasts, use, drawn<2>, in, in)
 // clang-format on

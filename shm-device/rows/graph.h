@@ -77,15 +77,15 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphExecEventWaitNodeSetEvent,                     call,       lasts, use, use, use)                         \
     X(cuGraphMemsetNodeGetParams,                           call,       asks,  use, out)                              \
     X(cuGraphMemsetNodeSetParams,                           call,       lasts, use, desc)                             \
-    X(cuGraphMemAllocNodeGetParams,                         call,       plain, use, told)                             \
+    X(cuGraphMemAllocNodeGetParams,                         call,       asks,  use, told)                             \
     X(cuGraphMemFreeNodeGetParams,                          call,       asks,  use, out)                              \
     X(cuGraphKernelNodeCopyAttributes,                      call,       lasts, use, use)                              \
     X(cuGraphUpload,                                        post,       work, use, use)                               \
-    X(cuGraphGetNodes,                                      call,       asks,  use, all<2>, inout)                    \
-    X(cuGraphGetRootNodes,                                  call,       asks,  use, all<2>, inout)                    \
-    X(cuGraphGetEdges_v2,                                   call,       asks,  use, all<4>, all<4>, all<4>, inout)    \
-    X(cuGraphNodeGetDependencies_v2,                        call,       asks,  use, all<3>, all<3>, inout)            \
-    X(cuGraphNodeGetDependentNodes_v2,                      call,       asks,  use, all<3>, all<3>, inout)            \
+    X(cuGraphGetNodes,                                      call,       plain, use, all<2>, inout)                    \
+    X(cuGraphGetRootNodes,                                  call,       plain, use, all<2>, inout)                    \
+    X(cuGraphGetEdges_v2,                                   call,       plain, use, all<4>, all<4>, all<4>, inout)    \
+    X(cuGraphNodeGetDependencies_v2,                        call,       plain, use, all<3>, all<3>, inout)            \
+    X(cuGraphNodeGetDependentNodes_v2,                      call,       plain, use, all<3>, all<3>, inout)            \
     X(cuGraphAddDependencies_v2,                            call,       lasts, use, nodes<4>, nodes<4>, edges<4>, in) \
     X(cuGraphRemoveDependencies_v2,                         call,       lasts, use, nodes<4>, nodes<4>, edges<4>, in) \
     X(cuGraphDestroyNode,                                   call,       plain, drop)                                  \

@@ -14,8 +14,9 @@ template <class... Its> struct LivesOf<std::tuple<Its...>> {
 };
 template <Op op> using Lives = LivesOf<typename RowOf<op>::Parameters>;
 
-template <Op op> constexpr bool births = Lives<op>::any(kind::Life::makes);
-template <Op op> constexpr bool names = Lives<op>::any(kind::Life::names);
+// (An address that comes back is a new one, or one that a module has, to its kind. A row that asks tells of what there is.)
+template <Op op> constexpr bool births = !has(op, trait::asks) && Lives<op>::any(kind::Life::makes);
+template <Op op> constexpr bool names = !has(op, trait::asks) && Lives<op>::any(kind::Life::names);
 template <Op op> constexpr bool ends = Lives<op>::any(kind::Life::drops) || has(op, trait::resets);
 template <Op op> constexpr bool lasts = Lives<op>::any(kind::Life::lasts) || has(op, trait::lasts);
 
@@ -28,16 +29,18 @@ template <class... P, class... Its> struct MemoryMade<std::tuple<P...>, std::tup
     static constexpr bool any = ((Its::life == kind::Life::makes && names_memory<std::remove_pointer_t<P>>) || ...);
 };
 template <Op op> constexpr bool makes_memory =
-    !has(op, trait::asks) && MemoryMade<typename RowOf<op>::Arguments, typename RowOf<op>::Parameters>::any;
+    births<op> ? MemoryMade<typename RowOf<op>::Arguments, typename RowOf<op>::Parameters>::any : false;
 
 template <Op op> constexpr bool says_what_lasts = RowOf<op>::how == How::guest || births<op> || names<op> || ends<op> ||
                                                   lasts<op> ||
                                                   has(op, trait::work | trait::waits | trait::copies | trait::asks);
+template <Op op> constexpr bool asks_alone = !has(op, trait::asks) || !(ends<op> || lasts<op>);
 template <Op op> constexpr bool says_its_charge = !makes_memory<op> || charges(op) || has(op, trait::uncharged);
 
 #define X(name, ...)                                                                                                \
     static_assert(says_what_lasts<Op::name>,                                                                        \
                   "the row of " #name " does not say what it leaves behind: trait lasts, or asks if nothing");      \
+    static_assert(asks_alone<Op::name>, "the row of " #name " asks, and ends or changes an object");                \
     static_assert(says_its_charge<Op::name>, "the row of " #name                                                    \
                                              " makes device memory and does not say what is charged for it: trait " \
                                              "charges(N), where parameter N is its size, or uncharged");

@@ -58,7 +58,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemCreate,                                          inner_call, anywhere|charges(1), make, in, desc, in) \
     X(cuMemRelease,                                         inner_call, anywhere, drop)                  \
     X(cuMemGetAllocationGranularity,                        call,       anywhere|asks, out, desc, in)    \
-    X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere, told, use)             \
+    X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere|asks, told, use)        \
     X(cuMemPoolExportPointer,                               call,       hosted|lasts, out, device_word<1>) \
     X(cuMemPoolImportPointer,                               call,       hosted|uncharged, out, use, desc) \
     X(cuIpcGetMemHandle,                                    inner_call, hosted|lasts, out, device_word<1>) \

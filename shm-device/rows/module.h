@@ -49,11 +49,11 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 #define BARCUDA_MODULE_ROWS(X)                                                                          \
     X(cuModuleGetFunction,                                  call,       plain, part<1>, use, text)      \
     X(cuModuleGetFunctionCount,                             call,       asks,  out, use)                \
-    X(cuModuleGetGlobal_v2,                                 inner_call, asks,  maybe, maybe, use, text) \
+    X(cuModuleGetGlobal_v2,                                 inner_call, plain, maybe, maybe, use, text) \
     X(cuLibraryGetKernel,                                   inner_call, plain, part<1>, use, text)      \
     X(cuLibraryGetKernelCount,                              call,       asks,  out, use)                \
     X(cuLibraryGetModule,                                   call,       may_load, part<1>, use)         \
-    X(cuLibraryGetGlobal,                                   inner_call, may_load|asks, maybe, maybe, use, text) \
+    X(cuLibraryGetGlobal,                                   inner_call, may_load, maybe, maybe, use, text)      \
     X(cuKernelGetFunction,                                  call,       may_load, part<1>, use)         \
     X(cuKernelGetLibrary,                                   call,       plain, give, use)               \
     X(cuKernelGetAttribute,                                 call,       asks,  out, in, use, in)        \
@@ -62,10 +62,10 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
     X(cuFuncSetCacheConfig,                                 call,       configures|lasts, use, in)      \
     X(cuFuncGetModule,                                      call,       plain, give, use)               \
     X(cuFuncIsLoaded,                                       call,       asks,  out, use)                \
-    X(cuFuncLoad,                                           call,       asks,  use)                     \
+    X(cuFuncLoad,                                           call,       lasts, use)                     \
     X(cuKernelSetAttribute,                                 inner_call, configures|lasts, in, in, use, in) \
     X(cuFuncSetAttribute,                                   inner_call, configures|lasts, use, in, in)  \
-    X(cuLibraryGetManaged,                                  inner_call, asks,  maybe, maybe, use, text) \
+    X(cuLibraryGetManaged,                                  inner_call, plain, maybe, maybe, use, text) \
     X(cuLinkDestroy,                                        inner_call, plain, drop)                    \
     X(cuModuleUnload,                                       inner_call, hosted, drop)                   \
     X(cuLibraryUnload,                                      inner_call, hosted, drop)                   \

@@ -48,11 +48,11 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
     X(cuEventQuery,                                         inner_call, asks,  use)                                    \
     X(cuStreamBeginCapture_v2,                              inner_call, plain, use, captures)                          \
     X(cuStreamBeginCaptureToGraph,                          inner_call, plain, use, use, nodes<4>, edges<4>, in, captures) \
-    X(cuStreamEndCapture,                                   inner_call, hosted, use, give)                              \
+    X(cuStreamEndCapture,                                   inner_call, hosted|lasts, use, give)                        \
     X(cuStreamIsCapturing,                                  inner_call, asks,  use, out)                               \
     X(cuStreamUpdateCaptureDependencies_v2,                 call,       lasts, use, nodes<3>, edges<3>, in, in)        \
     X(cuStreamWaitEvent,                                    inner_post, work, use, use, in)                            \
-    X(cuEventRecordWithFlags,                               inner_post, work, use, use, in)                            \
+    X(cuEventRecordWithFlags,                               inner_post, work|lasts, use, use, in)                      \
     X(cuStreamSynchronize,                                  inner_call, hosted|asks, use)                              \
     X(cuEventSynchronize,                                   inner_call, hosted|asks, use)                              \
     X(cuStreamGetAttribute,                                 call,       hosted|asks, use, in, out)                     \
@@ -69,7 +69,7 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
 //    ours
 #define BARCUDA_STREAM_OWN_ROWS(X)                                                                                \
     X(write_fence,                                          post,       waits, use, fence)                        \
-    X(record_event,                                         post,       work, use, use, in, fence)                \
+    X(record_event,                                         post,       work|lasts, use, use, in, fence)          \
     X(launch_host,                                          post,       work, use, in, in)                        \
     X(capture_info,                                         call,       plain, use, out, out, give, heads, inout)
 // clang-format on
