@@ -151,10 +151,17 @@ void Quota::set_counted(CUdevice device, std::uint64_t& part, std::uint64_t now)
 // ---- memory with a name
 
 void Quota::freed(std::uint64_t name) {
-    if (const auto t = things_.find(name); t != things_.end()) {
-        give(t->second.device, t->second.bytes);
-        things_.erase(t);
-    } else count_graphs();  // memory of a graph
+    if (!refund(name)) count_graphs();  // a graph's
+}
+
+void Quota::freed_in_stream(std::uint64_t name) { refund(name); }
+
+bool Quota::refund(std::uint64_t name) {
+    const auto t = things_.find(name);
+    if (t == things_.end()) return false;
+    give(t->second.device, t->second.bytes);
+    things_.erase(t);
+    return true;
 }
 
 void Quota::context_gone(CUcontext context) {

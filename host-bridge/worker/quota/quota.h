@@ -67,6 +67,8 @@ class Quota {
         return r;
     }
     void freed(std::uint64_t name);
+    // In the order of a stream: mostly a pool's, which is counted as a whole.
+    void freed_in_stream(std::uint64_t name);
     void context_gone(CUcontext context);
 
     // ---- pools: what they have reserved, which they keep as long as they like
@@ -131,6 +133,7 @@ class Quota {
         return take(device, bytes);
     }
     void give(CUdevice device, std::uint64_t bytes);
+    bool refund(std::uint64_t name);  // false: it is no thing of the books
     void trim(CUdevice device);
     void measure(CUdevice device, bool exact);
     void recount(CUdevice device);

@@ -123,8 +123,7 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
     static constexpr bool crosses = RowOf<op>::how != How::guest;
     static constexpr std::size_t dropped =
         crosses ? dropped_at<typename RowOf<op>::Arguments, Parameters> : sizeof...(P);
-    // What a stream frees belongs to a pool, which is counted as a whole.
-    static constexpr bool drops = dropped < RowOf<op>::count && !is_among<CUstream, P...>;
+    static constexpr bool drops = dropped < RowOf<op>::count;
     static constexpr bool makes_pool = has(op, trait::uncharged) && is_among<CUmemoryPool*, P...>;
     static constexpr bool instantiates = is_among<CUgraphExec*, P...> && is_among<CUgraph, P...>;
     static constexpr bool places = has(op, trait::work) && is_among<CUgraphExec, P...>;  // what a graph allocates
@@ -191,6 +190,7 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
             if constexpr (!std::is_same_v<decltype(gone), const CUdeviceptr>) ended(gone);
             else if constexpr (is_handle<std::tuple_element_t<dropped, Parameters>>) quota()->held(gone, -1);
             else if constexpr (is_among<std::size_t, P...>) quota()->unmapped(gone, argument<std::size_t>(all));
+            else if constexpr (is_among<CUstream, P...>) quota()->freed_in_stream(gone);
             else quota()->freed(gone);
         }
     }

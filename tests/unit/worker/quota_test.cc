@@ -83,6 +83,7 @@ Driver driver() {
     d.cuMemMap = [](CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle, unsigned long long) {
         return CUDA_SUCCESS;
     };
+    d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
     d.cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
     d.cuTexObjectDestroy = [](CUtexObject) { return CUDA_SUCCESS; };
     d.cuCtxDestroy_v2 = [](CUcontext) { return CUDA_SUCCESS; };
@@ -104,6 +105,16 @@ TEST_F(QuotaLayer, ChargesWhatARowSaysItIsChargedFor) {
     EXPECT_EQ(counted(), 4 * mib);  // 2048 rows of 512 bytes
     EXPECT_EQ(table.cuMemFree_v2(p), CUDA_SUCCESS);
     EXPECT_EQ(table.cuMemFree_v2(rows), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, RefundsMemoryThatAStreamFrees) {
+    CUdeviceptr p = 0;
+    ASSERT_EQ(table.cuMemAlloc_v2(&p, 3 * mib), CUDA_SUCCESS);
+    EXPECT_EQ(table.cuMemFreeAsync(p + mib, nullptr), CUDA_SUCCESS);  // a pool's, for all that the books know
+    EXPECT_EQ(counted(), 3 * mib);
+    EXPECT_EQ(table.cuMemFreeAsync(p, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+    EXPECT_EQ(table.cuMemFreeAsync(p, nullptr), CUDA_SUCCESS);
     EXPECT_EQ(counted(), 0u);
 }
 TEST_F(QuotaLayer, ChargesAnArrayUntilItIsDestroyed) {
