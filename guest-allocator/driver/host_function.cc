@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_function.cc: cuLaunchHostFunc and its relatives. The worker's driver calls the worker in the stream's order; the
-// worker asks here (struct barcuda_calls in the channel) and holds the stream until this process has answered. One
-// thread of this library runs the functions, one after another, as a driver's own thread does.
+// host_function.cc: the functions that were given to streams and graphs, and the thread that runs them. The worker's
+// driver calls the worker in the stream's order; the worker asks here (struct barcuda_calls in the channel) and holds the
+// stream until this process has answered. One thread of this library runs the functions, one after another, as a driver's
+// own thread does.
 #include "guest-allocator/driver/host_function.h"
 
 #include <pthread.h>
@@ -11,15 +12,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <thread>
+#include <utility>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/client/watched.h"
-#include "guest-allocator/driver/capture.h"
-#include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed/managed.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda::guest {
@@ -55,6 +54,8 @@ std::uint64_t awaited = 0;  // launched functions that have not returned yet
 bool in_graphs = false;     // any launch of a graph may ask from now on
 std::atomic<bool> started{false};
 constinit thread_local bool running = false;
+using Then = void (*)() noexcept;
+constinit thread_local Then at_return = nullptr;  // of the function that this thread runs
 
 void run(std::uint64_t number, CUresult status) {
     Function f{};
@@ -77,7 +78,7 @@ void run(std::uint64_t number, CUresult status) {
             break;
         case Function::none: break;
     }
-    managed::host_function_done();
+    if (const auto then = std::exchange(at_return, nullptr)) then();
     stop_watching_calls();
     running = false;
     if (std::lock_guard lock(mutex); f.once) --awaited;
@@ -128,17 +129,6 @@ void forget(std::uint64_t number) {  // it could not be launched
     f->kind = Function::none;
 }
 
-CUresult launch(CUstream stream, Function f, bool with_status = false) {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    f.once = !capturing(stream);
-    const std::uint64_t number = keep(f);
-    if (number == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    const managed::Exclusive exclusive(stream);
-    const CUresult r = command<Op::launch_host>(stream, number, unsigned{with_status});
-    if (r != CUDA_SUCCESS) forget(number);
-    return r;
-}
-
 }  // namespace
 
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept {
@@ -155,9 +145,17 @@ std::uint64_t await_function(CUhostFn function, void* data) noexcept {
     f.host_function = {function, data};
     return keep(f);
 }
+std::uint64_t await_callback(CUstreamCallback callback, void* data, CUstream stream) noexcept {
+    Function f{};
+    f.kind = Function::callback;
+    f.once = true;
+    f.stream_callback = {callback, data, stream};
+    return keep(f);
+}
 void forget_function(std::uint64_t number) noexcept { forget(number); }
 
 bool in_host_function() noexcept { return running; }
+void when_function_returns(void (*then)() noexcept) noexcept { at_return = then; }
 bool host_functions_given() noexcept { return started.load(std::memory_order_acquire); }
 bool graphs_call() noexcept {
     std::lock_guard lock(mutex);
@@ -182,22 +180,3 @@ bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
 }
 
 }  // namespace barcuda::guest
-
-using namespace barcuda::guest;
-
-CU cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-    if (!function) return CUDA_ERROR_INVALID_VALUE;
-    Function f{};
-    f.kind = Function::host;
-    f.host_function = {function, data};
-    return launch(stream, f);
-}
-
-CU cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
-    if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
-    if (capturing(stream)) return spoil_capture(stream);
-    Function f{};
-    f.kind = Function::callback;
-    f.stream_callback = {callback, data, stream};
-    return launch(stream, f, true);
-}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// host_function.h: functions of the program that work of the GPU waits for.
+// host_function.h: functions of the program that work of the GPU waits for. (How streams get them: host_launch.cc.)
 #pragma once
 #include <cuda.h>
 
@@ -13,9 +13,12 @@ namespace barcuda::guest {
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
 // The same for a function that is called once; and if it will not be called after all.
 std::uint64_t await_function(CUhostFn function, void* data) noexcept;
+std::uint64_t await_callback(CUstreamCallback callback, void* data, CUstream stream) noexcept;
 void forget_function(std::uint64_t number) noexcept;
 // The calling thread runs such a function now: its stream is held until the function returns.
 bool in_host_function() noexcept;
+// Of the function that the calling thread runs now: `then` is called once it has returned, before its stream continues.
+void when_function_returns(void (*then)() noexcept) noexcept;
 // Whether the program has given any to a stream or a graph.
 bool host_functions_given() noexcept;
 // Whether graphs may have some.

@@ -100,7 +100,6 @@ class Exclusive {
     struct Held;
     Held* held_ = nullptr;
 };
-void host_function_done() noexcept;  // its stream continues when this returns
 
 // A context is about to end; has ended, with its memory; is its device's first one; a stream is about to be destroyed.
 void context_ends(CUcontext context) noexcept;

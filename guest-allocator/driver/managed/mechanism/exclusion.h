@@ -34,4 +34,8 @@ class Quiescent {
     const Gate gate_{};
 };
 
+// A function in a stream, which this thread has run, has used managed memory: that is the device's again. Its stream
+// continues when this returns. (exclusive.cc)
+void host_function_done() noexcept;
+
 }  // namespace barcuda::guest::managed

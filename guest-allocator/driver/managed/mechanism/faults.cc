@@ -90,7 +90,10 @@ enum class Resolved { yes, not_managed, must_wait };
 Resolved resolve_at_once(std::uintptr_t address, std::size_t bytes, bool write, Range*& range) {
     if (!(range = state().ranges.find(address))) return Resolved::not_managed;
     Range& r = *range;
-    if (in_host_function()) state().ranges.set_used_by_function(r);
+    if (in_host_function()) {
+        state().ranges.set_used_by_function(r);
+        when_function_returns(host_function_done);
+    }
     const auto resolved = [](bool is) { return is ? Resolved::yes : Resolved::not_managed; };
     const std::size_t block = r.block_of(address);
     if (r.blocks.allows(block, write)) return Resolved::yes;
