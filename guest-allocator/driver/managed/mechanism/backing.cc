@@ -6,7 +6,6 @@
 
 #include <sys/mman.h>
 
-#include <map>
 #include <memory>
 #include <new>
 #include <utility>
@@ -15,95 +14,62 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/device_window.h"
 #include "guest-allocator/driver/context.h"
+#include "guest-allocator/driver/managed/state/addresses.h"
 #include "guest-allocator/heap/heap.h"
 
 namespace barcuda::guest::managed {
 namespace {
 
-// Addresses that the driver has reserved for ranges, in spans far larger than most ranges. A span stays reserved: a
-// driver may refuse a reservation that overlaps an earlier one, and making a range takes one call less.
-class Addresses {
+// The window's addresses, and the calls by which the driver reserves them.
+class Reservations {
   public:
     // The address of `bytes` reserved bytes; 0: none are available.
     std::uintptr_t take(std::size_t bytes) {
         std::lock_guard lock(mutex_);
         if (!std::exchange(opened_, true)) open();
         for (int attempts = 0; attempts < 4; ++attempts) {
-            if (const std::uintptr_t at = take_from(free_, bytes)) return at;
-            const std::size_t span = std::max(bytes, usual_span_);
-            std::uintptr_t begin = take_from(unreserved_, span + unit);
-            const std::size_t size = begin ? span : bytes;
-            if (!begin) begin = take_from(unreserved_, bytes + unit);  // the unit behind keeps spans apart
-            if (!begin) return 0;
+            if (const std::uintptr_t at = addresses_.take(bytes)) return at;
+            const Addresses::Span span = addresses_.propose(bytes);
+            if (span.size == 0) return 0;
             CUdeviceptr got = 0;
-            if (unannounced<Op::cuMemAddressReserve>(&got, size, std::size_t{0}, begin, 0ull) != CUDA_SUCCESS) {
-                put(unreserved_, begin, begin + size + unit);
-                if (std::exchange(usual_span_, 0) == 0) return 0;  // not even `bytes`
-                continue;
+            if (unannounced<Op::cuMemAddressReserve>(&got, span.size, std::size_t{0}, span.begin, 0ull) !=
+                CUDA_SUCCESS) {
+                if (!addresses_.refused(span)) return 0;
+            } else if (got == span.begin) {
+                addresses_.reserved(span);
+            } else {
+                unannounced<Op::cuMemAddressFree>(got, span.size);  // the worker has something else there
             }
-            if (got == begin) free_[begin] = begin + size, spans_[begin] = begin + size;
-            else unannounced<Op::cuMemAddressFree>(got, size);  // the worker has something else there
         }
         return 0;
     }
     void give(std::uintptr_t begin, std::size_t bytes) {
         std::lock_guard lock(mutex_);
-        if (span_of(begin) != spans_.end()) put(free_, begin, begin + bytes);
+        addresses_.give(begin, bytes);
     }
-    // The span of this address is not reserved any more (the device was reset): nothing is taken from it again.
     void retire(std::uintptr_t address) {
         std::lock_guard lock(mutex_);
-        const auto span = span_of(address);
-        if (span == spans_.end()) return;
-        std::erase_if(free_, [&](const auto& f) { return f.first >= span->first && f.first < span->second; });
-        spans_.erase(span);
+        addresses_.retire(address);
     }
 
   private:
-    using Map = std::map<std::uintptr_t, std::uintptr_t>;  // begin -> end
-
-    Map::iterator span_of(std::uintptr_t address) {
-        auto span = spans_.upper_bound(address);
-        return span == spans_.begin() || (--span)->second <= address ? spans_.end() : span;
-    }
-    // Neighbours merge.
-    static void put(Map& into, std::uintptr_t begin, std::uintptr_t end) {
-        if (const auto next = into.find(end); next != into.end()) end = next->second, into.erase(next);
-        if (auto before = into.lower_bound(begin); before != into.begin() && (--before)->second == begin)
-            before->second = end;
-        else into[begin] = end;
-    }
-    // The first that is long enough.
-    static std::uintptr_t take_from(Map& from, std::size_t bytes) {
-        for (auto at = from.begin(); at != from.end(); ++at) {
-            const auto [begin, end] = *at;
-            if (end - begin < bytes) continue;
-            from.erase(at);
-            if (begin + bytes < end) from[begin + bytes] = end;
-            return begin;
-        }
-        return 0;
-    }
     // What this process has reserved for the device. Nothing else may lie there, or the range would replace it.
     void open() {
         if (window_begin < windows.mapped || windows.end < window_end) return;  // the driver maps elsewhere
         os::Maps maps;
-        std::uintptr_t end = 0;
         for (os::Mapping m; maps.next(m) && m.begin < window_end;) {
             if (m.end <= window_begin || m.readable || m.writable || m.inode) continue;
             const std::uintptr_t first = std::max(m.begin, window_begin), last = std::min(m.end, window_end);
-            const std::uintptr_t begin = (first + unit - 1) & ~(unit - 1);
-            end = last & ~(unit - 1);
-            if (begin < end && !(taken.count() && taken.overlap(begin, end))) unreserved_[begin] = end;
+            const std::uintptr_t begin = (first + unit - 1) & ~(unit - 1), end = last & ~(unit - 1);
+            if (begin < end && !(taken.count() && taken.overlap(begin, end))) addresses_.add_room(begin, end);
         }
     }
     Mutex mutex_;
     bool opened_ = false;
-    std::size_t usual_span_ = std::size_t{64} << 30;  // 0: the driver has refused it, so spans are as long as one range
-    Map unreserved_, free_, spans_;
+    Addresses addresses_{unit, std::size_t{64} << 30};
 };
-Addresses& addresses() {
-    static auto& all = *new Addresses;  // never destroyed: programs free memory in static destructors
+Reservations& addresses() {
+    static auto& all = *new Reservations;  // never destroyed: programs free memory in static destructors
     return all;
 }
 
