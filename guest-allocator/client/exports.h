@@ -7,8 +7,8 @@
 //   BARCUDA_DRIVER_ROWS(EXPORT_ROW)
 #pragma once
 
-// `name`, of that type, is this function, whose name may have commas in it. The resolver runs while the library is being
-// loaded, before any sanitizer is ready.
+// `name`, of that type, is this function, whose name may have commas in it. The resolver runs while the library is
+// being loaded, before any sanitizer is ready.
 #define EXPORT_AS(name, Type, ...)                                                                             \
     extern "C" __attribute__((no_sanitize("address", "undefined", "thread"))) Type* barcuda_resolve_##name() { \
         return &__VA_ARGS__;                                                                                   \

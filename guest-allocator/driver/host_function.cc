@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // host_function.cc: the functions that were given to streams and graphs, and the thread that runs them. The worker's
-// driver calls the worker in the stream's order; the worker asks here (struct barcuda_calls in the channel) and holds the
-// stream until this process has answered. One thread of this library runs the functions, one after another, as a driver's
-// own thread does.
+// driver calls the worker in the stream's order; the worker asks here (struct barcuda_calls in the channel) and holds
+// the stream until this process has answered. One thread of this library runs the functions, one after another, as a
+// driver's own thread does.
 #include "guest-allocator/driver/host_function.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// session_state.h: all that a worker alone knows of its client, taken out as plain numbers, for a worker that goes on in
-// its place: the queue's place, which word of the channel does not tell; the numbers of requests and calls that were
-// answered; the client's ids. Behind Session::quiet() nothing else is under way.
+// session_state.h: all that a worker alone knows of its client, taken out as plain numbers, for a worker that goes on
+// in its place: the queue's place, which word of the channel does not tell; the numbers of requests and calls that
+// were answered; the client's ids. Behind Session::quiet() nothing else is under way.
 #pragma once
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/session/session.h"

@@ -47,7 +47,8 @@ class Supply {
 
     // ---- the clerk, as long as this lives, or until state() is asked for
     void begin();
-    // Ends the clerk, so that the state stays what it is. A request that it left is answered by the worker that goes on.
+    // Ends the clerk, so that the state stays what it is. A request that it left is answered by the worker that goes
+    // on.
     State state();
 
   private:

@@ -14,7 +14,8 @@ template <class... Its> struct LivesOf<std::tuple<Its...>> {
 };
 template <Op op> using Lives = LivesOf<typename RowOf<op>::Parameters>;
 
-// (An address that comes back is a new one, or one that a module has, to its kind. A row that asks tells of what there is.)
+// (An address that comes back is a new one, or one that a module has, to its kind. A row that asks tells of what
+// there is.)
 template <Op op> constexpr bool births = !has(op, trait::asks) && Lives<op>::any(kind::Life::makes);
 template <Op op> constexpr bool names = !has(op, trait::asks) && Lives<op>::any(kind::Life::names);
 template <Op op> constexpr bool ends = Lives<op>::any(kind::Life::drops) || has(op, trait::resets);

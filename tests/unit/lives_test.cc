@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lives_test: what rows leave behind, of each kind of call: what a client's objects were born from, and what has changed
-// them since, must be found from the rows alone.
+// lives_test: what rows leave behind, of each kind of call: what a client's objects were born from, and what has
+// changed them since, must be found from the rows alone.
 #include "shm-device/rows/lives.h"
 
 #include <gtest/gtest.h>

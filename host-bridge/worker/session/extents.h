@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped at
-// the base plus its offset (the region's base, unless the client has one of its own), and extents are registered with the driver there, so that host address = guest address = device
-// address. An offset that a command names becomes a pointer here alone (of a buffer in the channel:
-// ChannelReader::locate).
+// extents.h: the parts of the region that one worker may touch: its channel and its client's extents. Each is mapped
+// at the base plus its offset (the region's base, unless the client has one of its own), and extents are registered
+// with the driver there, so that host address = guest address = device address. An offset that a command names
+// becomes a pointer here alone (of a buffer in the channel: ChannelReader::locate).
 #pragma once
 #include <cstddef>
 #include <cstdint>

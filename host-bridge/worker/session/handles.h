@@ -129,8 +129,8 @@ class Handles {
         for (const std::uint64_t part : parts)
             if (const Entry* g = entry(part); g && g->whole == id) drop(part);  // else it went before
     }
-    // All of it, as plain numbers. Of an object only `raw` belongs to this process: a worker that goes on with a client in
-    // another process puts there what it has made in that object's place.
+    // All of it, as plain numbers. Of an object only `raw` belongs to this process: a worker that goes on with a
+    // client in another process puts there what it has made in that object's place.
     struct State {
         struct Object {
             std::uint64_t id, raw, whole, context;

@@ -24,7 +24,8 @@ class Output {
     // Takes text from this process's standard output, which is `pipe` from now on: starts the thread that reads it.
     // Without this call there is no text.
     void take_text_from(int pipe, Allowance& allowance);
-    // What the client has not collected yet. (The text of a failed assert comes with a fault, after which nothing goes on.)
+    // What the client has not collected yet. (The text of a failed assert comes with a fault, after which nothing
+    // goes on.)
     struct State {
         std::string printed;
         bool operator==(const State&) const = default;

@@ -123,8 +123,8 @@ class Session {
     void rest();
     void note_given() { allowance_.note(Limit::work, in_flight_.count()); }
 
-    // What the worker alone knows of this client, between two commands. What it knows of objects beside their ids (which
-    // addresses, registered extents, recorded calls) is born again with them.
+    // What the worker alone knows of this client, between two commands. What it knows of objects beside their ids
+    // (which addresses, registered extents, recorded calls) is born again with them.
     struct State {
         Handles::State handles;
         std::uint64_t context = 0;  // the id of the current one; 0: none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // addresses.h: which addresses of the window ranges can have. The driver reserves them in spans far larger than most
-// ranges. A span stays reserved: a driver may refuse a reservation that overlaps an earlier one, and making a range takes
-// one call less. (Who asks the driver: mechanism/backing.cc. The caller has a lock.)
+// ranges. A span stays reserved: a driver may refuse a reservation that overlaps an earlier one, and making a range
+// takes one call less. (Who asks the driver: mechanism/backing.cc. The caller has a lock.)
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -31,8 +31,8 @@ class Addresses {
         if (span_of(begin) != spans_.end()) put(free_, begin, begin + bytes);
     }
 
-    // What to have reserved next for a range of `bytes`; of size 0: there is no room. It is not proposed again, unless the
-    // driver has refused it.
+    // What to have reserved next for a range of `bytes`; of size 0: there is no room. It is not proposed again,
+    // unless the driver has refused it.
     Span propose(std::size_t bytes) {
         const std::size_t usual = std::max(bytes, usual_);
         if (const std::uintptr_t begin = take_from(unreserved_, usual + unit_)) return {begin, usual};
