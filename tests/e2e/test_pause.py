@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`barcuda pause` and `resume`: programs that are paused at random times compute what they always do; the GPU holds nothing of a paused
+client; each refusal changes nothing and names its reason; and a paused client can be listed, limited and killed.
+
+By hand: PAUSES=1000 pauses each of the programs so many times, for a millisecond to three seconds, and says how often; PAUSE_SEED is the
+seed of the programs and of the pauses.
+"""
+import json
+import math
+import os
+import random
+import subprocess
+import time
+
+import pytest
+
+from e2e.flat import BARCUDA, BUILD, Program, needs_soft, run, succeed, until
+
+PROGRAM = BUILD / "e2e/pauses"
+# A card that no other test's processes share: the software GPU tells cards apart by their size.
+CARD = 1000 + 2 * (os.getpid() % 400)  # MiB
+PAUSES, SEED = int(os.environ.get("PAUSES", "0")), int(os.environ.get("PAUSE_SEED", "14021"))
+WORK = "did not end within the time"
+
+
+class Paused:
+    """A bridge whose clients are paused."""
+
+    def __init__(self, region):
+        self.region = region
+        self.serve()
+
+    def serve(self, *options, env=None):
+        self.region.serve("--no-vm", *options, env={"BARCUDA_SOFT_MEMORY": f"{CARD}M", **(env or {})})
+
+    def ask(self, what, *options):
+        return run(BARCUDA, what, "--region", self.region.path, *options)
+
+    def pause(self, *options):
+        ran = self.ask("pause", *options)
+        assert ran.status == 0, ran
+
+    def resume(self, *options):
+        ran = self.ask("resume", *options)
+        assert ran.status == 0, ran
+
+    def refused(self, text, what, *options):
+        ran = self.ask(what, *options)
+        assert ran.status == 1 and text in ran.err, ran
+
+    def limit(self, *options):
+        succeed(BARCUDA, "limit", "--region", self.region.path, *options)
+
+    def listed(self, pid):
+        """What `barcuda ps --json` says of the client with this pid."""
+        bridges = json.loads(succeed(BARCUDA, "ps", "--json"))["bridges"]
+        return next(client for bridge in bridges if bridge["region"] == str(self.region.path)
+                    for client in bridge["clients"] if client["pid"] == pid)
+
+    def state(self, program):
+        return self.listed(program.pid)["state"]
+
+    def begin(self, name, *arguments):
+        """A client that has what it needs, and waits for a line."""
+        return self.region.start(name, PROGRAM, *arguments, stdin=subprocess.PIPE)
+
+    def ends_well(self, *programs):
+        """They get their line, and all is as it was."""
+        for program in programs:
+            program.send()
+            assert program.wait() == 0 and "right" in program.out, program
+
+    def is_reclaimed(self, program):
+        self.region.wait_for_log(rf"reclaimed.*pid {program.pid},")
+
+
+@pytest.fixture
+def paused(region):
+    return Paused(region)
+
+
+@pytest.fixture
+def first(paused):
+    return paused.begin("first", "hold", 16)
+
+
+# ---- programs that are paused again and again --------------------------------------------------------------------------
+def lasts(at_random, longest):
+    """Seconds: each order of magnitude from a millisecond on is as likely as the next."""
+    return 0.001 * math.exp(at_random.uniform(0, math.log(longest / 0.001)))
+
+
+def pauses_of(paused, commands, *options):
+    """Pauses the programs, one after the other, until the last one ends, or as often as PAUSES says."""
+    at_random, pauses, refusals, programs = random.Random(SEED), 0, 0, 0
+    while programs < len(commands) or pauses < PAUSES:
+        command = [str(word).format(seed=SEED + programs) for word in commands[programs % len(commands)]]
+        program = paused.region.background(f"program{programs}", *command)
+        programs += 1
+        while program.runs():
+            time.sleep(lasts(at_random, 0.2) if PAUSES else at_random.uniform(0.01, 0.05))
+            ran = paused.ask("pause", *options)
+            assert ran.status == 0 or WORK in ran.err, f"{ran}\n{program}"  # its GPU may wait for its next command all the time
+            refusals += ran.status != 0
+            pauses += ran.status == 0
+            time.sleep(lasts(at_random, 3) if PAUSES and ran.status == 0 else at_random.uniform(0.01, 0.05))
+            paused.resume()
+        assert program.wait() == 0, program
+    print(f"{programs} programs, {pauses} pauses, {refusals} refusals, of {commands[0][0].name}")
+
+
+def model(name, *arguments):
+    return [BUILD / "e2e" / name, *arguments, "seed={seed}", "threads=2"]
+
+
+GRAPHS = [[BUILD / "programs" / name] for name in ("graph_capture", "graph_memory", "kernels", "host_functions", "two_streams", "stream_values")]
+
+
+@pytest.mark.parametrize(("commands", "options"), [
+    ([model("copy_model", "steps=1500")], []),
+    ([model("copy_model", "steps=1500")], ["--keep-memory"]),
+    ([model("managed_model", "steps=500")], []),
+    ([model("api_model", "steps=300")], []),
+    (GRAPHS, []),
+], ids=["copies", "copies_with_their_memory_kept", "managed_memory", "api", "graphs"])
+def test_programs_that_are_paused_compute_what_they_always_do(paused, commands, options):
+    pauses_of(paused, commands, *options)
+
+
+@needs_soft("a driver that looks for room itself, outside the cage: the software GPU's with BARCUDA_SOFT_SHARED")
+def test_so_do_those_whose_driver_looks_for_room_itself(paused):
+    paused.serve("--no-cage", "all", env={"BARCUDA_SOFT_SHARED": 1})
+    pauses_of(paused, [model("copy_model", "steps=1000")])
+
+
+# ---- what a paused client is -------------------------------------------------------------------------------------------
+def test_a_client_is_paused_by_its_pid_and_the_others_run(paused, first):
+    second = paused.begin("second", "hold", 16)
+    paused.pause("--client", first.pid)
+    assert paused.state(first) == "away" and paused.state(second) == "running"
+    paused.pause("--client", first.pid)  # once more is no error
+    paused.resume("--client", first.pid)
+    assert paused.state(first) == "running"
+    paused.ends_well(first, second)
+
+
+def test_a_client_whose_memory_is_kept_is_held_and_may_go_away_later(paused, first):
+    second = paused.begin("second", "hold", 16)
+    paused.pause("--client", first.pid, "--keep-memory")
+    assert paused.state(first) == "held"
+    paused.pause()
+    assert paused.state(first) == paused.state(second) == "away"
+    paused.resume()
+    paused.ends_well(first, second)
+
+
+def test_a_paused_client_is_limited_and_counted_and_the_log_names_the_user(paused, first):
+    paused.pause()
+    paused.limit("--client", first.pid, "objects=100000")
+
+    def seconds():
+        lines = succeed(BARCUDA, "metrics", "--clients").splitlines()
+        return [float(line.rpartition(" ")[2]) for line in lines if line.startswith("barcuda_paused_seconds{")]
+    until(lambda: any(seconds()), "the metrics say how long it is paused")
+    paused.region.wait_for_log(rf"pause: channel 0: pause \(user {os.getuid()},")
+    paused.resume()
+    paused.ends_well(first)
+
+
+# ---- no room -----------------------------------------------------------------------------------------------------------
+@needs_soft("a card of a size of its own")
+def test_a_return_without_room_is_refused_and_succeeds_later(paused):
+    first = paused.begin("first", "hold", CARD * 6 // 10)
+    paused.pause("--client", first.pid)
+    other = paused.begin("other", "hold", CARD * 6 // 10)
+    paused.refused("GPU 0 has", "resume", "--client", first.pid)
+    assert paused.state(first) == "away"
+    paused.ends_well(other)
+    paused.is_reclaimed(other)  # its memory is free
+    paused.resume("--client", first.pid)
+    paused.ends_well(first)
+
+
+# ---- refusals ----------------------------------------------------------------------------------------------------------
+def test_there_is_no_such_client(paused):
+    paused.refused("no such client", "pause", "--client", 1)
+
+
+def test_a_client_whose_gpu_waits_for_its_own_next_command_is_refused_within_the_time_and_lives(paused):
+    waits = paused.begin("waits", "waits")
+    paused.refused(WORK, "pause", "--client", waits.pid, "--within", "100ms")
+    assert paused.state(waits) == "running"
+    paused.ends_well(waits)
+
+
+def test_where_one_of_several_cannot_be_paused_none_is(paused, first):
+    waits = paused.begin("waits", "waits")
+    paused.refused(WORK, "pause", "--within", "100ms")
+    assert paused.state(waits) == paused.state(first) == "running"
+    paused.pause("--client", first.pid)
+    paused.refused(WORK, "pause", "--within", "100ms")
+    assert paused.state(first) == "away", "a refused pause lets a client run that was paused before"
+    paused.resume("--client", first.pid)
+    paused.ends_well(waits, first)
+
+
+def test_a_client_whose_memory_others_may_open_is_refused_and_can_be_held(paused):
+    shows = paused.begin("shows", "shows")
+    paused.refused("other processes may open memory", "pause", "--client", shows.pid)
+    assert paused.state(shows) == "running"
+    paused.pause("--client", shows.pid, "--keep-memory")
+    paused.resume("--client", shows.pid)
+    paused.ends_well(shows)
+
+
+def test_the_host_may_hold_no_more_than_its_limit(paused, first):
+    paused.limit("guest-paused-memory=1M")
+    paused.refused("guest-paused-memory", "pause", "--client", first.pid)
+    assert paused.state(first) == "running"
+    paused.limit("guest-paused-memory=none")
+    paused.pause("--client", first.pid)
+    paused.resume("--client", first.pid)
+    paused.ends_well(first)
+
+
+def test_a_client_in_a_wrapper_is_refused_and_can_be_held(paused):
+    paused.serve("--worker-wrapper", "env")
+    wrapped = paused.begin("wrapped", "hold", 16)
+    paused.refused("wrapper", "pause")
+    paused.pause("--keep-memory")
+    paused.resume()
+    paused.ends_well(wrapped)
+
+
+# ---- ends --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("state", "options"), [("away", []), ("held", ["--keep-memory"])], ids=["away", "held"])
+class TestEnds:
+    def test_a_paused_client_is_killed(self, paused, first, state, options):
+        paused.pause("--client", first.pid, *options)
+        assert paused.state(first) == state
+        first.kill()
+        paused.is_reclaimed(first)
+
+    def test_a_client_whose_worker_is_killed_while_it_is_paused_is_told(self, paused, first, state, options):
+        paused.pause("--client", first.pid, *options)
+        assert paused.state(first) == state
+        os.kill(paused.listed(first.pid)["worker"], 9)
+        first.send()
+        assert first.wait() != 0 and "was killed" in first.log, first
+
+
+def test_a_pause_of_a_client_that_is_gone_ends_well(paused):
+    waits = paused.begin("waits", "waits")
+    pausing = Program(paused.region.folder, "pausing", [BARCUDA, "pause", "--region", paused.region.path, "--client", waits.pid, "--within", "60s"])
+    paused.region.programs.append(pausing)
+    until(lambda: paused.state(waits) == "holding", "it is holding")
+    waits.kill()
+    paused.is_reclaimed(waits)
+    assert pausing.wait() == 0, pausing
+
+
+def test_a_bridge_whose_client_is_paused_ends_well(paused, first):
+    paused.pause()
+    paused.region.stop()
+    first.send()
+    assert first.wait() != 0, first
