@@ -167,6 +167,16 @@ def test_a_paused_client_is_limited_and_counted_and_the_log_names_the_user(pause
     paused.ends_well(first)
 
 
+def test_the_bridge_and_nvml_answer_a_paused_client_whose_calls_wait(paused):
+    asks = paused.begin("asks", "asks")
+    paused.pause("--within", "60s")
+    asks.send()
+    asks.wait_for("answered")
+    assert paused.state(asks) == "away" and "right" not in asks.out
+    paused.resume()
+    paused.ends_well(asks)
+
+
 # ---- no room -----------------------------------------------------------------------------------------------------------
 @needs_soft("a card of a size of its own")
 def test_a_return_without_room_is_refused_and_succeeds_later(paused):

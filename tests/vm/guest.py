@@ -82,6 +82,7 @@ def qemu_command(a, region, ports, log):
     command += ['-kernel', str(made / 'vmlinux'), '-initrd', str(made / 'initramfs'),
                 '-append', KERNEL + a.kernel]
     command += ['-chardev', f'file,id=console,path={log}/console', '-serial', 'chardev:console']
+    command += ['-qmp', f'unix:{log}/qmp,server=on,wait=off']
     command += ['-virtfs', f'local,path={a.root_dir},mount_tag=host,security_model=none,readonly=on,multidevs=remap']
     if a.transport == 'doorbell':
         command += ['-chardev', f'socket,id=doorbell,path={log}/doorbell', '-device', 'ivshmem-doorbell,chardev=doorbell,vectors=1']

@@ -3,9 +3,15 @@
 //   pauses hold MIB    with so much device memory, of a known content
 //   pauses waits       whose GPU waits for a word that the program writes behind the line
 //   pauses shows       which lets other processes open its memory
+//   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
+//                      "answered", and waits for another line
+#include <dlfcn.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "../programs/driver.h"
 
@@ -18,11 +24,50 @@ __global__ void compare(const unsigned* words, unsigned seed, size_t count, unsi
         if (words[i] != unsigned(i) * 2654435761u + seed) atomicAdd(wrong, 1u);
 }
 
-static void wait_for_a_line() {
-    std::printf("running\n");
+__global__ void add_one(unsigned* counted) { ++*counted; }
+
+static void say(const char* what) {
+    std::printf("%s\n", what);
     std::fflush(stdout);
+}
+static void wait_for_a_line(const char* what = "running") {
+    say(what);
     char line[16];
     if (!std::fgets(line, sizeof line, stdin)) std::exit(3);
+}
+
+// What the bridge and its monitor answer, whatever the worker does.
+static void ask() {
+    constexpr size_t bytes = 96 << 20;
+    char* const memory = static_cast<char*>(std::malloc(bytes));
+    if (!memory) std::exit(4);
+    std::memset(memory, 1, bytes);
+    std::free(memory);
+    void* const nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    const auto function = [&](const char* name) { return reinterpret_cast<int (*)(...)>(nvml ? dlsym(nvml, name) : nullptr); };
+    void* device = nullptr;
+    unsigned long long facts[3];
+    const auto init = function("nvmlInit_v2"), handle = function("nvmlDeviceGetHandleByIndex_v2"), about = function("nvmlDeviceGetMemoryInfo");
+    if (!init || !handle || !about || init() || handle(0u, &device) || about(device, facts)) std::exit(5);
+}
+
+static int asks(unsigned* counted) {
+    std::atomic<bool> ends{false};
+    unsigned launched = 0, n = 0;
+    std::thread works([&] {
+        for (; !ends; ++launched) {
+            add_one<<<1, 1>>>(counted);
+            CHECK(cudaDeviceSynchronize());
+        }
+    });
+    wait_for_a_line();
+    ask();
+    wait_for_a_line("answered");
+    ends = true;
+    works.join();
+    CHECK(cudaMemcpy(&n, counted, sizeof n, cudaMemcpyDeviceToHost));
+    std::printf(n == launched && n > 0 ? "right: %u\n" : "%u launched, %u done\n", n, launched);
+    return n != launched;
 }
 
 int main(int argc, char** argv) {
@@ -32,6 +77,7 @@ int main(int argc, char** argv) {
     CHECK(cudaMalloc(&words, bytes));
     CHECK(cudaMalloc(&wrong, 4));
     CHECK(cudaMemset(wrong, 0, 4));
+    if (!std::strcmp(mode, "asks")) return asks(wrong);
     fill<<<8, 64>>>(words, 7, count);
     CHECK(cudaDeviceSynchronize());
     if (!std::strcmp(mode, "waits")) {
