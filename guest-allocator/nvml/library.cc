@@ -207,4 +207,17 @@ extern "C" {
 // Not NVML's: how the bridge knows this library from the host's, and why nvmlInit failed, for a person (`barcuda smi`).
 [[gnu::visibility("default")]] extern const char barcuda_guest_library[] = BARCUDA_VERSION;
 [[gnu::visibility("default")]] const char* barcuda_nvml_reason() { return barcuda::guest::nvml::reason; }
+// The pids of the clients that the host has paused; returns how many they are, of which at most so many are copied.
+[[gnu::visibility("default")]] unsigned barcuda_nvml_paused(unsigned* pids, unsigned most) {
+    namespace snapshot = barcuda::snapshot;
+    using namespace barcuda::guest::nvml;
+    static thread_local snapshot::PausedClients clients;
+    if (ready() != barcuda::nvml::success || refresh() != barcuda::nvml::success || silent() ||
+        snapshot::paused(*the_region.snapshot(), clients) != snapshot::Read::done)
+        return 0;
+    unsigned count = 0;
+    for (; count < clients.size() && clients[count].pid; ++count)
+        if (count < most) pids[count] = clients[count].pid;
+    return count;
+}
 }

@@ -68,6 +68,7 @@ struct Process {
     unsigned pid;
     std::string name;
     std::optional<std::uint64_t> memory;  // bytes
+    bool paused = false;                  // by the host (barcuda pause)
 };
 struct Gpu {
     std::string name, uuid, bus;
@@ -77,6 +78,27 @@ struct Gpu {
     std::optional<unsigned long long> ecc;
     std::vector<Process> processes;
 };
+
+// Of this guest; a host's NVML knows of none.
+std::vector<unsigned> paused_clients(const Nvml& nvml) {
+    auto* const ask = nvml.symbol<unsigned(unsigned*, unsigned)>("barcuda_nvml_paused");
+    std::vector<unsigned> pids(BARCUDA_MAX_CHANNELS);
+    pids.resize(ask ? std::min<std::size_t>(ask(pids.data(), BARCUDA_MAX_CHANNELS), pids.size()) : 0);
+    return pids;
+}
+
+// Marks those of the GPUs' processes that are paused. Returns the others, which have nothing on a GPU.
+std::vector<Process> mark_paused(const Nvml& nvml, std::vector<Gpu>& gpus) {
+    std::vector<Process> away;
+    for (const unsigned pid : paused_clients(nvml)) {
+        bool found = false;
+        for (Gpu& gpu : gpus)
+            for (Process& p : gpu.processes)
+                if (p.pid == pid) p.paused = found = true;
+        if (!found) away.push_back({pid, program_of(pid), std::nullopt, true});
+    }
+    return away;
+}
 
 Gpu look(const Nvml& nvml, Device d) {
     using Q = Question;
@@ -115,10 +137,13 @@ Gpu look(const Nvml& nvml, Device d) {
 
 template <class T> Json json_of(const std::optional<T>& value) { return value ? Json(*value) : Json(); }
 
+Json json_of(const Process& p) {
+    return {{"pid", p.pid}, {"name", p.name}, {"used_memory", json_of(p.memory)}, {"paused", p.paused}};
+}
+
 Json json_of(const Gpu& gpu) {
     Json processes = Json::array();
-    for (const Process& p : gpu.processes)
-        processes.push_back({{"pid", p.pid}, {"name", p.name}, {"used_memory", json_of(p.memory)}});
+    for (const Process& p : gpu.processes) processes.push_back(json_of(p));
     Json json = {{"name", gpu.name}, {"uuid", gpu.uuid}, {"pci_bus_id", gpu.bus}};
     json["memory"] = gpu.memory
                          ? Json{{"total", gpu.memory->total}, {"used", gpu.memory->used}, {"free", gpu.memory->free}}
@@ -163,7 +188,13 @@ void print_gpu(unsigned index, const Gpu& gpu) {
                or_na(gpu.mig, [](unsigned on) { return on ? "Enabled" : "Disabled"; }));
 }
 
-void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus, bool of_guest) {
+void print_process(const std::string& gpu, const Process& p) {
+    const std::string memory = !p.paused ? or_na(p.memory, mib) : p.memory ? "paused, " + mib(*p.memory) : "paused";
+    fmt::print("| {:>4} {:>12}   {:<4}   {:<43.43} {:>16} |\n", gpu, p.pid, "   C", p.name, memory);
+}
+
+void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus, const std::vector<Process>& away,
+                 bool of_guest) {
     fmt::print("{:%a %b %e %H:%M:%S %Y}\n", fmt::localtime(std::time(nullptr)));
     fmt::print(rule);
     fmt::print("| {:<87} |\n",
@@ -190,12 +221,10 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     fmt::print("| {:<87} |\n", of_guest ? "Processes (of this guest):" : "Processes:");
     fmt::print("| {:>4} {:>12}   {:<4}   {:<43} {:>16} |\n", "GPU", "PID", "Type", "Process name", "GPU Memory");
     fmt::print("|=========================================================================================|\n");
-    bool any = false;
+    bool any = !away.empty();
     for (unsigned i = 0; i < gpus.size(); ++i)
-        for (const Process& p : gpus[i].processes) {
-            any = true;
-            fmt::print("| {:>4} {:>12}   {:<4}   {:<43.43} {:>16} |\n", i, p.pid, "   C", p.name, or_na(p.memory, mib));
-        }
+        for (const Process& p : gpus[i].processes) any = true, print_process(std::to_string(i), p);
+    for (const Process& p : away) print_process("-", p);
     if (!any) fmt::print("| {:<87} |\n", " No running processes found");
     fmt::print(rule);
 }
@@ -232,15 +261,18 @@ int smi(const std::string& device, bool as_json) {
     std::vector<Gpu> gpus;
     for (unsigned i = 0; i < count; ++i)
         if (Device d = nullptr; handle(i, &d) == success) gpus.push_back(look(nvml, d));
+    const std::vector<Process> away = mark_paused(nvml, gpus);
     const std::string driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
     const int cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
     if (!as_json) {
-        print_table(driver, cuda, gpus, of_guest);
+        print_table(driver, cuda, gpus, away, of_guest);
         return 0;
     }
     Json all = {{"driver_version", driver}, {"cuda_version", fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10)}};
     all["gpus"] = Json::array();
     for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));
+    all["away"] = Json::array();  // paused, with nothing on a GPU
+    for (const Process& p : away) all["away"].push_back(json_of(p));
     fmt::print("{}\n", all.dump(1));
     return 0;
 }

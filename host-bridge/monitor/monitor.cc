@@ -122,14 +122,22 @@ int run_monitor(const std::string& library) {
     for (Demand demand(roster.wanted);;) {
         const auto begun = Clock::now();
         Clients clients;
+        snapshot::PausedClients paused{};
+        std::size_t paused_count = 0;
         for (unsigned slot = 0; slot < roster.channel_count; ++slot)
             if (const unsigned worker = observe(roster.workers[slot])) {
                 const char* channel = region + BARCUDA_CHANNELS_OFFSET + slot * BARCUDA_CHANNEL_SIZE;
                 const auto* its = reinterpret_cast<const barcuda_client*>(channel + BARCUDA_CLIENT_OFFSET);
-                if (const unsigned pid = observe(its->pid)) clients[worker] = {pid, slot};
+                const unsigned pid = observe(its->pid);
+                if (!pid) continue;
+                clients[worker] = {pid, slot};
+                const auto* status = reinterpret_cast<const barcuda_status*>(channel + BARCUDA_STATUS_OFFSET);
+                if (const barcuda_u32 how = observe(status->paused); how != BARCUDA_PAUSED_NO)
+                    paused[paused_count++] = {pid, how};
             }
         sweeper.find_processes([&](unsigned pid) { return client_of(pid, clients); });
         sweeper.show_memory(observe(roster.memory));
+        sweeper.show_paused(paused);
         sweeper.ask();
         snapshot::write(snapshot, sweeper.result());
         sweeper.tell(roster.busy);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// monitor.h: a process of the bridge that asks the host's NVML how the GPUs are doing, while a process wants to know,
-// and writes the answers into the region (shm-device/region/snapshot.h). It is a separate process, because NVML lives
-// in NVIDIA's driver, which may block and which the bridge never opens. A guest can write the region, so the monitor
-// reads only a client's pid from there; where to write, and which devices to ask about, comes from the bridge.
+// monitor.h: a process of the bridge's that asks the host's NVML how the GPUs are doing, for as long as somebody wants to
+// know, and writes the answers into the region (shm-device/region/snapshot.h). A process of its own, since NVML lives in NVIDIA's driver, which may keep it waiting,
+// and which the bridge never opens. Of the region, which a guest can write, it reads what pid a client says that it has, and
+// whether the client's page says that it is paused, and nothing else: where to write, and which devices to ask about, it has from the bridge.
 #pragma once
 #include <sys/types.h>
 

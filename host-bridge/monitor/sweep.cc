@@ -132,7 +132,7 @@ std::vector<ProcessUtilization> Host::samples(Device device, unsigned long long&
 Sweeper::Sweeper(const Host& host, std::vector<Device> devices)
     : host_(host), devices_(std::move(devices)), sampled_(devices_.size()) {
     std::size_t bytes = 0;
-    const std::uint32_t begin = snapshot::contents_offset(static_cast<std::size_t>(Question::count));
+    const std::uint32_t begin = snapshot::contents_offset(static_cast<std::size_t>(Question::count) + 1);
 #define X(name, ...)                                                                                      \
     {                                                                                                     \
         using Row = RowOf<Question::name>;                                                                \
@@ -143,7 +143,9 @@ Sweeper::Sweeper(const Host& host, std::vector<Device> devices)
     }
     BARCUDA_NVML_ROWS(X)
 #undef X
-    contents_.resize(bytes);
+    answers_.push_back({snapshot::paused_clients, static_cast<std::uint32_t>(begin + bytes),
+                        static_cast<std::uint32_t>(sizeof(snapshot::PausedClients))});
+    contents_.resize(bytes + sizeof(snapshot::PausedClients));
     ask(When::once);
 }
 
@@ -188,6 +190,10 @@ void Sweeper::show_memory(std::uint64_t limit) {
     of_guest.used.clear();
     for (const barcuda_process& p : processes_)
         if (p.used_memory != value_not_available) of_guest.used[devices_[p.device]] += p.used_memory;
+}
+
+void Sweeper::show_paused(const snapshot::PausedClients& clients) {
+    std::memcpy(contents_.data() + contents_.size() - sizeof clients, &clients, sizeof clients);
 }
 
 void Sweeper::tell(Busy& busy) const {

@@ -67,6 +67,8 @@ class Sweeper {
         }
         forget_the_old();
     }
+    // Which clients are paused, of which NVML knows nothing.
+    void show_paused(const snapshot::PausedClients& clients);
     void tell(Busy& busy) const;
     snapshot::Sweep result() const { return {answers_, contents_, processes_, taken_}; }
 
@@ -78,7 +80,7 @@ class Sweeper {
 
     const Host& host_;
     const std::vector<Device> devices_;
-    std::vector<barcuda_answers> answers_;  // by Question
+    std::vector<barcuda_answers> answers_;  // by Question; then the paused clients
     std::vector<std::byte> contents_;
     std::vector<barcuda_process> processes_;
     struct Share {

@@ -82,6 +82,10 @@ Read processes(const barcuda_snapshot& snapshot, std::span<barcuda_process> to, 
     });
 }
 
+Read paused(const barcuda_snapshot& snapshot, PausedClients& to) noexcept {
+    return answer(snapshot, paused_clients, 0, 1, std::as_writable_bytes(std::span(to)));
+}
+
 std::uint32_t contents_offset(std::size_t answers) noexcept {
     return static_cast<std::uint32_t>(sizeof(barcuda_snapshot) + answers * sizeof(barcuda_answers));
 }

@@ -8,6 +8,7 @@
 //
 // A reader may see contents of two sweeps before it notices: it looks at offsets before it follows them.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,16 @@ Read answer(const barcuda_snapshot& snapshot, std::uint64_t identity, std::size_
 
 // `found`: how many there are, of which as many as fit are copied.
 Read processes(const barcuda_snapshot& snapshot, std::span<barcuda_process> to, std::size_t& found) noexcept;
+
+// The clients that the host has paused, one after another; a pid of 0 ends the list. It is one answer more in the snapshot, to no question
+// of NVML's: an older bridge has none.
+struct PausedClient {
+    std::uint32_t pid;  // the guest's, as the client says
+    std::uint32_t how;  // enum barcuda_paused
+};
+using PausedClients = std::array<PausedClient, BARCUDA_MAX_CHANNELS>;
+constexpr std::uint64_t paused_clients = 0x70617573'65640001;  // its identity: of no question, since those are hashes
+Read paused(const barcuda_snapshot& snapshot, PausedClients& to) noexcept;
 
 // ---- the monitor: what a sweep has come to, as it is to lie in the region behind the head.
 struct Sweep {

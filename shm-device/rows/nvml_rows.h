@@ -319,7 +319,8 @@ template <Question q> using Function = typename FunctionOf<typename RowOf<q>::Pa
 
 // The whole of a snapshot, if there are so many devices.
 constexpr std::size_t bytes_of_snapshot(unsigned devices) {
-    std::size_t bytes = sizeof(barcuda_snapshot) + BARCUDA_MAX_PROCESSES * sizeof(barcuda_process);
+    std::size_t bytes = sizeof(barcuda_snapshot) + BARCUDA_MAX_PROCESSES * sizeof(barcuda_process) +
+                        sizeof(barcuda_answers) + BARCUDA_MAX_CHANNELS * 8;  // the paused clients: snapshot.h
 #define X(name, ...) \
     bytes += sizeof(barcuda_answers) + RowOf<Question::name>::bytes * RowOf<Question::name>::answers(devices);
     BARCUDA_NVML_ROWS(X)

@@ -177,6 +177,26 @@ def test_the_bridge_and_nvml_answer_a_paused_client_whose_calls_wait(paused):
     paused.ends_well(asks)
 
 
+def test_barcuda_smi_in_the_guest_says_paused(paused, first):
+    def smi(*options):
+        ran = paused.region.client(BARCUDA, "smi", *options)
+        assert ran.status == 0, ran
+        return ran.out
+
+    def listed():
+        all_ = json.loads(smi("--json"))
+        return [(process["pid"], process["paused"]) for process in all_["gpus"][0]["processes"]], [process["pid"] for process in all_["away"]]
+    until(lambda: listed() == ([(first.pid, False)], []), lambda: f"it runs: {smi()}")
+    paused.pause("--keep-memory")
+    until(lambda: listed() == ([(first.pid, True)], []), lambda: f"it is held: {smi()}")
+    paused.pause()
+    until(lambda: listed()[1] == [first.pid] or (first.pid, True) in listed()[0], lambda: f"it is away: {smi()}")
+    assert [line for line in smi().splitlines() if str(first.pid) in line and "paused" in line], smi()
+    paused.resume()
+    until(lambda: listed() == ([(first.pid, False)], []), lambda: f"it runs again: {smi()}")
+    paused.ends_well(first)
+
+
 # ---- no room -----------------------------------------------------------------------------------------------------------
 @needs_soft("a card of a size of its own")
 def test_a_return_without_room_is_refused_and_succeeds_later(paused):

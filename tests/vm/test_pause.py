@@ -113,6 +113,8 @@ def program_is_paused(guest, number, variables=""):
     guest.does("echo >&9")
     guest.says("^answered", number)
     assert "right" not in guest.vm.out.split("running")[-1]
+    said = guest.does(f"{variables} {BARCUDA} smi")
+    assert "paused" in said, said
     guest.resume()
     guest.does("echo >&9; wait $program")
     guest.says("^right", number)

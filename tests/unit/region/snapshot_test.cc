@@ -71,6 +71,21 @@ TEST(Snapshot, HasNothingForARowOfAnotherBuild) {
     EXPECT_EQ(read(*part, 11, 2, 2, to), Read::absent) << "beyond the last";
 }
 
+TEST(Snapshot, ListsPausedClientsWhereTheBridgeDoes) {
+    auto part = std::make_unique<Part>();
+    snapshot::PausedClients written{}, to{};
+    written[0] = {4711, BARCUDA_PAUSED_AWAY};
+    written[255] = {1, BARCUDA_PAUSED_HELD};
+    Contents(5).write(*part);
+    EXPECT_EQ(snapshot::paused(part->head(), to), Read::absent);
+    const barcuda_answers answers{snapshot::paused_clients, snapshot::contents_offset(1), sizeof written};
+    snapshot::write(part->head(), {{&answers, 1}, std::as_bytes(std::span(written)), {}, 0});
+    ASSERT_EQ(snapshot::paused(part->head(), to), Read::done);
+    EXPECT_EQ(to[0].pid, 4711u);
+    EXPECT_EQ(to[0].how, BARCUDA_PAUSED_AWAY);
+    EXPECT_EQ(to[255].pid, 1u);
+}
+
 TEST(Snapshot, LeadsNobodyOutOfIt) {
     auto part = std::make_unique<Part>();
     Contents contents(5);
