@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/pausing.h"
 
+#include <cuda.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,6 +23,11 @@ std::chrono::seconds driver_takes(std::uint64_t bytes) {
 }
 // Beyond the time that its GPU's work may take: a worker that has not begun by then is inside a call of its driver.
 constexpr auto begins_within = 1s;
+
+// Refusals of the driver's that are about the machine (MIG, MPS, an old driver), and not about the moment.
+bool is_for_good(Obstacle obstacle, std::int32_t result) {
+    return obstacle == Obstacle::no_checkpoint || result == CUDA_ERROR_NOT_SUPPORTED;
+}
 
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
     return b > ~a ? ~std::uint64_t{0} : a + b;
@@ -59,6 +65,7 @@ std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t cha
     if (one.state == wanted || one.state == Paused::away) return one.refusal.clear(), "";
     if (!terms.keep_memory) {
         constexpr const char* instead = "; --keep-memory holds the client, and leaves its memory on the GPU";
+        if (!one.never_away.empty()) return refuse(one.never_away);
         if (facts.wrapped) return refuse(fmt::format("its worker runs in a wrapper (--worker-wrapper){}", instead));
         if (facts.shares_with == channel)
             return refuse(fmt::format("other processes may open memory, a pool or an event of it{}", instead));
@@ -117,6 +124,7 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
     if (observe(one.orders->is) == static_cast<std::uint32_t>(Paused::stuck))
         return News{News::lost, slot, one.refusal};
     if (one.state != Paused::away) one.memory.clear();
+    if (one.wanted == Paused::away && is_for_good(obstacle, result)) one.never_away = one.refusal;
     return News{News::refused, slot, one.refusal};
 }
 

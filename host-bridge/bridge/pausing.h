@@ -65,6 +65,8 @@ class Pausing {
         Clock::time_point deadline{}, since{}, asked{};
         std::vector<std::pair<int, std::uint64_t>> memory{};
         std::string refusal{};
+        std::string
+            never_away{};  // why the driver will not let it go away: the next pause says so, and holds up no work for it
         std::uint64_t bytes() const;
         bool returns() const { return pending && wanted == Paused::running && state == Paused::away; }
     };

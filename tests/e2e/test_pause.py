@@ -9,6 +9,8 @@ import json
 import math
 import os
 import random
+import re
+import signal
 import subprocess
 import time
 
@@ -20,6 +22,7 @@ PROGRAM = BUILD / "e2e/pauses"
 # A card that no other test's processes share: the software GPU tells cards apart by their size.
 CARD = 1000 + 2 * (os.getpid() % 400)  # MiB
 PAUSES, SEED = int(os.environ.get("PAUSES", "0")), int(os.environ.get("PAUSE_SEED", "14021"))
+STOPPED = 12  # seconds: longer than any process of the host waits for a guest's
 WORK = "did not end within the time"
 
 
@@ -197,6 +200,18 @@ def test_barcuda_smi_in_the_guest_says_paused(paused, first):
     paused.ends_well(first)
 
 
+def test_a_client_that_is_stopped_is_not_taken_for_dead(paused):
+    asks = paused.begin("asks", "asks")
+    asks.send_signal(signal.SIGSTOP)
+    time.sleep(STOPPED)
+    assert "reclaimed" not in paused.region.log
+    asks.send_signal(signal.SIGCONT)  # its clock has run on, as that of many a guest that was stopped
+    asks.send()
+    asks.wait_for("answered")
+    paused.ends_well(asks)
+    assert not re.search(r"\b(warning|error|critical)\b", paused.region.log), paused.region.log
+
+
 # ---- no room -----------------------------------------------------------------------------------------------------------
 @needs_soft("a card of a size of its own")
 def test_a_return_without_room_is_refused_and_succeeds_later(paused):
@@ -241,6 +256,25 @@ def test_a_client_whose_memory_others_may_open_is_refused_and_can_be_held(paused
     paused.pause("--client", shows.pid, "--keep-memory")
     paused.resume("--client", shows.pid)
     paused.ends_well(shows)
+
+
+def test_clients_that_share_memory_are_refused_and_name_each_other(paused):
+    shows = paused.begin("shows", "shows")
+    opens = paused.begin("opens", "opens", shows.wait_for(r"^handle (\w+)$")[1])
+    paused.refused("shares memory, a pool or an event with the client of channel 1", "pause", "--client", shows.pid)
+    paused.refused("shares memory, a pool or an event with the client of channel 0", "pause", "--client", opens.pid)
+    assert paused.state(shows) == paused.state(opens) == "running"
+    paused.pause("--keep-memory")
+    paused.resume()
+    paused.ends_well(shows, opens)
+
+
+def test_a_client_whose_kernel_does_not_end_is_refused_and_lives(paused):
+    spins = paused.begin("spins", "spins")
+    paused.refused(WORK, "pause", "--within", "100ms")
+    paused.refused(WORK, "pause", "--within", "100ms", "--keep-memory")
+    assert paused.state(spins) == "running"
+    paused.ends_well(spins)
 
 
 def test_the_host_may_hold_no_more_than_its_limit(paused, first):

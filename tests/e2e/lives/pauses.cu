@@ -2,7 +2,9 @@
 // pauses: a program to pause. It says "running", waits for a line, and then says "right" if all is as it was.
 //   pauses hold MIB    with so much device memory, of a known content
 //   pauses waits       whose GPU waits for a word that the program writes behind the line
-//   pauses shows       which lets other processes open its memory
+//   pauses spins       whose kernel ends when the program writes a word behind the line
+//   pauses shows       which lets other processes open its memory, and says the handle
+//   pauses opens HANDLE   which has opened the memory of that process, beside its own
 //   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
 //                      "answered", and waits for another line
 #include <dlfcn.h>
@@ -25,6 +27,10 @@ __global__ void compare(const unsigned* words, unsigned seed, size_t count, unsi
 }
 
 __global__ void add_one(unsigned* counted) { ++*counted; }
+
+__global__ void spin(const volatile int* word) {
+    while (*word == 0) {}
+}
 
 static void say(const char* what) {
     std::printf("%s\n", what);
@@ -72,7 +78,7 @@ static int asks(unsigned* counted) {
 
 int main(int argc, char** argv) {
     const char* const mode = argc > 1 ? argv[1] : "hold";
-    const size_t bytes = size_t(argc > 2 ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
+    const size_t bytes = size_t(argc > 2 && !std::strcmp(mode, "hold") ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
     unsigned *words = nullptr, *wrong = nullptr;
     CHECK(cudaMalloc(&words, bytes));
     CHECK(cudaMalloc(&wrong, 4));
@@ -96,9 +102,33 @@ int main(int argc, char** argv) {
         std::printf("right\n");
         return 0;
     }
+    if (!std::strcmp(mode, "spins")) {
+        volatile int* word = nullptr;
+        CHECK(cudaHostAlloc((void**)&word, sizeof *word, cudaHostAllocMapped));
+        *word = 0;
+        spin<<<1, 1>>>(word);
+        wait_for_a_line();
+        *word = 1;
+        CHECK(cudaDeviceSynchronize());
+        std::printf("right\n");
+        return 0;
+    }
     if (!std::strcmp(mode, "shows")) {
         cudaIpcMemHandle_t handle;
         CHECK(cudaIpcGetMemHandle(&handle, words));
+        std::printf("handle ");
+        for (const char c : handle.reserved) std::printf("%02x", static_cast<unsigned char>(c));
+        std::printf("\n");
+    }
+    if (!std::strcmp(mode, "opens")) {
+        cudaIpcMemHandle_t handle;
+        for (size_t i = 0; i < sizeof handle.reserved; ++i) {
+            unsigned byte = 0;
+            if (std::sscanf(argv[2] + 2 * i, "%2x", &byte) != 1) std::exit(2);
+            handle.reserved[i] = static_cast<char>(byte);
+        }
+        void* others = nullptr;
+        CHECK(cudaIpcOpenMemHandle(&others, handle, cudaIpcMemLazyEnablePeerAccess));
     }
     wait_for_a_line();
     compare<<<8, 64>>>(words, 7, count, wrong);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and
-// which client returns next. The workers are played here.
+// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and which client returns next.
+// The workers are played here.
+#include <cuda.h>
 #include <gtest/gtest.h>
 
 #include "host-bridge/bridge/pausing.h"
@@ -104,6 +105,40 @@ TEST_F(PausingTest, WhatStandsInTheWorkersWayIsNamedAndTheClientRuns) {
     EXPECT_EQ(Paused::running, pausing.state(0));
     EXPECT_EQ(0u, pausing.away_bytes(0));
     EXPECT_FALSE(pausing.since(0));
+}
+TEST_F(PausingTest, WhatTheDriverDoesNotSupportIsRememberedAndNotTriedAgain) {
+    EXPECT_EQ("", pause(0, facts()));
+    worker(0, Paused::running, Obstacle::checkpoint);
+    orders[0].result = CUDA_ERROR_NOT_SUPPORTED;  // as where MIG or MPS is on
+    look();
+    const std::string why = pausing.refusal(0);
+    EXPECT_NE(std::string::npos, why.find("801")) << why;
+    EXPECT_EQ(why, pause(0, facts()));
+    EXPECT_EQ(why, pausing.refusal(0));
+    EXPECT_FALSE(ordered(0));
+    EXPECT_EQ("", pause(0, facts(), {.keep_memory = true})) << "which needs nothing of the driver";
+    EXPECT_TRUE(ordered(0));
+    pausing.forget(0);
+    orders[0] = {};
+    EXPECT_EQ("", pause(0, facts())) << "the slot's next client has another worker";
+}
+TEST_F(PausingTest, SoIsADriverWithoutACheckpoint) {
+    EXPECT_EQ("", pause(0, facts()));
+    worker(0, Paused::running, Obstacle::no_checkpoint);
+    look();
+    EXPECT_EQ(text_of(Obstacle::no_checkpoint), pause(0, facts()));
+    EXPECT_FALSE(ordered(0));
+}
+TEST_F(PausingTest, WhatMayBeBetterNextTimeIsTriedAgain) {
+    for (const auto& [obstacle, result] :
+         {std::pair(Obstacle::work, 0), std::pair(Obstacle::lock, int{CUDA_ERROR_NOT_READY}),
+          std::pair(Obstacle::checkpoint, int{CUDA_ERROR_OUT_OF_MEMORY})}) {
+        EXPECT_EQ("", pause(0, facts()));
+        worker(0, Paused::running, obstacle);
+        orders[0].result = result;
+        look();
+        EXPECT_NE("", pausing.refusal(0));
+    }
 }
 TEST_F(PausingTest, AWrapperKeepsTheMemoryOnTheGpu) {
     Pausing::Facts of = facts();
