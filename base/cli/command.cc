@@ -8,6 +8,18 @@
 #include <utility>
 
 namespace barcuda {
+namespace {
+
+// CLI11 takes a unit alone as one of it, and a negative number as a huge one where there are no negative ones.
+CLI::Validator begins_with_a_digit() {
+    return CLI::Validator(
+        [](const std::string& value) {
+            return !value.empty() && value[0] >= '0' && value[0] <= '9' ? "" : "not a number: " + value;
+        },
+        "");
+}
+
+}  // namespace
 
 const Option& Option::required() const { return option_->required(), *this; }
 const Option& Option::capture_default_str() const { return option_->capture_default_str(), *this; }
@@ -22,11 +34,14 @@ const Option& Option::is_member(std::initializer_list<const char*> values) const
 }
 const Option& Option::range(int least, int most) const { return option_->check(CLI::Range(least, most)), *this; }
 const Option& Option::existing_directory() const { return option_->check(CLI::ExistingDirectory), *this; }
-const Option& Option::as_size() const { return option_->transform(CLI::AsSizeValue(false)), *this; }
+const Option& Option::as_size() const {
+    option_->transform(CLI::AsSizeValue(false));
+    return option_->transform(begins_with_a_digit()), *this;  // what comes last is asked first
+}
 const Option& Option::as_seconds() const {
     const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1}, {"m", 60}};
     option_->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL));
-    return *this;
+    return option_->transform(begins_with_a_digit()), *this;
 }
 
 Option Command::add_flag(const std::string& name, bool& given, const std::string& help) const {
