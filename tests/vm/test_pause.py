@@ -7,14 +7,17 @@ By hand: STOPPED=120 stops each guest for so many seconds; PAUSES=30 pauses the 
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, DEVICE, TOP, Program, need, run, until
+from e2e.flat import BARCUDA, BUILD, DEVICE, IS_ROOT, TOP, Program, need, run, succeed, until
 
 PAUSES, STOPPED = int(os.environ.get("PAUSES", "0")), float(os.environ.get("STOPPED", "0"))
 PROGRAM = BUILD / "e2e/pauses"
@@ -93,16 +96,18 @@ class Guest:
 
 
 @pytest.fixture
-def guest(tmp_path):
+def guest():
     need("qemu-system-x86_64")
-    made = []
+    folder, made = Path(tempfile.mkdtemp(prefix="barcuda-test-")), []
+    folder.chmod(0o711)  # for libvirt's QEMU, which is another user's
 
     def boot(door, *options):
-        made.append(Guest(tmp_path, door, *options))
+        made.append(Guest(folder, door, *options))
         return made[-1].boot()
     yield boot
     for each in made:
         each.vm.kill(15)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def program_is_paused(guest, number, variables=""):
@@ -140,15 +145,15 @@ def models_are_paused(guest):
     print(f"{programs} programs, {pauses} pauses, {refusals} refusals", file=sys.stderr)
 
 
-def is_stopped(guest, number, seconds):
+def is_stopped(guest, number, seconds, stop=lambda guest: guest.monitor("stop"), go_on=lambda guest: guest.monitor("cont")):
     """A guest that QEMU stops in the midst of a program: all is as if nothing had been."""
     guest.does(f"{PROGRAM} asks < /tmp/line 8<&- & program=$!")
     guest.says("^running", number)
     reclaimed = guest.bridge_log.count("reclaimed")
-    guest.monitor("stop")
+    stop(guest)
     time.sleep(seconds)
     assert guest.bridge_log.count("reclaimed") == reclaimed, f"a stopped guest's client was taken for dead: {guest.bridge_log}"
-    guest.monitor("cont")
+    go_on(guest)
     guest.does("echo >&9")
     guest.says("^answered", number)
     guest.does("echo >&9; wait $program")
@@ -185,4 +190,33 @@ def test_at_the_door_of_virtio_pmem(guest):
     if STOPPED:
         is_stopped(guest, 2, STOPPED)
     models_are_paused(guest)
+    guest.end()
+
+
+@pytest.fixture
+def virsh():
+    """Libvirt's own program; on a machine without systemd its daemons run while the test does."""
+    need("qemu-system-x86_64", "virsh", "libvirtd", "virtlogd")
+    if not IS_ROOT:
+        pytest.skip("only root starts domains of qemu:///system")
+
+    def tell(*words):
+        return run("virsh", "--quiet", "--connect", "qemu:///system", *words)
+    started = []
+    if tell("version").status != 0:
+        for daemon in ("virtlogd", "libvirtd"):
+            if run("pgrep", "-x", daemon).status != 0:
+                succeed(daemon, "-d")
+                started.insert(0, daemon)
+        until(lambda: tell("version").status == 0, "libvirt answers")
+    yield lambda *words: succeed("virsh", "--quiet", "--connect", "qemu:///system", *words)
+    for daemon in started:
+        os.kill(int(Path(f"/run/{daemon}.pid").read_text()), 15)
+
+
+def test_a_domain_of_libvirts_is_suspended_and_resumed(guest, virsh):
+    guest = guest("plain", "--libvirt", "--region-size", "1G")
+    name = Path(guest.region).name.removeprefix("barcuda-")
+    program_is_paused(guest, 1)
+    is_stopped(guest, 2, STOPPED or LONG, lambda _: virsh("suspend", name), lambda _: virsh("resume", name))
     guest.end()
