@@ -130,7 +130,7 @@ def models_are_paused(guest):
     """By hand: the models, again and again."""
     pauses = refusals = programs = 0
     models = "copy_model steps=300", "managed_model steps=100", "api_model steps=60"
-    while pauses < PAUSES:
+    while PAUSES and (pauses < PAUSES or programs < len(models)):
         guest.vm.send(f"{BUILD}/e2e/{models[programs % len(models)]} threads=2 seed=$RANDOM < /dev/null > /tmp/model 2>&1; echo model {programs}: $?")
         while not re.search(rf"^model {programs}: ", guest.vm.out, re.M):
             ran = guest.ask("pause")
