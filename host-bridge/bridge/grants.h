@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "host-bridge/between/records.h"
 #include "shm-device/doors/shape.h"
 #include "shm-device/layout.h"
 
@@ -16,19 +17,40 @@ namespace barcuda {
 
 class Grants {
   public:
-    // `table` is the region's; `clear` empties a run of bytes at an offset before it is granted again.
-    Grants(const Shape& shape, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear);
-
-    using HasTime = std::function<bool()>;
-    static bool always() { return true; }
     struct Run {
         std::uint64_t offset = 0, bytes = 0;
     };  // bytes == 0: none
+    struct Granule {
+        Word<std::uint32_t> owner;       // channel + 1, or `reserved`; ours: the table in the region is only told
+        Word<std::uint32_t> mapper;      // channel + 1, whose worker may have it mapped; 0: none
+        Word<std::uint32_t> dirty;       // it may hold what a client has written
+        Word<std::uint32_t> unanswered;  // it was granted, and the answer is not written down yet
+    };
+
+    // `table` is the region's; `clear` empties a run of bytes at an offset before it is granted again. `books`: one
+    // record for each granule; of an earlier bridge: restore() is to follow.
+    Grants(const Shape& shape, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear,
+           Part<Granule> books = {});
+
+    // ---- behind an earlier bridge that was killed
+    // A channel that does not live holds nothing any more. The region's table is told the owners.
+    void restore(const std::function<bool(std::uint32_t channel)>& lives);
+    // Whether what was granted last to that channel was answered: else it is free again.
+    void settle(std::uint32_t channel, bool answered);
+    // Of workers that waited for clients, and have ended.
+    void release_reserves();
+    // What is the channel's of that run: a release that was half done.
+    void release_rest(std::uint32_t channel, Run run);
+
+    using HasTime = std::function<bool()>;
+    static bool always() { return true; }
     // A run of at least `bytes` for this channel, which then holds at most `more` bytes more than before: one that it
     // has released, if it can be. To empty a granule takes milliseconds where it was used: when `has_time` says no, what has
     // been emptied stays so, and nothing is granted yet.
     Run grant(std::uint32_t channel, std::uint64_t bytes, std::uint64_t more = ~std::uint64_t{0},
               const HasTime& has_time = always);
+    // Its answer is written down: it is the channel's, whatever becomes of this bridge.
+    void confirm(Run granted);
     // A run that a worker prepares while it waits for a client: nobody's, until it is handed to a channel or released.
     Run reserve(std::uint64_t bytes, const HasTime& has_time = always);
     void hand_over(Run reserved, std::uint32_t channel);
@@ -62,16 +84,18 @@ class Grants {
     Run take(std::uint32_t owner, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time);
     void clean(std::size_t granule);
     void set(Run run, std::uint32_t owner);
+    void set_owner(std::size_t granule, std::uint32_t owner);
+    void forget_mapper(std::size_t granule);
+    bool is_in_heap(Run run) const;
     // As many as hold that; more than there are for what no table holds.
-    std::size_t granules(std::uint64_t bytes) const { return bytes / granule_ + (bytes % granule_ != 0); }
+    std::size_t granules_in(std::uint64_t bytes) const { return bytes / granule_ + (bytes % granule_ != 0); }
     std::size_t first(Run run) const { return (run.offset - start_) / granule_; }
     std::size_t end(Run run) const { return first(run) + run.bytes / granule_; }
 
     const std::uint64_t start_, granule_;
     barcuda_grant* const table_;
-    std::vector<std::uint32_t> owner_;   // channel + 1, or `reserved`; ours: the table in the region is only told
-    std::vector<std::uint32_t> mapper_;  // whose worker may have it mapped, likewise; nobody: none
-    std::vector<bool> dirty_;
+    std::vector<Granule> own_;  // where there are no books
+    const std::span<Granule> granules_;
     std::size_t cleaned_ = 0;  // where clean_one() goes on
     std::function<void(std::uint64_t, std::uint64_t)> clear_;
 };

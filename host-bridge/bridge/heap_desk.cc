@@ -77,6 +77,7 @@ void HeapDesk::answer(Client& client) {
         }
     }
     client.asked.reset();
+    if (run.bytes) grants_.confirm(run);
     client.answer(Answer<request::Grant>{.error = run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY,
                                          .reply = {run.offset, run.bytes}});
 }

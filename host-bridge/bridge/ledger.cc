@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/ledger.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "host-bridge/between/link.h"
+
+namespace barcuda {
+namespace {
+
+constexpr std::uint64_t magic = 0x534b4f4f42435242;  // "BRCBOOKS"
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Each part begins with a page of its own.
+std::size_t behind(std::size_t place, std::size_t count, std::size_t each) {
+    return (place + count * each + BARCUDA_PAGE - 1) / BARCUDA_PAGE * BARCUDA_PAGE;
+}
+
+std::string system_error(const char* what) { return fmt::format("{}: {}", what, strerror(errno)); }
+
+}  // namespace
+
+Ledger::Places::Places(const Shape& shape) {
+    granules = behind(0, 1, sizeof(Head));
+    end = behind(granules, shape.granule_count, sizeof(Grants::Granule));
+}
+
+Ledger::Ledger(Ledger&& other) noexcept { *this = std::move(other); }
+
+Ledger& Ledger::operator=(Ledger&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(at_, other.at_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(places_, other.places_);
+    std::swap(kept_, other.kept_);
+    return *this;
+}
+
+Ledger::~Ledger() {
+    if (at_) munmap(at_, bytes_);
+}
+
+bool Ledger::map(std::size_t bytes, int fd) {
+    const int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (at == MAP_FAILED) return false;
+    at_ = static_cast<char*>(at);
+    bytes_ = bytes;
+    return true;
+}
+
+// All else is zeros, as the records are at first.
+void Ledger::begin(const Shape& shape) {
+    places_ = Places(shape);
+    Head& head = *reinterpret_cast<Head*>(at_);
+    head.magic = magic;
+    head.form = form;
+    head.link = Orders::link_of_this_build;
+    head.layout = BARCUDA_LAYOUT;
+    head.packets = BARCUDA_PACKETS;
+    head.shape = shape;
+    head.bytes = bytes_;
+    head.whole = 1;
+}
+
+std::string Ledger::make(const Shape& shape) {
+    const std::size_t bytes = Places(shape).end;
+    file_ = File(memfd_create("barcuda-books", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!file_ || ftruncate(file_.fd(), static_cast<off_t>(bytes)) != 0 || fcntl(file_.fd(), F_ADD_SEALS, seals) != 0 ||
+        !map(bytes, file_.fd()))
+        return system_error("the bridge's books cannot be made");
+    begin(shape);
+    return {};
+}
+
+std::string Ledger::open(File file) {
+    struct stat there {};
+    if (fstat(file.fd(), &there) != 0) return system_error("the bridge's books cannot be read");
+    const auto size = static_cast<std::size_t>(there.st_size);
+    if ((fcntl(file.fd(), F_GET_SEALS) & seals) != seals || size < sizeof(Head))
+        return "the bridge's books are no file of a bridge's";
+    if (!map(size, file.fd())) return system_error("the bridge's books cannot be read");
+    const auto refuse = [this](std::string why) { return *this = Ledger(), why; };
+    const Head& its = head();
+    if (its.magic != magic || !its.whole) return refuse("the bridge's books are not whole");
+    const auto is_another = [](const char* what, unsigned its_number, unsigned ours) {
+        return fmt::format(
+            "the earlier bridge's {} has number {}, this bridge's {}: its clients cannot be taken over; let them end, "
+            "then start this bridge",
+            what, its_number, ours);
+    };
+    if (its.form != form) return refuse(is_another("form of the books", its.form, form));
+    // This bridge speaks the link before its own, too.
+    constexpr std::uint32_t ours = Orders::link_of_this_build;
+    if (its.link > ours || its.link + 1 < ours) return refuse(is_another("link to its workers", its.link, ours));
+    if (its.layout != BARCUDA_LAYOUT) return refuse(is_another("layout of the region", its.layout, BARCUDA_LAYOUT));
+    if (its.packets != BARCUDA_PACKETS) return refuse(is_another("form of packets", its.packets, BARCUDA_PACKETS));
+    if (its.shape.channel_count > BARCUDA_MAX_CHANNELS ||
+        its.shape.granule_count > BARCUDA_MAX_SIZE / BARCUDA_GRANULE || its.bytes != size ||
+        Places(its.shape).end != size)
+        return refuse("the bridge's books do not have the size that their head says");
+    places_ = Places(its.shape);
+    file_ = std::move(file);
+    kept_ = true;
+    return {};
+}
+
+Ledger Ledger::anonymous(const Shape& shape) {
+    Ledger ledger;
+    if (ledger.map(Places(shape).end, -1)) ledger.begin(shape);
+    return ledger;
+}
+
+}  // namespace barcuda

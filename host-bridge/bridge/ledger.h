@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// ledger.h: the bridge's books: all that a new bridge must know to go on with the clients of one that was killed. Plain
+// records at fixed places of a file in memory, whose length nobody can change. Only the bridge maps that file; no worker
+// gets it, and nothing that a guest can write is in it but as a copy that the bridge has checked. The classes that
+// write records are given their part of them and know what a half-done change is (records.h); what follows from the
+// records is computed when they are read. The file has holes where nothing was written.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/message.h"
+#include "host-bridge/between/records.h"
+#include "host-bridge/bridge/grants.h"
+#include "shm-device/doors/shape.h"
+
+namespace barcuda {
+
+class Ledger {
+  public:
+    // Grows with every change of a record, or of what it means.
+    static constexpr std::uint32_t form = 1;
+
+    struct Head {
+        std::uint64_t magic;
+        std::uint32_t form, link, layout, packets;  // of the bridge that has made it
+        Shape shape;                                // of the region
+        std::uint64_t bytes;                        // of the whole ledger
+        Word<std::uint32_t> whole;                  // stored last
+    };
+
+    Ledger() = default;
+    Ledger(Ledger&& other) noexcept;
+    Ledger& operator=(Ledger&& other) noexcept;
+    ~Ledger();
+
+    // A new one, in a file. What is wrong; empty: nothing.
+    std::string make(const Shape& shape);
+    // An earlier bridge's. It is refused where this bridge reads it differently.
+    std::string open(File file);
+    // A new one that ends with the process, for tests. Its children see it.
+    static Ledger anonymous(const Shape& shape);
+
+    explicit operator bool() const { return at_ != nullptr; }
+    int fd() const { return file_.fd(); }  // of the file; -1: it has none
+    bool kept() const { return kept_; }    // it has the records of an earlier bridge
+    const Head& head() const { return *reinterpret_cast<const Head*>(at_); }
+
+    Part<Grants::Granule> granules() const { return part<Grants::Granule>(places_.granules, shape().granule_count); }
+
+  private:
+    struct Places {  // where each part begins
+        std::size_t granules = 0, end = 0;
+        explicit Places(const Shape& shape);
+        Places() = default;
+    };
+    const Shape& shape() const { return head().shape; }
+    template <class Record> Part<Record> part(std::size_t place, std::size_t count) const {
+        if (!at_) return {};
+        return {{reinterpret_cast<Record*>(at_ + place), count}, kept_};
+    }
+    bool map(std::size_t bytes, int fd);
+    void begin(const Shape& shape);
+
+    File file_;
+    char* at_ = nullptr;
+    std::size_t bytes_ = 0;
+    Places places_;
+    bool kept_ = false;
+};
+
+}  // namespace barcuda

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// ledger_test: the bridge's books as a file, and what a new bridge reads from them when the earlier one was killed
+// before any of its stores. (What each class makes of its records otherwise is in its own test.)
+#include "host-bridge/bridge/ledger.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "tests/unit/support/killed.h"
+
+namespace barcuda {
+namespace {
+
+using test::killed_at_each_store;
+using testing::HasSubstr;
+
+constexpr std::uint64_t granule = BARCUDA_GRANULE;
+constexpr std::uint32_t channels = 4, granules = 8;
+
+Shape shape() {
+    Shape shape;
+    shape.base = BARCUDA_DEFAULT_BASE;
+    shape.size = 1 << 30;
+    shape.granule = granule;
+    shape.extents_offset = 4 * granule;
+    shape.channel_count = channels;
+    shape.granule_count = granules;
+    return shape;
+}
+
+// Memory that a child shares with the test, as a region is.
+template <class T> struct SharedWith {
+    T* const at = static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    SharedWith() = default;
+    SharedWith(const SharedWith&) = delete;
+    ~SharedWith() { munmap(at, sizeof(T)); }
+    T* operator->() const { return at; }
+    void clear() const { std::memset(static_cast<void*>(at), 0, sizeof(T)); }
+};
+
+// ---- the file
+File copy_of(const Ledger& ledger) { return File(fcntl(ledger.fd(), F_DUPFD_CLOEXEC, 0)); }
+
+TEST(LedgerTest, ALaterBridgeReadsWhatAnEarlierOneHasWritten) {
+    Ledger first, second;
+    ASSERT_EQ(first.make(shape()), "");
+    EXPECT_FALSE(first.kept());
+    first.granules().records[3].owner = 7;
+    ASSERT_EQ(second.open(copy_of(first)), "");
+    EXPECT_TRUE(second.kept());
+    EXPECT_TRUE(second.granules().kept);
+    EXPECT_EQ(second.head().shape.size, shape().size);
+    EXPECT_EQ(second.granules().records.size(), granules);
+    EXPECT_EQ(second.granules().records[3].owner, 7u);
+}
+TEST(LedgerTest, NobodyChangesItsLengthAndNoProgramInheritsIt) {
+    Ledger ledger;
+    ASSERT_EQ(ledger.make(shape()), "");
+    EXPECT_NE(ftruncate(ledger.fd(), 4096), 0);
+    EXPECT_NE(ftruncate(ledger.fd(), 1 << 30), 0);
+    EXPECT_NE(fcntl(ledger.fd(), F_GETFD) & FD_CLOEXEC, 0);
+}
+TEST(LedgerTest, WhatIsReadDifferentlyIsRefusedAndBothNumbersAreNamed) {
+    struct {
+        std::size_t word;
+        std::uint32_t its;
+        const char* text;
+    } const cases[] = {
+        {offsetof(Ledger::Head, form), Ledger::form + 1, "form of the books has number 2, this bridge's 1"},
+        {offsetof(Ledger::Head, layout), BARCUDA_LAYOUT + 1, "layout of the region has number 8, this bridge's 7"},
+        {offsetof(Ledger::Head, packets), BARCUDA_PACKETS + 1, "form of packets has number 2, this bridge's 1"},
+        {offsetof(Ledger::Head, link), 1000, "link to its workers has number 1000, this bridge's"},
+        {offsetof(Ledger::Head, whole), 0, "not whole"},
+        {offsetof(Ledger::Head, magic), 0, "not whole"},
+        {offsetof(Ledger::Head, bytes), 4096, "size"},
+    };
+    for (const auto& [word, its, text] : cases) {
+        Ledger first, second;
+        ASSERT_EQ(first.make(shape()), "");
+        ASSERT_EQ(pwrite(first.fd(), &its, sizeof its, static_cast<off_t>(word)), 4);
+        EXPECT_THAT(second.open(copy_of(first)), HasSubstr(text));
+        EXPECT_FALSE(second);
+    }
+}
+TEST(LedgerTest, AFileThatIsNoneOfABridgesIsRefused) {
+    Ledger ledger;
+    File file(memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(ftruncate(file.fd(), 1 << 20), 0);
+    EXPECT_THAT(ledger.open(std::move(file)), HasSubstr("no file of a bridge's"));
+    EXPECT_THAT(ledger.open(File()), HasSubstr("cannot be read"));
+}
+TEST(LedgerTest, ARecordOfManyWordsIsTheOldOneOrTheNewOne) {
+    struct Big {
+        std::uint64_t words[37];
+    };
+    const SharedWith<Twice<Big>> record;
+    const auto filled = [](std::uint64_t with) {
+        Big big;
+        std::ranges::fill(big.words, with);
+        return big;
+    };
+    const unsigned stores = killed_at_each_store([&] { record->set(filled(1)); }, [&] { record->set(filled(2)); },
+                                                 [&](bool whole) {
+                                                     for (const std::uint64_t word : record->get().words)
+                                                         EXPECT_EQ(word, whole ? 2u : 1u);
+                                                 });
+    EXPECT_GE(stores, 3u);
+}
+
+// ---- grants
+struct KeptGrants : testing::Test {
+    struct Region {
+        barcuda_grant table[granules];
+        bool written[granules];  // by a client
+    };
+    const SharedWith<Region> region;
+    Ledger ledger;
+    std::optional<Grants> grants;
+
+    void clear(std::uint64_t offset) const { region->written[(offset - 4 * granule) / granule] = false; }
+    void over(bool kept) {
+        Part<Grants::Granule> books = ledger.granules();
+        books.kept = kept;
+        grants.emplace(
+            shape(), region->table, [this](std::uint64_t offset, std::uint64_t) { clear(offset); }, books);
+    }
+    void begin() {
+        region.clear();
+        grants.reset();
+        ledger = Ledger::anonymous(shape());
+        over(false);
+    }
+    // What a client does that has a run mapped.
+    void write(Grants::Run run) const {
+        for (std::uint64_t at = run.offset; at < run.offset + run.bytes; at += granule)
+            region->written[(at - 4 * granule) / granule] = true;
+    }
+    // A new bridge, behind one that was killed.
+    void come_back(const std::function<bool(std::uint32_t)>& lives = [](std::uint32_t) { return true; }) {
+        over(true);
+        grants->restore(lives);
+    }
+    // No granule is lost: what no channel holds can be granted. None is granted that has somebody's bytes in it.
+    void expect_whole() {
+        for (std::uint32_t g = 0; g < granules; ++g) {
+            const std::uint32_t owner = ledger.granules().records[g].owner;
+            EXPECT_EQ(region->table[g].owner, owner == ~0u ? 0u : owner) << "the guest's table, granule " << g;
+        }
+        for (std::uint32_t c = 0; c < channels; ++c) grants->release_all(c);
+        grants->release_reserves();
+        EXPECT_EQ(grants->grant(0, granules * granule).bytes, granules * granule);
+        for (const bool written : region->written) EXPECT_FALSE(written);
+    }
+};
+
+TEST_F(KeptGrants, AGrantThatWasNotAnsweredIsTakenBackWhole) {
+    killed_at_each_store(
+        [&] {
+            begin();
+            const auto run = grants->grant(1, granule);
+            grants->confirm(run);
+        },
+        [&] { grants->grant(1, 3 * granule); },
+        [&](bool) {
+            come_back();
+            grants->settle(1, false);
+            EXPECT_EQ(grants->held(1), granule) << "what was answered before";
+            expect_whole();
+        });
+}
+TEST_F(KeptGrants, AGrantThatWasAnsweredIsThere) {
+    Grants::Run run;
+    killed_at_each_store(
+        [&] {
+            begin();
+            run = grants->grant(1, 3 * granule);
+        },
+        [&] { grants->confirm(run); },
+        [&](bool) {
+            come_back();
+            grants->settle(1, true);
+            grants->settle(1, false);
+            EXPECT_EQ(grants->held(1), 3 * granule);
+            EXPECT_TRUE(grants->release(1, run));
+            expect_whole();
+        });
+}
+TEST_F(KeptGrants, AReleaseIsFinished) {
+    Grants::Run run;
+    killed_at_each_store(
+        [&] {
+            begin();
+            run = grants->grant(1, 3 * granule);
+            grants->confirm(run);
+            write(run);
+        },
+        [&] { grants->release(1, run); },
+        [&](bool) {
+            come_back();
+            grants->release_rest(1, run);
+            EXPECT_EQ(grants->held(1), 0u);
+            expect_whole();
+        });
+}
+TEST_F(KeptGrants, ARunThatIsOutsideTheHeapReleasesNothing) {
+    begin();
+    grants->grant(1, 2 * granule);
+    for (const Grants::Run run : {Grants::Run{0, granule}, Grants::Run{~std::uint64_t{0} - granule + 1, granule},
+                                  Grants::Run{4 * granule, ~std::uint64_t{0}}, Grants::Run{4 * granule + 1, granule}})
+        grants->release_rest(1, run);
+    EXPECT_EQ(grants->held(1), 2 * granule);
+}
+TEST_F(KeptGrants, NothingThatAWorkerMayHaveWrittenReachesTheNextClient) {
+    const unsigned stores = killed_at_each_store(
+        [&] {
+            begin();
+            const auto run = grants->grant(1, 2 * granule);
+            grants->confirm(run);
+            grants->let_map(1, run);
+            grants->release(1, run);
+            while (grants->clean_one()) {}
+            write(run);  // its worker has it mapped
+        },
+        [&] { grants->release_all(1); },
+        [&](bool) {
+            come_back([](std::uint32_t channel) { return channel != 1; });
+            EXPECT_EQ(grants->held(1), 0u);
+            expect_whole();
+        });
+    EXPECT_GE(stores, 4u);
+}
+TEST_F(KeptGrants, ToMapIsAllowedToOneWorkerAlone) {
+    Grants::Run run;
+    killed_at_each_store(
+        [&] {
+            begin();
+            run = grants->grant(1, 3 * granule);
+        },
+        [&] { grants->let_map(1, run); },
+        [&](bool) {
+            come_back();
+            EXPECT_FALSE(grants->let_map(2, run));
+            EXPECT_TRUE(grants->let_map(1, run));
+            EXPECT_TRUE(grants->release(1, run));
+            EXPECT_EQ(grants->free(), (granules - 3) * granule);
+            expect_whole();
+        });
+}
+TEST_F(KeptGrants, AReserveIsAWorkersUntilThatHasEndedOrItsClientHasIt) {
+    Grants::Run run;
+    killed_at_each_store(
+        [&] {
+            begin();
+            run = grants->reserve(2 * granule);
+            write(run);
+        },
+        [&] { grants->hand_over(run, 1); },
+        [&](bool whole) {
+            come_back();
+            EXPECT_EQ(grants->free(), (granules - 2) * granule);
+            grants->release_reserves();
+            EXPECT_TRUE(!whole || grants->held(1) == 2 * granule);
+            EXPECT_EQ(grants->free() + grants->held(1), granules * granule);
+            expect_whole();
+        });
+}
+// A client's channel comes and goes, memory is granted, mapped, cleaned and released, until the bridge is killed.
+TEST_F(KeptGrants, AfterAnyRandomActionsNoGranuleIsLostAndNoneHasTwoOwners) {
+    for (unsigned seed = 0; seed < 40; ++seed) {
+        SCOPED_TRACE(seed);
+        begin();
+        const pid_t child = fork();
+        if (child == 0) {
+            std::minstd_rand random(seed + 1);
+            test::stores_left = random() % 300;
+            records::before_store = [] {
+                if (test::stores_left-- == 0) raise(SIGKILL);
+            };
+            std::vector<std::pair<std::uint32_t, Grants::Run>> held;
+            for (;;) {
+                const std::uint32_t channel = random() % channels;
+                switch (random() % 5) {
+                    case 0:
+                    case 1:
+                        if (const auto run = grants->grant(channel, (1 + random() % 3) * granule); run.bytes) {
+                            grants->let_map(channel, run);
+                            write(run);
+                            grants->confirm(run);
+                            held.emplace_back(channel, run);
+                        }
+                        break;
+                    case 2:
+                        if (held.empty()) break;
+                        grants->release(held.back().first, held.back().second);
+                        held.pop_back();
+                        break;
+                    case 3: grants->clean_one(); break;
+                    case 4:
+                        grants->release_all(channel);
+                        std::erase_if(held, [&](const auto& its) { return its.first == channel; });
+                }
+            }
+        }
+        int status = 0;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status));
+        come_back();
+        for (std::uint32_t c = 0; c < channels; ++c) grants->settle(c, false);
+        expect_whole();
+    }
+}
+
+}  // namespace
+}  // namespace barcuda
