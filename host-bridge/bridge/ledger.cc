@@ -30,7 +30,8 @@ std::string system_error(const char* what) { return fmt::format("{}: {}", what, 
 
 Ledger::Places::Places(const Shape& shape) {
     granules = behind(0, 1, sizeof(Head));
-    end = behind(granules, shape.granule_count, sizeof(Grants::Granule));
+    accounts = behind(granules, shape.granule_count, sizeof(Grants::Granule));
+    end = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
 }
 
 Ledger::Ledger(Ledger&& other) noexcept { *this = std::move(other); }

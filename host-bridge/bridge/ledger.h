@@ -12,6 +12,7 @@
 #include "base/message.h"
 #include "host-bridge/between/records.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/quotas.h"
 #include "shm-device/doors/shape.h"
 
 namespace barcuda {
@@ -47,10 +48,11 @@ class Ledger {
     const Head& head() const { return *reinterpret_cast<const Head*>(at_); }
 
     Part<Grants::Granule> granules() const { return part<Grants::Granule>(places_.granules, shape().granule_count); }
+    Part<Quotas::Accounts> accounts() const { return part<Quotas::Accounts>(places_.accounts, shape().channel_count); }
 
   private:
     struct Places {  // where each part begins
-        std::size_t granules = 0, end = 0;
+        std::size_t granules = 0, accounts = 0, end = 0;
         explicit Places(const Shape& shape);
         Places() = default;
     };

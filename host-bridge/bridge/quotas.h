@@ -3,13 +3,17 @@
 // (worker/quota.h) and borrows what it needs here, in whole units; what is lent to a client comes back with the client. A
 // worker whose client has no limit asks for nothing, and some memory a driver takes without asking: of that its worker only says how
 // much there is. It counts as if it had been lent.
+// The accounts are a part of the bridge's books (ledger.h): each change of one is a single store.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
-#include <map>
+#include <span>
+#include <vector>
 
+#include "host-bridge/between/records.h"
 #include "shm-device/layout.h"
 
 namespace barcuda {
@@ -20,15 +24,26 @@ struct MemoryLimits {  // bytes of each GPU; 0: no limit
 
 class Quotas {
   public:
+    struct Account {
+        Word<std::uint64_t> lent, noted;
+        std::uint64_t held() const { return held(lent); }
+        std::uint64_t held(std::uint64_t if_lent) const { return std::max<std::uint64_t>(if_lent, noted); }
+    };
+    using Accounts = std::array<Account, BARCUDA_MAX_DEVICES>;  // of a slot
+
+    // `books`: one record for each slot.
+    explicit Quotas(Part<Accounts> books = {})
+        : own_(books.records.empty() ? BARCUDA_MAX_CHANNELS : 0),
+          of_(books.records.empty() ? std::span(own_) : books.records) {}
+
     // What a worker says that its client has of a GPU (by the region's numbers).
-    void note(std::uint32_t slot, int device, std::uint64_t bytes) { of_[slot][index(device)].noted = bytes; }
-    std::uint64_t held(std::uint32_t slot, int device) const {
-        const auto its = of_.find(slot);
-        return its == of_.end() ? 0 : its->second[index(device)].held();
+    void note(std::uint32_t slot, int device, std::uint64_t bytes) {
+        if (Word<std::uint64_t>& noted = of(slot, device).noted; noted != bytes) noted = bytes;
     }
+    std::uint64_t held(std::uint32_t slot, int device) const { return of(slot, device).held(); }
     std::uint64_t held(int device) const {  // by all
         std::uint64_t sum = 0;
-        for (const auto& [slot, devices] : of_) sum = plus(sum, devices[index(device)].held());
+        for (const Accounts& devices : of_) sum = plus(sum, devices[index(device)].held());
         return sum;
     }
 
@@ -41,29 +56,40 @@ class Quotas {
     }
     // What the client has already is lent in any case: nothing is taken away when a limit is lowered.
     bool lend(std::uint32_t slot, int device, std::uint64_t bytes, const MemoryLimits& limits) {
-        const Account& before = of_[slot][index(device)];
-        Account after = before;
-        after.lent = plus(after.lent, bytes);
-        if (after.held() - before.held() > left(slot, device, limits)) return false;
-        of_[slot][index(device)] = after;
+        Account& its = of(slot, device);
+        const std::uint64_t after = plus(its.lent, bytes);
+        if (its.held(after) - its.held() > left(slot, device, limits)) return false;
+        its.lent = after;
         return true;
     }
     void repay(std::uint32_t slot, int device, std::uint64_t bytes) {
-        std::uint64_t& lent = of_[slot][index(device)].lent;
-        lent -= std::min(bytes, lent);
+        const std::uint64_t before = lent(slot, device);
+        set_lent(slot, device, before - std::min(bytes, before));
     }
-    void repay_all(std::uint32_t slot) { of_.erase(slot); }
+    void repay_all(std::uint32_t slot) {
+        for (Account& its : of_[slot])
+            if (its.held() != 0) its.lent = 0, its.noted = 0;
+    }
+
+    // ---- behind an earlier bridge that was killed
+    // What a channel has that does not live is nobody's.
+    void restore(const std::function<bool(std::uint32_t slot)>& lives) {
+        for (std::uint32_t slot = 0; slot < of_.size(); ++slot)
+            if (!lives(slot)) repay_all(slot);
+    }
+    // A request may be half done: it is served again from what was lent before.
+    std::uint64_t lent(std::uint32_t slot, int device) const { return of(slot, device).lent; }
+    void set_lent(std::uint32_t slot, int device, std::uint64_t bytes) { of(slot, device).lent = bytes; }
 
   private:
-    struct Account {
-        std::uint64_t lent = 0, noted = 0;
-        std::uint64_t held() const { return std::max(lent, noted); }
-    };
     static std::uint64_t plus(std::uint64_t a, std::uint64_t b) {  // a worker may say any number
         return b > ~a ? ~std::uint64_t{0} : a + b;
     }
     static std::size_t index(int device) { return static_cast<std::size_t>(device); }
-    std::map<std::uint32_t, std::array<Account, BARCUDA_MAX_DEVICES>> of_;
+    Account& of(std::uint32_t slot, int device) const { return of_[slot][index(device)]; }
+
+    std::vector<Accounts> own_;  // where there are no books
+    const std::span<Accounts> of_;
 };
 
 }  // namespace barcuda

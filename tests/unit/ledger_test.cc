@@ -321,5 +321,56 @@ TEST_F(KeptGrants, AfterAnyRandomActionsNoGranuleIsLostAndNoneHasTwoOwners) {
     }
 }
 
+// ---- quotas
+TEST(KeptQuotas, WhatWasLentIsLentAndNoLimitIsPassed) {
+    constexpr MemoryLimits limits{.client = 100, .guest = 150};
+    Ledger ledger;
+    const auto over = [&] { return Quotas(ledger.accounts()); };
+    killed_at_each_store(
+        [&] {
+            ledger = Ledger::anonymous(shape());
+            over().lend(1, 0, 60, limits);
+        },
+        [&] {
+            Quotas quotas = over();
+            quotas.lend(1, 0, 40, limits);
+            quotas.lend(2, 0, 50, limits);
+            quotas.note(2, 1, 30);
+            quotas.repay(1, 0, 40);
+        },
+        [&](bool whole) {
+            Quotas quotas = over();
+            quotas.restore([](std::uint32_t) { return true; });
+            EXPECT_GE(quotas.held(1, 0), 60u);
+            EXPECT_LE(quotas.held(1, 0), limits.client);
+            EXPECT_EQ(quotas.held(0), quotas.held(1, 0) + quotas.held(2, 0)) << "the sum follows from the accounts";
+            EXPECT_LE(quotas.held(0), limits.guest);
+            EXPECT_EQ(quotas.left(1, 0, limits), std::min(100 - quotas.held(1, 0), 150 - quotas.held(0)));
+            EXPECT_TRUE(!whole || (quotas.held(1, 0) == 60 && quotas.held(2, 1) == 30));
+        });
+}
+TEST(KeptQuotas, OfAClientThatIsGoneNothingIsLeft) {
+    Ledger ledger;
+    const auto over = [&] { return Quotas(ledger.accounts()); };
+    killed_at_each_store(
+        [&] {
+            ledger = Ledger::anonymous(shape());
+            for (int device : {0, 31}) {
+                over().lend(1, device, 60, {});
+                over().note(1, device, 70);
+                over().lend(3, device, 5, {});
+            }
+        },
+        [&] { over().repay_all(1); },
+        [&](bool) {
+            Quotas quotas = over();
+            quotas.restore([](std::uint32_t slot) { return slot == 3; });
+            for (int device : {0, 31}) {
+                EXPECT_EQ(quotas.held(1, device), 0u);
+                EXPECT_EQ(quotas.held(device), 5u);
+            }
+        });
+}
+
 }  // namespace
 }  // namespace barcuda
