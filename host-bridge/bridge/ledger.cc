@@ -31,7 +31,8 @@ std::string system_error(const char* what) { return fmt::format("{}: {}", what, 
 Ledger::Places::Places(const Shape& shape) {
     granules = behind(0, 1, sizeof(Head));
     accounts = behind(granules, shape.granule_count, sizeof(Grants::Granule));
-    end = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
+    shown = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
+    end = behind(shown, shape.channel_count, sizeof(Shared::Shown));
 }
 
 Ledger::Ledger(Ledger&& other) noexcept { *this = std::move(other); }

@@ -11,6 +11,7 @@
 
 #include "base/message.h"
 #include "host-bridge/between/records.h"
+#include "host-bridge/between/shared.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/quotas.h"
 #include "shm-device/doors/shape.h"
@@ -49,10 +50,11 @@ class Ledger {
 
     Part<Grants::Granule> granules() const { return part<Grants::Granule>(places_.granules, shape().granule_count); }
     Part<Quotas::Accounts> accounts() const { return part<Quotas::Accounts>(places_.accounts, shape().channel_count); }
+    Part<Shared::Shown> shown() const { return part<Shared::Shown>(places_.shown, shape().channel_count); }
 
   private:
     struct Places {  // where each part begins
-        std::size_t granules = 0, accounts = 0, end = 0;
+        std::size_t granules = 0, accounts = 0, shown = 0, end = 0;
         explicit Places(const Shape& shape);
         Places() = default;
     };
