@@ -92,12 +92,25 @@ std::string Acceptor::serve(Client& client) {
     worker->assign(fmt::format("channel {}: worker {}", slot, worker->pid()));
     client.record.worker = worker->pid();
     client.worker = std::move(worker);
-    heap_.hand_over(client);
-    limits_.tell(client);
-    const Assignment job{client.channel.offset, client.base, slot, client.channel.opening, interrupts_()};
-    send(client.worker->link(), &job, sizeof job, MSG_NOSIGNAL);  // one that has died meanwhile is noticed by its end
+    client.write_down();  // before anything is the client's: what follows can be done again
+    assign(client);
     ++totals_.came;
     return {};
+}
+
+void Acceptor::assign(Client& client) {
+    heap_.hand_over(client);
+    limits_.tell(client);
+    const Assignment job{client.channel.offset, client.slot(), client.channel.opening, interrupts_()};
+    send(client.worker->link(), &job, sizeof job, MSG_NOSIGNAL);  // one that has died meanwhile is noticed by its end
+    client.told = true;
+    client.write_down();
+}
+
+void Acceptor::restore(Client& client) {
+    if (!client.is_served()) return;
+    if (client.told) limits_.tell(client);
+    else assign(client);
 }
 
 }  // namespace barcuda

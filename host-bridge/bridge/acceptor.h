@@ -28,11 +28,15 @@ class Acceptor {
     // Those that came first begin first. `arrived`: called with each that has been given a worker.
     void admit(const std::vector<Client*>& waiting, const std::function<void(Client&)>& arrived,
                Clock::time_point now = Clock::now());
+    // Goes on with a client of an earlier bridge that was killed, perhaps before its worker was told of it. (A worker
+    // leaves out a second Assignment.)
+    void restore(Client& client);
     bool some_wait() const { return some_wait_; }  // since too many have come
 
   private:
     // Gives it a worker. Why not; empty: it has one.
     std::string serve(Client& client);
+    void assign(Client& client);
     void tell_of_waiting(Admissions::Answer answer, std::uint32_t process, Clock::time_point now);
     std::string devices_of(const Client& client, std::vector<int>& devices) const;
     std::string base_of(const Client& client, std::uint64_t& base) const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace barcuda {
 namespace {
@@ -14,6 +15,12 @@ std::string quoted(std::string name) {
         name, [](char c) { return c == '"' || static_cast<unsigned char>(c) >= 0x80; }, '?');
     return fmt::format("\"{}\"", name);
 }
+
+template <std::size_t N> void put(char (&there)[N], const std::string& text) {
+    std::memset(there, 0, N);
+    text.copy(there, N - 1);
+}
+template <std::size_t N> std::string text_of(const char (&text)[N]) { return {text, strnlen(text, N)}; }
 
 }  // namespace
 
@@ -36,6 +43,50 @@ void ClientRecord::note_end(End how_it_ended, const std::string& text) {
     if (end) return;
     end = how_it_ended;
     how = text;
+}
+
+void KeptClient::take(const ClientRecord& from) {
+    using namespace std::chrono;
+    pid = from.pid;
+    worker = from.worker;
+    put(program, from.program);
+    put(user, from.user);
+    put(how, from.how);
+    since = duration_cast<microseconds>(from.since.time_since_epoch()).count();
+    counts = from.counts;
+    most_device_memory = from.most_device_memory;
+    most_region_memory = from.most_region_memory;
+    end = from.end ? static_cast<std::uint32_t>(*from.end) + 1 : 0;
+}
+
+ClientRecord KeptClient::record() const {
+    ClientRecord record;
+    record.pid = pid;
+    record.worker = worker;
+    record.program = text_of(program);
+    record.user = text_of(user);
+    record.how = text_of(how);
+    record.since = std::chrono::system_clock::time_point(std::chrono::microseconds(since));
+    record.counts = counts;
+    record.most_device_memory = most_device_memory;
+    record.most_region_memory = most_region_memory;
+    if (end != 0) record.end = static_cast<End>(end - 1);
+    return record;
+}
+
+void KeptClient::take(const OwnLimits& from) {
+    own_given = 0;
+    for (unsigned i = 0; i < limit_count; ++i) {
+        own[i] = from[i].value_or(0);
+        own_given |= static_cast<std::uint32_t>(from[i].has_value()) << i;
+    }
+}
+
+OwnLimits KeptClient::limits() const {
+    OwnLimits limits;
+    for (unsigned i = 0; i < limit_count; ++i)
+        if (own_given >> i & 1) limits[i] = own[i];
+    return limits;
 }
 
 std::string Totals::close(ClientRecord& record) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // books.h: what the bridge has written down about its clients: plain records, without a process, a descriptor or a
-// mapping in them. (Memory that clients hold is in grants.h and quotas.h, what they share in shared.h.)
+// mapping in them. (Memory that clients hold is in grants.h and quotas.h, what they share in shared.h.) What a bridge
+// must know that goes on with the clients of one that was killed is written in the ledger (ledger.h), as KeptClient.
 #pragma once
 #include <sys/types.h>
 
@@ -13,6 +14,8 @@
 #include "host-bridge/between/limits.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/between/list_link.h"
+#include "host-bridge/between/records.h"
+#include "shm-device/layout.h"
 
 namespace barcuda {
 
@@ -35,6 +38,38 @@ struct ClientRecord {
 // Limits of one client alone.
 using OwnLimits = std::array<std::optional<std::uint64_t>, limit_count>;
 
+// A client of which a bridge that comes later must know: one that was given a worker, or was refused. One that waits for
+// a worker is met again.
+struct KeptClient {
+    enum State : std::uint32_t { none, assigned, ended };  // ended: it has no worker any more
+    State state;
+    std::uint32_t opening;  // of its slot
+    std::uint64_t number;   // in the order in which clients came
+    std::int32_t worker;
+    std::uint32_t told;          // its worker has been sent its Assignment
+    std::uint64_t worker_start;  // of /proc/PID/stat: tells a reused pid
+    std::uint32_t device_count;
+    std::uint8_t devices[BARCUDA_MAX_DEVICES];
+    struct {
+        std::uint64_t offset, bytes;
+    } reserved[Preparation::most];  // what the worker had prepared
+    std::uint64_t own[limit_count];
+    std::uint32_t own_given;  // a bit for each
+    // ---- ClientRecord
+    std::uint32_t pid;
+    char program[sizeof barcuda_client::program], user[sizeof barcuda_client::user];
+    std::int64_t since;  // microseconds since 1970
+    Counts counts;
+    std::uint64_t most_device_memory, most_region_memory;
+    std::uint32_t end;  // End + 1; 0: it goes on
+    char how[sizeof barcuda_status::message];
+
+    void take(const ClientRecord& record);
+    void take(const OwnLimits& limits);
+    ClientRecord record() const;
+    OwnLimits limits() const;
+};
+
 // Of all clients that have come.
 struct Totals {
     std::uint64_t came = 0, went[all_ends] = {};
@@ -42,6 +77,13 @@ struct Totals {
 
     // Adds a client that has gone. Returns what the log says of it; empty: it was none.
     std::string close(ClientRecord& record);
+};
+
+// Those that have gone.
+struct KeptTotals {
+    std::uint64_t came, went[all_ends];
+    Counts counts;
+    std::uint64_t closed;  // the number of the last of them: it does not count twice
 };
 
 void add(Counts& sum, const Counts& more);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/message.h"
+#include "base/os/process.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/region/status.h"
 
@@ -35,8 +36,42 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-Client::Client(const Channel& its_channel, int doorbell, std::uint64_t its_number)
-    : channel(its_channel), bell(its_channel, doorbell), number(its_number) {}
+Client::Client(const Channel& its_channel, int doorbell, std::uint64_t its_number, Twice<KeptClient>* book)
+    : channel(its_channel), bell(its_channel, doorbell), number(its_number), book_(book) {}
+
+void Client::write_down() {
+    if (!book_ || !record.is_a_client()) return;
+    KeptClient kept{};
+    kept.state = worker ? KeptClient::assigned : KeptClient::ended;
+    kept.opening = channel.opening;
+    kept.number = number;
+    kept.told = told;
+    kept.take(record);
+    kept.take(own);
+    if (worker) {
+        if (worker_start_ == 0) worker_start_ = start_time_of(static_cast<std::uint32_t>(worker->pid()));
+        kept.worker_start = worker_start_;
+        kept.device_count =
+            static_cast<std::uint32_t>(std::min<std::size_t>(worker->devices().size(), std::size(kept.devices)));
+        std::copy_n(worker->devices().begin(), kept.device_count, kept.devices);
+        for (std::size_t i = 0; i < std::min(worker->reserved.size(), std::size(kept.reserved)); ++i)
+            kept.reserved[i] = {worker->reserved[i].offset, worker->reserved[i].bytes};
+    }
+    book_->set(kept);
+}
+
+void Client::restore(const KeptClient& kept) {
+    record = kept.record();
+    own = kept.limits();
+    told = kept.told != 0;
+    worker_start_ = kept.worker_start;
+    if (!record.end) return;
+    // Its threads may not have been told: the first reason counts.
+    const Ending ending = *record.end == End::refused ? Ending::refused : Ending::died;
+    end_session(channel.status(), rows[static_cast<unsigned>(ending)].state, CUDA_ERROR_DEVICE_UNAVAILABLE,
+                record.how.c_str());
+    bell.wake();
+}
 
 std::uint32_t Client::pid() const { return observe(page().pid); }
 
@@ -45,6 +80,7 @@ void Client::end(Ending ending, const std::string& why) {
     if (row.noted) {
         log::error("channel {}: {}", slot(), why);
         record.note_end(*row.noted, why);
+        write_down();
     }
     end_session(channel.status(), row.state, CUDA_ERROR_DEVICE_UNAVAILABLE, why.c_str());
     bell.wake();

@@ -19,8 +19,8 @@ namespace barcuda {
 class Client {
   public:
     // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `number`: in the order in which clients
-    // came.
-    Client(const Channel& channel, int doorbell, std::uint64_t number);
+    // came. `book`: where the bridge writes down what it must know of it; null: nowhere.
+    Client(const Channel& channel, int doorbell, std::uint64_t number, Twice<KeptClient>* book = nullptr);
 
     std::uint32_t slot() const { return channel.index; }
     barcuda_client& page() const { return channel.client(); }  // the client's own words
@@ -37,6 +37,12 @@ class Client {
     bool has_ended() const;
 
     bool is_served() const { return worker && !worker->is_leaving(); }
+    // Writes it down, as it is now: for a bridge that comes after this one. Nothing of one that has not been given a
+    // worker, and was not refused.
+    void write_down();
+    // Goes on with a client of an earlier bridge, as it was written down. (Its worker comes from elsewhere.)
+    void restore(const KeptClient& kept);
+
     // Reads from its page which program it is: once, when it wants a worker.
     void introduce();
     // Writes down what its worker has counted by now. `region_memory`: what it holds of the region.
@@ -60,12 +66,15 @@ class Client {
     std::uint64_t vain_turns = 0;  // its worker's, of which the bridge has heard
     bool bound = false;            // its worker's memory has the limit that it is to have
     std::uint64_t away = 0;        // beyond that limit: what the worker keeps of the client's that is off the GPU
+    bool told = false;             // its worker has been sent its Assignment
     bool told_too_much = false;    // the log has said that it shows too much
     bool told_no_mapping = false;  // and that its worker asked for a mapping that it may not have
 
   private:
     void send(const void* answer, std::size_t bytes, int file);
     std::uint32_t watched_ = 0;
+    std::uint64_t worker_start_ = 0;
+    Twice<KeptClient>* const book_;
 };
 
 }  // namespace barcuda

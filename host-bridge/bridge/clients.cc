@@ -24,11 +24,62 @@ Clients::Clients(HostRegion& region, Books books, int doorbell, std::string wrap
       doorbell_(doorbell),
       wrapper_(std::move(wrapper)),
       roster_(std::move(roster)),
+      kept_(books.ledger ? books.ledger->clients().records : std::span<Twice<KeptClient>>()),
       slots_(region.shape().channel_count) {}
 
 void Clients::reclaim_left() {
     for (std::uint32_t i = 0; i < slots_.size(); ++i)
         if (const barcuda_slot& slot = region_.slots()[i]; observe(slot.closed) != observe(slot.reclaimed)) reclaim(i);
+}
+
+Twice<KeptClient>* Clients::book(std::uint32_t slot) const { return kept_.empty() ? nullptr : &kept_[slot]; }
+
+void Clients::restore(const Adopt& adopt) {
+    const KeptTotals gone = books_.ledger->totals().get();
+    books_.totals.came = gone.came;
+    std::ranges::copy(gone.went, books_.totals.went);
+    books_.totals.counts = gone.counts;
+    met_ = gone.closed;
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+        const KeptClient kept = kept_[slot].get();
+        if (kept.state == KeptClient::none) continue;
+        met_ = std::max(met_, kept.number);
+        if (kept.number == gone.closed) {  // it has gone, and only its slot is to be reclaimed yet
+            kept_[slot].set({});
+            continue;
+        }
+        books_.totals.came += kept.worker != 0;
+        restore(slot, kept, adopt);
+    }
+    // A slot that is open without a client of ours holds what it holds until it is closed.
+    const auto lives = [this](std::uint32_t slot) {
+        if (slot >= slots_.size()) return false;
+        const barcuda_slot& its = region_.slots()[slot];
+        return slots_[slot] || observe(its.opened) != observe(its.reclaimed);
+    };
+    books_.grants.restore(lives);
+    books_.quotas.restore(lives);
+    books_.shared.restore(lives);
+}
+
+void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt) {
+    Channel channel;
+    if (Error e = region_.map_channel(slot, channel)) {
+        log::error("channel {}: {}", slot, e.text);
+        return;
+    }
+    channel.opening = kept.opening;
+    slots_[slot] = std::make_unique<Client>(channel, doorbell_, kept.number, book(slot));
+    Client& client = *slots_[slot];
+    client.restore(kept);
+    serve(client);
+    if (kept.state == KeptClient::assigned && (client.worker = adopt(slot, kept))) {
+        for (const auto& [offset, bytes] : kept.reserved)  // what it was not told to be its client's
+            if (bytes != 0) client.worker->reserved.push_back({offset, bytes});
+        if (client.record.end) client.worker->dismiss();
+    } else if (!client.record.end) {
+        client.end(Client::Ending::died, "the worker process ended while the bridge was restarted");
+    }
 }
 
 std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock::time_point now) {
@@ -67,7 +118,7 @@ Client* Clients::meet(std::uint32_t slot, Clock::time_point now) {
     }
     channel.opening = opening;
     channel.status().opening = opening;
-    slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_);
+    slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_, book(slot));
     return slots_[slot].get();
 }
 
@@ -82,9 +133,10 @@ void Clients::worker_ended(Client& client) {
     const bool wrapped = worker.wrapped(), was_told = worker.is_leaving() && !wrapped;
     const std::string end = worker.reap();
     client.worker.reset();
-    if (was_told) return client.bell.wake();
+    if (was_told) return client.write_down(), client.bell.wake();
     const bool refused = observe(client.channel.status().state) == BARCUDA_STATE_REFUSED;
     client.record.note_end(refused ? End::refused : End::died, "its worker " + end);
+    client.write_down();
     if (client.has_ended()) {  // the worker has said why itself
         if (end.starts_with("was killed"))
             log::error("channel {}: behind the end of its session the worker process {}", client.slot(), end);
@@ -105,7 +157,7 @@ void Clients::reclaim(std::uint32_t slot) {
     if (auto& client = slots_[slot]) {
         client->note(books_.grants.held(slot));
         if (client->worker && !client->worker->release()) return;
-        last = books_.totals.close(client->record);
+        last = close(*client);
         roster_(slot, 0);
         Channel channel = client->channel;
         client.reset();
@@ -115,11 +167,28 @@ void Clients::reclaim(std::uint32_t slot) {
     books_.quotas.repay_all(slot);
     const std::size_t granules = books_.grants.release_all(slot);
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
+    if (Twice<KeptClient>* const its = book(slot); its && its->get().state != KeptClient::none) its->set({});
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.map_lock, 0u);  // of the last client: an earlier version's client does not write it
     publish(s.reclaimed, observe(s.closed));
     if (!last.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
         log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, last.empty() ? "" : ": ", last);
+}
+
+// A bridge that is killed between the totals and the end of the client's record does not count it again.
+std::string Clients::close(Client& client) {
+    const bool counts = client.record.is_a_client();
+    if (!books_.ledger || !counts) return books_.totals.close(client.record);
+    Twice<KeptTotals>& book = books_.ledger->totals();
+    KeptTotals gone = book.get();
+    if (gone.closed == client.number) return {};
+    std::string last = books_.totals.close(client.record);
+    gone.came += client.record.worker != 0;
+    std::ranges::copy(books_.totals.went, gone.went);
+    gone.counts = books_.totals.counts;
+    gone.closed = client.number;
+    book.set(gone);
+    return last;
 }
 
 bool Clients::one_leaves() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "host-bridge/bridge/books.h"
 #include "host-bridge/bridge/client.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/ledger.h"
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/bridge/quotas.h"
 #include "shm-device/region/host_region.h"
@@ -27,6 +29,7 @@ class Clients {
         Shared& shared;
         Quotas& quotas;
         Totals& totals;
+        const Ledger* ledger = nullptr;  // null: nothing is written down
     };
     // A worker serves that slot from now on; 0: none does any more.
     using Roster = std::function<void(std::uint32_t slot, pid_t worker)>;
@@ -37,6 +40,10 @@ class Clients {
 
     // What an earlier bridge has left behind.
     void reclaim_left();
+    // Goes on with the clients of an earlier bridge that was killed, as its ledger says, and with all that they hold.
+    // `adopt` gives the worker of a slot; null: there is none any more. A client without one ends.
+    using Adopt = std::function<std::unique_ptr<WorkerProcess>(std::uint32_t slot, const KeptClient& its)>;
+    void restore(const Adopt& adopt);
     // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client
     // that is there. Returns the clients that wait to be admitted, in the order in which they came.
     std::vector<Client*> look(const std::function<void(Client&)>& f, Clock::time_point now = Clock::now());
@@ -64,12 +71,16 @@ class Clients {
   private:
     Client* meet(std::uint32_t slot, Clock::time_point now);
     void reclaim(std::uint32_t slot);
+    void restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt);
+    Twice<KeptClient>* book(std::uint32_t slot) const;
+    std::string close(Client& client);
 
     HostRegion& region_;
     const Books books_;
     const int doorbell_;
     const std::string wrapper_;
     const Roster roster_;
+    const std::span<Twice<KeptClient>> kept_;     // by slot; empty: nothing is written down
     std::vector<std::unique_ptr<Client>> slots_;  // null: none
     std::uint64_t met_ = 0;
     Clock::time_point last_came_{}, owners_looked_{};

@@ -4,11 +4,16 @@
 namespace barcuda {
 
 Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::system_clock::time_point since)
-    : grants(ground.region.shape(), ground.region.host_grants(),
-             [&region = ground.region](auto offset, auto bytes) { clear(region, offset, bytes); }),
+    : grants(
+          ground.region.shape(), ground.region.host_grants(),
+          [&region = ground.region](auto offset, auto bytes) { clear(region, offset, bytes); },
+          ground.ledger.granules()),
       shared(Startup::files_of_each(ground.region.shape().channel_count, WarmPool(Startup::warm(ground.options)).most(),
-                                    ground.files)),
-      clients(ground.region, {grants, shared, quotas, totals}, ground.doorbell.guest(), ground.options.wrapper,
+                                    ground.files),
+             ground.ledger.shown()),
+      quotas(ground.ledger.accounts()),
+      clients(ground.region, {grants, shared, quotas, totals, &ground.ledger}, ground.doorbell.guest(),
+              ground.options.wrapper,
               [this, &monitoring](std::uint32_t slot, pid_t worker) {
                   monitoring.client(slot, worker);
                   if (worker == 0) pauses.forget(slot);  // before the worker's sheet goes
@@ -23,7 +28,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
       heap(ground.region, grants, clients, limits, pool),
       pauses({[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
               [&] { return monitoring.asks(); }},
-             clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty()),
+             clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty(), ground.ledger.pauses()),
       list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},
            {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},

@@ -31,7 +31,10 @@ std::string system_error(const char* what) { return fmt::format("{}: {}", what, 
 Ledger::Places::Places(const Shape& shape) {
     granules = behind(0, 1, sizeof(Head));
     accounts = behind(granules, shape.granule_count, sizeof(Grants::Granule));
-    shown = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
+    totals = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
+    clients = behind(totals, 1, sizeof(Twice<KeptTotals>));
+    pauses = behind(clients, shape.channel_count, sizeof(Twice<KeptClient>));
+    shown = behind(pauses, shape.channel_count, sizeof(Twice<KeptPause>));
     end = behind(shown, shape.channel_count, sizeof(Shared::Shown));
 }
 

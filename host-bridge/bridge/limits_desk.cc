@@ -168,6 +168,7 @@ void LimitsDesk::change(const LimitRequest& request, Client* one, const ucred& b
         told += fmt::format("{}{} {} -> {}", told.empty() ? "" : ", ", one ? its.name() : its.option(of_whom),
                             text(its, before), text(its, request.values[i]));
     });
+    if (one) one->write_down();
     if (!told.empty())
         log::info("limits: {}{} (user {}, pid {})", one ? fmt::format("channel {}: ", one->slot()) : "", told, by.uid,
                   by.pid);

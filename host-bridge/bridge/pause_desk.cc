@@ -80,6 +80,13 @@ std::optional<std::uint64_t> PauseDesk::free_memory(int device, Clock::time_poin
     return all - std::min(all, held);
 }
 
+void PauseDesk::restore(Client& client) {
+    pausing_.restore(client.slot(), client.worker->sheet().orders);
+    allow_away(client);
+    publish(client.channel.status().paused, page_word(pausing_.state(client.slot())));
+    client.bell.relay();  // its worker may sleep, and not know of an order
+}
+
 void PauseDesk::look() {
     if (!pausing_.busy()) return;
     constexpr std::chrono::milliseconds sweeps_every{200};

@@ -31,18 +31,21 @@ class PauseDesk {
         std::function<void()> want;                                              // that is to be known
         std::function<bool()> asks;                                              // there is an NVML to ask
     };
-    // `wrapped`: another program is between bridge and workers.
+    // `wrapped`: another program is between bridge and workers. `books`: a record for each slot.
     PauseDesk(Monitor monitor, const Clients& clients, const Shared& shared, const Quotas& quotas,
-              const LimitsDesk& limits, const Host& host, bool wrapped)
+              const LimitsDesk& limits, const Host& host, bool wrapped, Part<Twice<KeptPause>> books = {})
         : monitor_(std::move(monitor)),
           clients_(clients),
           shared_(shared),
           quotas_(quotas),
           limits_(limits),
           host_(host),
-          wrapped_(wrapped) {}
+          wrapped_(wrapped),
+          pausing_(books) {}
 
     void serve(const PauseRequest& request, PauseReply& reply, const ucred& by);
+    // Goes on with a client of an earlier bridge that was killed, which has a worker.
+    void restore(Client& client);
     // In each turn of the loop: what has become of the orders.
     void look();
     bool is_busy() const { return pausing_.busy(); }  // look() is to be called often

@@ -47,12 +47,66 @@ const Pausing::One* Pausing::find(std::uint32_t slot) const {
     return found == all_.end() ? nullptr : &found->second;
 }
 
-void Pausing::give(One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now) {
+void Pausing::give(std::uint32_t slot, One& one, Paused wanted, std::chrono::milliseconds within,
+                   Clock::time_point now) {
     one.wanted = wanted, one.pending = true, one.refusal.clear();
+    one.within = within;
     one.deadline = now + within + driver_takes(one.bytes());
-    publish(one.orders->wanted, static_cast<std::uint32_t>(wanted));
-    publish(one.orders->within, static_cast<std::uint32_t>(within.count()));
-    publish(one.orders->order, ++one.order);
+    ++one.order;
+    write_down(slot, one);
+    tell(one);
+}
+
+void Pausing::tell(const One& one) {
+    publish(one.orders->wanted, static_cast<std::uint32_t>(one.wanted));
+    publish(one.orders->within, static_cast<std::uint32_t>(one.within.count()));
+    publish(one.orders->order, one.order);
+}
+
+void Pausing::write_down(std::uint32_t slot, const One& one) const {
+    if (books_.empty()) return;
+    KeptPause kept{};
+    kept.known = 1;
+    kept.order = one.order;
+    kept.within = static_cast<std::uint32_t>(one.within.count());
+    kept.wanted = one.wanted;
+    kept.state = one.state;
+    kept.pending = one.pending;
+    kept.wants_back = one.wants_back;
+    kept.deadline = one.deadline.time_since_epoch().count();
+    kept.since = one.since.time_since_epoch().count();
+    for (const auto& [device, bytes] : one.memory) {
+        if (kept.memory_count == std::size(kept.memory)) break;
+        kept.devices[kept.memory_count] = device;
+        kept.memory[kept.memory_count++] = bytes;
+    }
+    one.refusal.copy(kept.refusal, sizeof kept.refusal - 1);
+    books_[slot].set(kept);
+}
+
+// An order that is told twice has the same number: its worker does it once.
+void Pausing::restore(std::uint32_t slot, Orders& orders, Clock::time_point now) {
+    if (books_.empty() || !books_[slot].get().known) return;
+    const KeptPause& kept = books_[slot].get();
+    One& one = all_[slot];
+    one.orders = &orders;
+    one.order = kept.order;
+    one.within = std::chrono::milliseconds(kept.within);
+    one.wanted = kept.wanted;
+    one.state = kept.state;
+    one.pending = kept.pending;
+    one.wants_back = kept.wants_back;
+    one.deadline = Clock::time_point(Clock::duration(kept.deadline));
+    one.since = Clock::time_point(Clock::duration(kept.since));
+    one.asked = now;
+    for (std::uint32_t i = 0; i < kept.memory_count; ++i) one.memory.emplace_back(kept.devices[i], kept.memory[i]);
+    one.refusal = kept.refusal;
+    tell(one);
+}
+
+void Pausing::forget(std::uint32_t slot) {
+    all_.erase(slot);
+    if (!books_.empty() && books_[slot].get().known) books_[slot].set({});
 }
 
 std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts,
@@ -82,7 +136,7 @@ std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t cha
                             text(needs), text(before), text(terms.limit), instead));
         }
     }
-    return give(one, wanted, terms.within, now), "";
+    return give(slot, one, wanted, terms.within, now), "";
 }
 
 std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
@@ -93,6 +147,7 @@ std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     if (one.state == Paused::running || one.wants_back) return "";
     one.wants_back = true, one.asked = now;
     one.refusal.clear();
+    write_down(slot, one);
     return "";
 }
 
@@ -100,7 +155,7 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
     if (observe(one.orders->done) != one.order) {
         const bool begun = observe(one.orders->is) != static_cast<std::uint32_t>(Paused::running);
         if (!begun && one.wanted != Paused::running && now > one.deadline - driver_takes(one.bytes()) + begins_within) {
-            give(one, Paused::running, {}, now);  // whenever the worker comes to it
+            give(slot, one, Paused::running, {}, now);  // whenever the worker comes to it
             one.pending = false, one.memory.clear();
             one.refusal =
                 "its worker is inside a call of the driver that did not end within the time (code is compiled, for "
@@ -150,7 +205,7 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
         }
     }
     one.wants_back = false;
-    give(one, Paused::running, {}, now);
+    give(slot, one, Paused::running, {}, now);
     return {};
 }
 
@@ -162,6 +217,7 @@ std::vector<Pausing::News> Pausing::look(const Room& room, Clock::time_point now
         else if (one.wants_back) said = bring_back(slot, one, room, now);
         if (!said) continue;
         if (said->what == News::resumed) one.since = {};
+        write_down(slot, one);
         news.push_back(std::move(*said));
     }
     return news;

@@ -2,22 +2,42 @@
 // pausing.h: which clients are paused, by slot: what is ordered of their workers, how long that may take, what an order is refused for
 // before it is given, and which client returns next. On each GPU one client returns at a time, and only while there is room for it: a driver
 // that finds none in the middle loses the client (checkpoint_calls.cc has that driver). (The worker's half: worker/hold.h.)
+// In the bridge's books (ledger.h) an order is written down before the worker is told of it. A bridge that comes later tells it again.
 #pragma once
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "host-bridge/between/link.h"
+#include "host-bridge/between/records.h"
+#include "shm-device/layout.h"
 
 namespace barcuda {
+
+struct KeptPause {        // of a slot's client
+    std::uint32_t known;  // 0: nothing was ever ordered of it
+    std::uint32_t order, within;
+    Paused wanted, state;
+    std::uint32_t pending, wants_back;
+    std::int64_t deadline, since;  // of the steady clock, in its own units; since 0: it is not paused
+    std::uint32_t memory_count;
+    std::int32_t devices[BARCUDA_MAX_DEVICES];
+    std::uint64_t memory[BARCUDA_MAX_DEVICES];
+    char refusal[256];
+};
 
 class Pausing {
   public:
     using Clock = std::chrono::steady_clock;
+    // `books`: a record for each slot.
+    explicit Pausing(Part<Twice<KeptPause>> books = {}) : books_(books.records) {}
+    // Behind an earlier bridge that was killed: what was ordered of that slot's worker, whose orders these are.
+    void restore(std::uint32_t slot, Orders& orders, Clock::time_point now = Clock::now());
     struct Facts {                      // of a client that is to be paused
         bool wrapped = false;           // another program is between bridge and worker
         std::int64_t shares_with = -1;  // a client's channel (its own: others may open what it has shown); -1: none
@@ -33,7 +53,7 @@ class Pausing {
                       Clock::time_point now = Clock::now());
     // The same, of its return; whether there is room for it look() says.
     std::string resume(std::uint32_t slot, Clock::time_point now = Clock::now());
-    void forget(std::uint32_t slot) { all_.erase(slot); }
+    void forget(std::uint32_t slot);
 
     struct News {
         enum What { paused, resumed, refused, lost } what;  // lost: the client is to be ended
@@ -62,6 +82,7 @@ class Pausing {
         Paused wanted = Paused::running, state = Paused::running;
         bool pending = false;     // it has not been answered
         bool wants_back = false;  // and waits for others, or for room
+        std::chrono::milliseconds within{};
         Clock::time_point deadline{}, since{}, asked{};
         std::vector<std::pair<int, std::uint64_t>> memory{};
         std::string refusal{};
@@ -70,12 +91,15 @@ class Pausing {
         std::uint64_t bytes() const;
         bool returns() const { return pending && wanted == Paused::running && state == Paused::away; }
     };
-    static void give(One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now);
+    void give(std::uint32_t slot, One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now);
+    static void tell(const One& one);
+    void write_down(std::uint32_t slot, const One& one) const;
     std::optional<News> answered(std::uint32_t slot, One& one, Clock::time_point now);
     std::optional<News> bring_back(std::uint32_t slot, One& one, const Room& room, Clock::time_point now);
     const One* find(std::uint32_t slot) const;
 
     std::map<std::uint32_t, One> all_;
+    const std::span<Twice<KeptPause>> books_;
 };
 
 }  // namespace barcuda

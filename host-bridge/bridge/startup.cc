@@ -101,6 +101,7 @@ std::string Startup::open_region() {
     format.build = BARCUDA_VERSION;
     format.rows = identities;
     if (Error e = region.create(options_.region.c_str(), format)) return e.text;
+    if (std::string e = ground_.ledger.make(region.shape()); !e.empty()) return e;
     if (std::string e = options_.access.give(region.fd(), options_.region); !e.empty()) return e;
     if (options_.share.weight || !options_.turns.empty()) {
         const std::string book =

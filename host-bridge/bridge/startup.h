@@ -14,6 +14,7 @@
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/exporting.h"
 #include "host-bridge/bridge/launcher.h"
+#include "host-bridge/bridge/ledger.h"
 #include "host-bridge/bridge/options.h"
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/cage/cage.h"
@@ -24,6 +25,7 @@ namespace barcuda {
 struct Ground {
     BridgeOptions options;
     HostRegion region;
+    Ledger ledger;
     Doorbell doorbell;
     turns::Member turns;
     cage::Plan cage;  // of each worker
