@@ -58,6 +58,10 @@ Error open_door(DoorPlace& place, const char* path, Opening opening) {
     if (fd < 0 && errno == ENOENT && opening == Opening::to_make)
         return error(Error::not_found, 0, "%s: its folder is not there; make it, or name another path", path);
     if (fd < 0) return cannot_open(path, errno);
+    return take_door(place, path, fd, opening);
+}
+
+Error take_door(DoorPlace& place, const char* path, int fd, Opening opening) {
     os::KeptFile file;
     os::FileFacts facts;
     int code = file.keep(fd);

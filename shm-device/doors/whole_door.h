@@ -43,6 +43,9 @@ class WholeDoor : public Door {
     bool is_bridge_ = false;
 };
 
+// The door behind a descriptor that is open already, whose path is that. The door closes it. (open.cc)
+Error take_door(DoorPlace& place, const char* path, int fd, Opening opening);
+
 // Where in the region a slot lies.
 inline std::uint64_t slot_offset(std::uint32_t index) { return BARCUDA_SLOTS_OFFSET + index * sizeof(barcuda_slot); }
 

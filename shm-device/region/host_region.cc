@@ -124,6 +124,19 @@ Error HostRegion::open_file(const char* path) {
     return e;
 }
 
+// All but what follows from its size and its place.
+void HostRegion::fill(barcuda_header& h, const Format& format) const {
+    h.layout = BARCUDA_LAYOUT;
+    h.header_bytes = BARCUDA_CHANNELS_OFFSET;
+    h.packets = BARCUDA_PACKETS;
+    h.row_count = static_cast<barcuda_u32>(format.rows.size());
+    h.rows_offset = BARCUDA_ROWS_OFFSET;
+    h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
+    h.bridge_pid = static_cast<barcuda_u32>(creator_);
+    h.bridge_start = start_time_of(0);
+    std::snprintf(h.build, sizeof h.build, "%s", format.build);
+}
+
 Error HostRegion::create(const char* path, const Format& format) {
     close();
     if (format.rows.empty() || format.rows.size() > BARCUDA_MAX_ROWS)
@@ -141,20 +154,7 @@ Error HostRegion::create(const char* path, const Format& format) {
     mine_ = reinterpret_cast<barcuda_header*>(memory);
 
     publish(mine_->magic, 0);  // WORD: closed for guests until announce()
-    h.layout = BARCUDA_LAYOUT;
-    h.header_bytes = BARCUDA_CHANNELS_OFFSET;
-    h.packets = BARCUDA_PACKETS;
-    h.row_count = static_cast<barcuda_u32>(format.rows.size());
-    h.rows_offset = BARCUDA_ROWS_OFFSET;
-    h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
-    h.windows_epoch = h.epoch;
-    h.device_base = BARCUDA_DEVICE_BASE;
-    h.device_pools_end = BARCUDA_DEVICE_POOLS_END;
-    h.device_mapped = BARCUDA_DEVICE_MAPPED;
-    h.device_end = BARCUDA_DEVICE_END;
-    h.bridge_pid = static_cast<barcuda_u32>(creator_);
-    h.bridge_start = start_time_of(0);
-    std::snprintf(h.build, sizeof h.build, "%s", format.build);
+    fill(h, format);
     constexpr std::size_t behind_magic = offsetof(barcuda_header, layout);
     std::memcpy(memory + behind_magic, reinterpret_cast<const char*>(&h) + behind_magic, sizeof h - behind_magic);
     const std::uint64_t clean = keep ? BARCUDA_ROWS_OFFSET : BARCUDA_SLOTS_OFFSET;
@@ -168,6 +168,103 @@ Error HostRegion::create(const char* path, const Format& format) {
         else if (opened == s.served) e = disown(i);
     }
     if (e) close();
+    return e;
+}
+
+// Why this bridge cannot go on with that region. Both values are named.
+Error HostRegion::refusal(const char* path, const Format& format, const Predecessor& before) const {
+    const auto mib = [](std::uint64_t bytes) { return (unsigned long long)(bytes >> 20); };
+    constexpr const char* instead = "let its clients end, then start this bridge";
+    if (before.layout != BARCUDA_LAYOUT)
+        return error(Error::other_layout, 0, "%s: the earlier bridge's layout has number %u, this bridge's %u; %s",
+                     path, before.layout, BARCUDA_LAYOUT, instead);
+    if (before.packets != BARCUDA_PACKETS)
+        return error(Error::other_packets, 0, "%s: the earlier bridge's packets have number %u, this bridge's %u; %s",
+                     path, before.packets, BARCUDA_PACKETS, instead);
+    const Shape& its = before.shape;
+    if (format.size != 0 && format.size != its.size)
+        return error(Error::bad_size, 0,
+                     "%s: the earlier bridge's region has %llu MiB, this bridge is told %llu MiB; %s", path,
+                     mib(its.size), mib(format.size), instead);
+    if (format.base != 0 && format.base != its.base)
+        return error(Error::bad_base, 0,
+                     "%s: the earlier bridge's region lies at 0x%llx, this bridge is told 0x%llx; %s", path,
+                     (unsigned long long)its.base, (unsigned long long)format.base, instead);
+    if (Error e = check_size(its.size, path)) return e;
+    if (Error e = check_base(its.base, its.size, path)) return e;
+    barcuda_header divided{};
+    divide(divided, its.size);
+    if (divided.channel_count != its.channel_count || divided.granule_count != its.granule_count ||
+        divided.extents_offset != its.extents_offset)
+        return error(Error::malformed, 0,
+                     "%s: the earlier bridge's region has %u channels and %u granules, this bridge divides it into %u "
+                     "and %u; %s",
+                     path, its.channel_count, its.granule_count, divided.channel_count, divided.granule_count, instead);
+    if (os::FileFacts facts; os::facts_of(before.fd, facts) != 0 || (is_regular(facts) && facts.size < its.size))
+        return error(Error::bad_size, 0, "%s: the earlier bridge's region has %llu MiB, its file %llu MiB", path,
+                     mib(its.size), mib(facts.size));
+    return {};
+}
+
+// A guest may be reading the header, or opening a channel. So where nothing changes for guests, the header stays whole
+// all the time.
+Error HostRegion::adopt(const char* path, const Format& format, const Predecessor& before) {
+    close();
+    if (format.rows.empty() || format.rows.size() > BARCUDA_MAX_ROWS)
+        return error(Error::malformed, 0, "%s: %zu rows; a region has 1 to %u", path, format.rows.size(),
+                     BARCUDA_MAX_ROWS);
+    if (Error e = refusal(path, format, before)) return e;
+    const int own = ::fcntl(before.fd, F_DUPFD_CLOEXEC, 0);  // the same open file: the lock is this one's, too
+    if (own < 0) return error(Error::system, errno, "%s: its descriptor cannot be taken over", path);
+    Error e = take_door(door_, path, own, Opening::to_serve);
+    whole_ = properties().whole;
+    if (!e && !whole_) e = error(Error::not_a_region, 0, "%s: a guest's view of a region, and no host's", path);
+    if (!e && whole_->lock_as_bridge() != 0) e = error(Error::in_use, 0, "%s: another bridge serves this region", path);
+    char* memory = nullptr;
+    if (!e) {
+        whole_->set_size(before.shape.size);
+        e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
+    }
+    if (!e) e = whole_->map_header_to_write(&memory);
+    if (e || !memory) return close(), e;
+    creator_ = os::this_process();
+    mine_ = reinterpret_cast<barcuda_header*>(memory);
+
+    barcuda_header there, h{};
+    std::memcpy(&there, memory, sizeof there);
+    divide(h, before.shape.size);
+    h.base = before.shape.base;
+    fill(h, format);
+    h.epoch = there.epoch;
+    h.device_count = there.device_count < BARCUDA_MAX_DEVICES ? there.device_count : BARCUDA_MAX_DEVICES;
+    h.driver_version = there.driver_version;
+    h.heartbeat = beats_ = there.heartbeat;
+    h.magic = there.magic;
+    barcuda_header same = there;  // but for what tells of this bridge
+    same.bridge_pid = h.bridge_pid, same.bridge_start = h.bridge_start, same.device_count = h.device_count;
+    std::memcpy(same.build, h.build, sizeof h.build);
+    char* const rows = memory + BARCUDA_ROWS_OFFSET;
+    const bool changes =
+        std::memcmp(&same, &h, sizeof h) != 0 || std::memcmp(rows, format.rows.data(), format.rows.size_bytes()) != 0;
+    if (changes) publish(mine_->magic, 0);  // WORD
+    constexpr std::size_t behind_magic = offsetof(barcuda_header, layout);
+    std::memcpy(memory + behind_magic, reinterpret_cast<const char*>(&h) + behind_magic, sizeof h - behind_magic);
+    if (changes) {
+        std::memset(rows, 0, BARCUDA_SNAPSHOT_OFFSET - BARCUDA_ROWS_OFFSET);
+        std::memcpy(rows, format.rows.data(), format.rows.size_bytes());
+        publish(mine_->magic, BARCUDA_MAGIC);  // WORD
+    }
+    take(memory, h);
+    bool disowned = false;
+    for (std::uint32_t i = 0; i < h.channel_count && !e; ++i) {
+        const barcuda_slot& s = slots()[i];
+        if (before.knows(i) || observe(s.opened) == observe(s.closed) || observe(s.opened) != observe(s.served))
+            continue;
+        e = disown(i);
+        disowned = true;
+    }
+    if (disowned) mine_->epoch = h.epoch + 1;
+    if (e) creator_ = 0, close();  // the lock stays, and the earlier bridge's pid says what it said
     return e;
 }
 

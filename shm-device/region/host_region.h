@@ -4,6 +4,8 @@
 //   HostRegion r; r.create(path, {.size = 8 << 30, .rows = identities}); fill the devices; r.announce();
 //   r.map_channel(i, c)
 #pragma once
+#include <functional>
+
 #include "shm-device/doors/whole_door.h"
 #include "shm-device/region/region.h"
 
@@ -19,6 +21,15 @@ struct Format {
     std::span<const std::uint64_t> rows = {};
 };
 
+// What the books of an earlier bridge say of the region that it served. (Never the region itself: a guest may write
+// there.)
+struct Predecessor {
+    int fd;  // the region's, with that bridge's lock; it stays the caller's
+    std::uint32_t layout, packets;
+    Shape shape;
+    std::function<bool(std::uint32_t slot)> knows;  // the client of that slot goes on
+};
+
 class HostRegion : public Region {
   public:
     HostRegion() = default;
@@ -29,6 +40,10 @@ class HostRegion : public Region {
     // since clients of the old epoch may still hold them. No guest can open it before announce(); a new file that was
     // never announced goes when it is closed.
     Error create(const char* path, const Format& format);
+    // Goes on with the region of an earlier bridge that was killed, and with the clients that its books know: their
+    // channels stay as they are, and all guests go on. Others that it served are told that it has gone. What this
+    // bridge would read differently is refused, and nothing has changed then.
+    Error adopt(const char* path, const Format& format, const Predecessor& before);
     void announce();
     // Says that the bridge is gone.
     void close();
@@ -52,6 +67,8 @@ class HostRegion : public Region {
     friend struct RegionProbe;
     Error open_file(const char* path);
     Error lock_to_serve(const char* path);
+    Error refusal(const char* path, const Format& format, const Predecessor& before) const;
+    void fill(barcuda_header& header, const Format& format) const;
     Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
     Error keep_there(std::uint64_t offset, std::uint64_t bytes, const char* path) const;
     Error disown(std::uint32_t index);

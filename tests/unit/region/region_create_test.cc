@@ -323,6 +323,118 @@ TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
     ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     EXPECT_EQ(RegionProbe::header(host).epoch, 2u);
 }
+
+// ---- going on with an earlier bridge's clients: `host` is that bridge, which does not say goodbye --------------------
+struct AdoptTest : RegionTest {
+    HostRegion next;
+    std::set<std::uint32_t> known;
+    Predecessor before() {
+        return {host.fd(), BARCUDA_LAYOUT, BARCUDA_PACKETS, host.shape(),
+                [this](std::uint32_t slot) { return known.contains(slot); }};
+    }
+    Error adopt(const Format& format = {.build = "next build", .rows = kRows}) {
+        return next.adopt(path.c_str(), format, before());
+    }
+    Channel served_channel() {
+        Channel channel;
+        EXPECT_FALSE(guest.open_channel(channel));
+        host.host_slots()[channel.index].served = channel.opening;
+        channel.status().state = BARCUDA_STATE_READY;
+        channel.commands()[7] = 42;
+        return channel;
+    }
+};
+TEST_F(AdoptTest, KnownClientsGoOnAndOthersAreToldThatTheBridgeIsGone) {
+    ASSERT_FALSE(open_guest());
+    const Channel living = served_channel(), lost = served_channel();
+    Channel waiting;
+    ASSERT_FALSE(guest.open_channel(waiting));
+    known = {living.index};
+    const Error e = adopt();
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(living.status().state, BARCUDA_STATE_READY);
+    EXPECT_EQ(living.commands()[7], 42);
+    EXPECT_EQ(lost.status().state, BARCUDA_STATE_GONE);
+    EXPECT_EQ(waiting.status().state, BARCUDA_STATE_NEW);
+    EXPECT_EQ(next.slots()[living.index].served, living.opening);
+    EXPECT_EQ(RegionProbe::header(next).epoch, 2u) << "for the one that is lost";
+}
+TEST_F(AdoptTest, WhereAllGoOnTheEpochStaysAndGuestsSeeAWholeHeaderThroughout) {
+    ASSERT_FALSE(open_guest());
+    known = {served_channel().index};
+    host.beat();
+    ASSERT_FALSE(adopt());
+    EXPECT_EQ(RegionProbe::header(next).epoch, 1u);
+    EXPECT_EQ(RegionProbe::header(next).magic, BARCUDA_MAGIC) << "before it is announced";
+    EXPECT_STREQ(RegionProbe::header(next).build, "next build");
+    EXPECT_EQ(guest.heartbeat(), 1u);
+    next.beat();
+    EXPECT_EQ(guest.heartbeat(), 2u) << "it beats on";
+    Region late;
+    ASSERT_FALSE(late.open(path.c_str()));
+    EXPECT_TRUE(late.served());
+}
+TEST_F(AdoptTest, NewClientsSeeTheNewBridgesRowsAlone) {
+    const std::uint64_t fewer[] = {7, 8};
+    ASSERT_FALSE(adopt({.rows = fewer}));
+    ASSERT_FALSE(open_guest());
+    EXPECT_TRUE(std::ranges::equal(guest.rows(), fewer));
+    EXPECT_EQ(guest.rows().data()[guest.rows().size()], 0u);
+}
+TEST_F(AdoptTest, WhatAGuestHasWrittenIntoTheHeaderIsNotBelieved) {
+    ASSERT_FALSE(open_guest());
+    const Shape its = host.shape();
+    barcuda_header& header = RegionProbe::header(host);
+    header.size = 1ull << 40, header.base = 4096, header.channel_count = 470, header.rows_offset = 0, header.magic = 1;
+    ASSERT_FALSE(adopt());
+    EXPECT_EQ(next.shape().size, its.size);
+    EXPECT_EQ(next.shape().base, its.base);
+    EXPECT_EQ(next.shape().channel_count, its.channel_count);
+    Region late;
+    EXPECT_FALSE(late.open(path.c_str()));
+}
+TEST_F(AdoptTest, WhatThisBridgeWouldReadDifferentlyIsRefusedAndNothingHasChanged) {
+    ASSERT_FALSE(open_guest());
+    const Channel lost = served_channel();
+    const barcuda_header as_it_was = RegionProbe::header(host);
+    const auto is_refused = [&](const Format& format, const Predecessor& before, Error::Kind kind, const char* text) {
+        const Error e = next.adopt(path.c_str(), format, before);
+        EXPECT_EQ(e.kind, kind);
+        EXPECT_TRUE(contains(says(e), text)) << e.text;
+        EXPECT_FALSE(next);
+        EXPECT_EQ(std::memcmp(&RegionProbe::header(host), &as_it_was, sizeof as_it_was), 0) << text;
+        EXPECT_EQ(lost.status().state, BARCUDA_STATE_READY) << text;
+        EXPECT_TRUE(guest.served()) << text;
+    };
+    Predecessor other = before();
+    other.layout = BARCUDA_LAYOUT + 1;
+    is_refused({.rows = kRows}, other, Error::other_layout, "has number 8, this bridge's 7");
+    other = before(), other.packets = BARCUDA_PACKETS + 1;
+    is_refused({.rows = kRows}, other, Error::other_packets, "have number 2, this bridge's 1");
+    is_refused({.size = 2 * kSize, .rows = kRows}, before(), Error::bad_size,
+               "has 128 MiB, this bridge is told 256 MiB");
+    is_refused({.base = 2 * kBase / 3, .rows = kRows}, before(), Error::bad_base,
+               "0x7e8000000000, this bridge is told");
+    other = before(), ++other.shape.channel_count;
+    is_refused({.rows = kRows}, other, Error::malformed,
+               "has 9 channels and 3 granules, this bridge divides it into 8");
+    other = before(), other.shape.size = 2 * kSize;
+    is_refused({.rows = kRows}, other, Error::malformed, "channels");
+    is_refused({}, before(), Error::malformed, "0 rows");
+    other = before(), other.fd = -1;
+    is_refused({.rows = kRows}, other, Error::bad_size, "its file 0 MiB");
+}
+TEST_F(AdoptTest, AnotherBridgesLockIsRespected) {
+    host.close();
+    HostRegion other;
+    ASSERT_FALSE(other.create(path.c_str(), {.rows = kRows}));
+    Predecessor of = before();
+    of.shape = other.shape();
+    of.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_EQ(next.adopt(path.c_str(), {.rows = kRows}, of).kind, Error::in_use);
+    ::close(of.fd);
+}
+
 TEST_F(RegionTest, ABridgeThatEndsSaysSo) {
     ASSERT_FALSE(open_guest());
     EXPECT_TRUE(guest.served());
