@@ -175,13 +175,12 @@ void Clients::reclaim(std::uint32_t slot) {
         log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, last.empty() ? "" : ": ", last);
 }
 
-// A bridge that is killed between the totals and the end of the client's record does not count it again.
+// Where a bridge is killed between this and the end of the client's record, restore() finds its number here.
 std::string Clients::close(Client& client) {
     const bool counts = client.record.is_a_client();
     if (!books_.ledger || !counts) return books_.totals.close(client.record);
     Twice<KeptTotals>& book = books_.ledger->totals();
     KeptTotals gone = book.get();
-    if (gone.closed == client.number) return {};
     std::string last = books_.totals.close(client.record);
     gone.came += client.record.worker != 0;
     std::ranges::copy(books_.totals.went, gone.went);

@@ -4,6 +4,10 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "host-bridge/bridge/pausing.h"
 
 namespace barcuda {
@@ -268,6 +272,105 @@ TEST_F(PausingTest, AWorkerThatSaysNonsenseHurtsNobodyElse) {
     orders[0].is = 77, orders[0].obstacle = 99, orders[0].done = orders[0].order;
     look();
     EXPECT_EQ(Paused::running, pausing.state(0));
+}
+
+// ---- a bridge that is killed before any of its stores, and the next one
+struct KeptPausesTest : PausingTest {
+    struct Killed {};
+    static inline unsigned stores_left = 0;
+    std::vector<Twice<KeptPause>> books{3};
+    std::optional<Pausing> bridge;
+
+    void begin() {
+        std::ranges::fill(orders, Orders{});
+        for (auto& book : books) book.set({});
+        bridge.emplace(Part<Twice<KeptPause>>{books});
+    }
+    void come_back() {
+        bridge.emplace(Part<Twice<KeptPause>>{books, true});
+        bridge->restore(0, orders[0], now);
+    }
+    template <class Action> bool killed(unsigned n, const Action& action) {
+        stores_left = n;
+        records::before_store = [] {
+            if (stores_left-- == 0) throw Killed();
+        };
+        try {
+            action();
+        } catch (const Killed&) { return records::before_store = nullptr, true; }
+        return records::before_store = nullptr, false;
+    }
+    void look() {
+        news = bridge->look([this](int, auto) { return free; }, now);
+    }
+    void goes_away() {
+        ASSERT_EQ("", bridge->pause(0, orders[0], 0, facts(), {}, now));
+        worker(0, Paused::away);
+        look();
+    }
+};
+TEST_F(KeptPausesTest, AnOrderIsGivenOnceOrWasNeverAsked) {
+    unsigned n = 0, given = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        begin();
+        was_killed = killed(n, [&] { bridge->pause(0, orders[0], 0, facts(), {}, now); });
+        come_back();
+        if (!bridge->busy()) {
+            EXPECT_EQ(0u, orders[0].order);
+            EXPECT_EQ(0u, bridge->away_bytes());
+            continue;
+        }
+        ++given;
+        EXPECT_EQ(1u, orders[0].order);
+        EXPECT_EQ(Paused::away, wanted(0));
+        EXPECT_EQ(gibibyte, bridge->away_bytes());
+        worker(0, Paused::away);
+        look();
+        EXPECT_EQ(Paused::away, bridge->state(0));
+    }
+    EXPECT_GT(n, 3u);
+    EXPECT_GT(given, 0u);
+}
+TEST_F(KeptPausesTest, WhatAWorkerHasDoneIsHeardOnce) {
+    unsigned n = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        begin();
+        ASSERT_EQ("", bridge->pause(0, orders[0], 0, facts(), {}, now));
+        worker(0, Paused::away);
+        was_killed = killed(n, [&] { look(); });
+        come_back();
+        look();
+        EXPECT_EQ(was_killed ? 1u : 0u, news.size());
+        EXPECT_EQ(Paused::away, bridge->state(0));
+        EXPECT_EQ(gibibyte, bridge->away_bytes(0));
+        EXPECT_TRUE(bridge->since(0));
+        EXPECT_FALSE(bridge->busy());
+    }
+    EXPECT_GT(n, 3u);
+}
+TEST_F(KeptPausesTest, AClientThatIsAwayReturnsWhicheverBridgeItAsks) {
+    unsigned n = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        begin();
+        goes_away();
+        was_killed = killed(n, [&] {
+            bridge->resume(0, now);
+            look();
+        });
+        come_back();
+        EXPECT_EQ("", bridge->is_busy(0) ? "" : bridge->resume(0, now));
+        look();
+        ASSERT_EQ(Paused::running, wanted(0));
+        EXPECT_EQ(2u, orders[0].order);
+        worker(0, Paused::running);
+        look();
+        EXPECT_EQ(Paused::running, bridge->state(0));
+        EXPECT_EQ(0u, bridge->away_bytes());
+        bridge->forget(0);
+        come_back();
+        EXPECT_FALSE(bridge->since(0));
+    }
+    EXPECT_GT(n, 6u);
 }
 
 }  // namespace

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// restore_test: a bridge is killed before any of its stores while a client is admitted, ends or is reclaimed, and the
+// next one goes on from its books. The workers go on, as a keeper has them.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "host-bridge/bridge/ledger.h"
+#include "tests/unit/support/desks.h"
+
+namespace barcuda {
+namespace {
+
+using testing::HasSubstr;
+using State = WorkerProcess::State;
+
+struct Killed {};
+unsigned stores_left = 0;
+
+struct RestoreTest : test::DesksTest {
+    Ledger ledger;
+    std::map<std::uint32_t, std::unique_ptr<WorkerProcess>> keeper;  // the workers of clients, by slot
+    std::vector<std::unique_ptr<WorkerProcess>> waiting;             // those of none
+    bool reserves = false;                                           // a worker that starts has memory prepared
+    Totals own_totals;
+
+    void SetUp() override {
+        test::DesksTest::SetUp();
+        begin();
+    }
+    void TearDown() override { records::before_store = nullptr; }
+
+    // A bridge with books that nobody has written to.
+    void begin() {
+        Ledger made;
+        ASSERT_EQ(made.make(host.shape()), "");
+        ledger = std::move(made);
+        own_totals = {};
+        build();
+    }
+    void build() {
+        grants.emplace(
+            host.shape(), host.host_grants(), [](std::uint64_t, std::uint64_t) {}, ledger.granules());
+        clients.emplace(host, Clients::Books{*grants, shared, quotas, own_totals, &ledger}, -1, "",
+                        [this](std::uint32_t slot, pid_t worker) { roster.emplace_back(slot, worker); });
+        pool.emplace(
+            WarmOptions{.least = 0}, loop, [this](const std::vector<int>& devices) { return start(devices); },
+            [this](Grants::Run run) { grants->release(run); });
+        acceptor.emplace(*clients, *pool, *limits, *heap, gpus, own_totals, [] { return false; });
+    }
+    std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
+        auto worker = test::start_worker(script, devices);
+        if (reserves)
+            if (const Grants::Run run = grants->reserve(host.shape().granule); run.bytes) worker->reserved = {run};
+        return worker;
+    }
+    // The bridge is killed before the n-th store of an action. False: the action has come to its end.
+    template <class Action> bool killed(unsigned n, const Action& action) {
+        stores_left = n;
+        records::before_store = [] {
+            if (stores_left-- == 0) {
+                records::before_store = nullptr;
+                throw Killed();
+            }
+        };
+        try {
+            action();
+        } catch (const Killed&) { return true; }
+        records::before_store = nullptr;
+        return false;
+    }
+    // The next bridge. Workers whose clients the books do not know waited for one, and are ended.
+    void come_back() {
+        clients->each([&](Client& client) {
+            if (client.worker) keeper[client.slot()] = std::move(client.worker);
+        });
+        clients.reset();
+        Ledger next;
+        ASSERT_EQ(next.open(File(fcntl(ledger.fd(), F_DUPFD_CLOEXEC, 0))), "");
+        ledger = std::move(next);
+        own_totals = {};
+        build();
+        clients->restore([this](std::uint32_t slot, const KeptClient& its) -> std::unique_ptr<WorkerProcess> {
+            const auto found = keeper.find(slot);
+            if (found == keeper.end()) return nullptr;
+            EXPECT_EQ(found->second->pid(), its.worker);
+            found->second->reserved.clear();
+            auto worker = std::move(found->second);
+            keeper.erase(found);
+            return worker;
+        });
+        clients->each([this](Client& client) { acceptor->restore(client); });
+        keeper.clear();
+        grants->release_reserves();
+    }
+    std::uint64_t all() const { return host.shape().granule_count * host.shape().granule; }
+    void reclaim_all() {
+        for (int tries = 0; tries < 2; ++tries) {
+            clients->each([](Client& client) {
+                if (client.worker && client.worker->is_leaving()) test::await_end(*client.worker);
+            });
+            turn();
+        }
+    }
+};
+
+TEST_F(RestoreTest, AClientGoesOnAsItWas) {
+    arrive({1});
+    Client& before = arrive({1, 0});
+    const std::uint32_t slot = before.slot();
+    const pid_t worker = before.worker->pid();
+    const std::string text = before.record.text();
+    const auto number = before.number;
+    grants->confirm(grants->grant(slot, host.shape().granule));
+    before.own[2] = 77;
+    before.own[4] = 0;
+    before.record.most_region_memory = 123;
+    before.write_down();
+    publish(host.host_slots()[slot].served, 0u);  // as its guest may write
+    come_back();
+    Client& client = *(*clients)[slot];
+    ASSERT_TRUE(client.worker);
+    EXPECT_EQ(client.worker->pid(), worker);
+    EXPECT_EQ(client.record.text(), text);
+    EXPECT_EQ(client.record.worker, worker);
+    EXPECT_EQ(client.record.most_region_memory, 123u);
+    EXPECT_FALSE(client.record.end);
+    EXPECT_EQ(client.number, number);
+    EXPECT_EQ(client.own[2], 77u);
+    EXPECT_EQ(client.own[4], 0u) << "no limit, said so";
+    EXPECT_FALSE(client.own[3]);
+    EXPECT_EQ(client.channel.opening, host.slots()[slot].opened);
+    EXPECT_EQ(host.slots()[slot].served, client.channel.opening);
+    EXPECT_EQ(grants->held(slot), host.shape().granule);
+    EXPECT_EQ(own_totals.came, 2u);
+    EXPECT_EQ(clients->served(), 2u);
+    EXPECT_EQ(arrive().number, number + 1);
+    EXPECT_EQ(own_totals.came, 3u);
+}
+TEST_F(RestoreTest, AClientThatWaitsForItsWorkerIsMetAgain) {
+    const Channel channel = open();
+    clients->look([](Client&) {});
+    come_back();
+    EXPECT_FALSE((*clients)[channel.index]);
+    turn();
+    EXPECT_TRUE((*clients)[channel.index]->worker);
+    EXPECT_EQ(own_totals.came, 1u);
+}
+// Whichever store it was: the client has one worker, which is told of it, and what the worker had prepared.
+TEST_F(RestoreTest, AnAdmissionIsWholeOrBeginsAgain) {
+    reserves = true;
+    unsigned n = 0, again = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        SCOPED_TRACE("killed before store " + std::to_string(n));
+        Channel channel = open();
+        was_killed = killed(n, [&] { turn(); });
+        Client* const before = (*clients)[channel.index];
+        const pid_t first = before && before->worker ? before->worker->pid() : 0;
+        come_back();
+        turn();
+        Client* const client = (*clients)[channel.index];
+        ASSERT_TRUE(client && client->worker);
+        again += client->worker->pid() != first;
+        EXPECT_TRUE(client->told);
+        EXPECT_TRUE(client->worker->reserved.empty());
+        EXPECT_EQ(client->channel.status().state, BARCUDA_STATE_NEW);
+        EXPECT_EQ(own_totals.came, 1u);
+        EXPECT_EQ(grants->held(channel.index), host.shape().granule);
+        EXPECT_EQ(grants->held() + grants->free(), all()) << "nothing is reserved any more";
+        guest.close_channel(channel);
+        turn();
+        reclaim_all();
+        ASSERT_EQ(grants->free(), all());
+        begin();
+    }
+    EXPECT_GT(n, 8u);
+    EXPECT_GT(again, 0u);
+    EXPECT_LT(again, n);
+}
+TEST_F(RestoreTest, ARefusalIsWholeOrBeginsAgain) {
+    unsigned n = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        SCOPED_TRACE("killed before store " + std::to_string(n));
+        Channel channel = open({7});
+        was_killed = killed(n, [&] { turn(); });
+        come_back();
+        turn();
+        Client* const client = (*clients)[channel.index];
+        ASSERT_TRUE(client);
+        EXPECT_EQ(channel.status().state, BARCUDA_STATE_REFUSED);
+        EXPECT_THAT(channel.status().message, HasSubstr("a device that there is not"));
+        EXPECT_EQ(client->record.end, End::refused);
+        EXPECT_EQ(own_totals.came, 0u);
+        guest.close_channel(channel);
+        turn();
+        EXPECT_EQ(own_totals.went[static_cast<unsigned>(End::refused)], 1u);
+        begin();
+    }
+    EXPECT_GT(n, 3u);
+}
+TEST_F(RestoreTest, AWorkerThatWasToldToEndEndsAndTheReasonIsKept) {
+    unsigned n = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        SCOPED_TRACE("killed before store " + std::to_string(n));
+        Channel channel = open();
+        turn();
+        const std::uint32_t slot = channel.index;
+        was_killed = killed(n, [&] { (*clients)[slot]->end_worker("it broke the protocol"); });
+        come_back();
+        Client& client = *(*clients)[slot];
+        if (client.record.end) {
+            EXPECT_EQ(client.record.how, "it broke the protocol");
+            EXPECT_TRUE(client.worker->is_leaving());
+            EXPECT_STREQ(channel.status().message, "it broke the protocol");
+            test::await_end(*client.worker);
+            clients->reap_workers();
+            come_back();
+            EXPECT_EQ((*clients)[slot]->record.how, "it broke the protocol");
+            EXPECT_FALSE((*clients)[slot]->worker);
+        } else {
+            EXPECT_TRUE(client.is_served());
+            EXPECT_EQ(channel.status().state, BARCUDA_STATE_NEW);
+        }
+        guest.close_channel(channel);
+        turn();
+        reclaim_all();
+        begin();
+    }
+    EXPECT_GT(n, 3u);
+}
+TEST_F(RestoreTest, AWorkerThatHasDiedMeanwhileEndsItsClientWithTheReason) {
+    const Channel channel = open(), other = open();
+    turn();
+    for (const Channel& c : {channel, other}) {
+        kill((*clients)[c.index]->worker->pid(), SIGKILL);
+        test::await_end(*(*clients)[c.index]->worker);
+    }
+    (*clients)[other.index]->worker->reap();
+    (*clients)[other.index]->worker.reset();  // of this one nothing is left
+    come_back();
+    clients->worker_ended(*(*clients)[channel.index]);
+    EXPECT_STREQ(channel.status().message, "the worker process was killed by signal 9 (Killed)");
+    EXPECT_EQ(channel.status().state, BARCUDA_STATE_DEAD);
+    EXPECT_THAT(other.status().message, HasSubstr("ended while the bridge was restarted"));
+    EXPECT_EQ(other.status().state, BARCUDA_STATE_DEAD);
+    come_back();
+    EXPECT_EQ((*clients)[channel.index]->record.end, End::died);
+    EXPECT_EQ((*clients)[other.index]->record.end, End::died);
+}
+TEST_F(RestoreTest, AClientThatHasLeftIsReclaimedAndCountedOnce) {
+    unsigned n = 0;
+    for (bool was_killed = true; was_killed; ++n) {
+        SCOPED_TRACE("killed before store " + std::to_string(n));
+        Channel channel = open();
+        turn();
+        const std::uint32_t slot = channel.index;
+        grants->confirm(grants->grant(slot, host.shape().granule));
+        (*clients)[slot]->worker->sheet().counts.launches = 7;
+        guest.close_channel(channel);
+        was_killed = killed(n, [&] {
+            turn();
+            reclaim_all();
+        });
+        come_back();
+        reclaim_all();
+        EXPECT_FALSE((*clients)[slot]);
+        EXPECT_EQ(host.slots()[slot].reclaimed, host.slots()[slot].closed);
+        EXPECT_EQ(ledger.clients().records[slot].get().state, KeptClient::none);
+        EXPECT_EQ(grants->free(), all());
+        EXPECT_EQ(own_totals.came, 1u);
+        EXPECT_EQ(own_totals.went[static_cast<unsigned>(End::left)], 1u);
+        EXPECT_EQ(own_totals.counts.launches, 7u);
+        come_back();
+        EXPECT_EQ(own_totals.came, 1u);
+        EXPECT_EQ(own_totals.counts.launches, 7u);
+        begin();
+    }
+    EXPECT_GT(n, 6u);
+}
+
+}  // namespace
+}  // namespace barcuda
