@@ -40,9 +40,11 @@ struct Assignment {  // bridge -> worker, once: the client to serve
     bool doorbell;  // doorbell_fd interrupts the guest
 };
 
-// ---- what a worker asks its bridge, one request after the other. Each request is a struct that contains its reply. A
-// message begins with its form and its length; the bridge checks both once, on receipt (bridge/requests.h). A form's
-// number is its place in BridgeRequest: a new form comes last.
+// ---- what a worker asks its bridge, one request after the other. Each request is a struct of its own with its reply
+// in it. A message begins with its form and its length; the bridge checks both once, on receipt (bridge/requests.h).
+// Requests are numbered, and so are answers: a bridge that goes on behind one that was killed may answer again, and a
+// worker leaves out what is no answer to its last request.
+// Forms are numbered by their place in BridgeRequest: a new one comes last.
 namespace request {
 
 struct Nothing {};
@@ -102,11 +104,13 @@ template <class Request, std::uint32_t number = 0> constexpr std::uint32_t form_
 
 template <class Request> struct Message {  // worker -> bridge
     std::uint32_t form = form_of<Request>(), bytes = sizeof(Message);
+    std::uint64_t number = 0;  // from 1 on, in the order in which the worker asks; 0: it has none, and no answer
     [[no_unique_address]] Request request;
 };
 template <class Request> struct Answer {  // bridge -> worker
     std::uint32_t form = form_of<Request>(), bytes = sizeof(Answer);
-    std::int64_t error = 0;  // CUresult
+    std::uint64_t number = 0;  // of the request
+    std::int64_t error = 0;    // CUresult
     [[no_unique_address]] typename Request::Reply reply{};
 };
 
@@ -131,8 +135,9 @@ inline Counts read_counts(Counts& from) {
 // What the bridge orders its worker to do with its client, at any time, and how far the worker is. If the worker may
 // sleep, the bridge rings the client's bell (Bell::relay). New fields are added at the end, and `link` grows with them.
 struct Orders {
-    static constexpr std::uint32_t link_of_this_build = 1;
-    // ---- written by the bridge
+    static constexpr std::uint32_t link_of_this_build = 2;
+    static constexpr std::uint32_t oldest_link = 2;  // of workers to which this build's bridge can speak
+    // ---- the bridge's
     std::uint32_t link = link_of_this_build;
     std::uint32_t wanted = 0;  // Paused: running, held or away
     std::uint32_t within = 0;  // milliseconds that the GPU's work may take to end

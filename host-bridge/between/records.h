@@ -15,6 +15,7 @@ namespace barcuda {
 namespace records {
 
 inline void (*before_store)() = nullptr;  // a test's: it ends the process before any store that it likes
+// Before a store, and before a message, with which another process learns of one.
 inline void step() {
     if (before_store) before_store();
 }

@@ -102,6 +102,7 @@ void Acceptor::assign(Client& client) {
     heap_.hand_over(client);
     limits_.tell(client);
     const Assignment job{client.channel.offset, client.slot(), client.channel.opening, interrupts_()};
+    records::step();
     send(client.worker->link(), &job, sizeof job, MSG_NOSIGNAL);  // one that has died meanwhile is noticed by its end
     client.told = true;
     client.write_down();

@@ -35,6 +35,16 @@ struct ClientRecord {
     std::string text() const;                                  // pid, user and program
 };
 
+// The last request of a client's worker: whether it was answered, and how.
+struct KeptRequest {
+    enum State : std::uint32_t { none, asked, answered };
+    State state;
+    std::uint32_t bytes;   // of the message
+    std::uint64_t number;  // of the request
+    std::uint64_t lent;    // to the client before that, of the GPU that the request names
+    char message[112];     // the request, or its answer
+};
+
 // Limits of one client alone.
 using OwnLimits = std::array<std::optional<std::uint64_t>, limit_count>;
 

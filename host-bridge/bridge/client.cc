@@ -36,11 +36,11 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-Client::Client(const Channel& its_channel, int doorbell, std::uint64_t its_number, Twice<KeptClient>* book)
-    : channel(its_channel), bell(its_channel, doorbell), number(its_number), book_(book) {}
+Client::Client(const Channel& its_channel, int doorbell, std::uint64_t its_number, Books books)
+    : channel(its_channel), bell(its_channel, doorbell), number(its_number), books_(books) {}
 
 void Client::write_down() {
-    if (!book_ || !record.is_a_client()) return;
+    if (!books_.client || !record.is_a_client()) return;
     KeptClient kept{};
     kept.state = worker ? KeptClient::assigned : KeptClient::ended;
     kept.opening = channel.opening;
@@ -57,13 +57,29 @@ void Client::write_down() {
         for (std::size_t i = 0; i < std::min(worker->reserved.size(), std::size(kept.reserved)); ++i)
             kept.reserved[i] = {worker->reserved[i].offset, worker->reserved[i].bytes};
     }
-    book_->set(kept);
+    books_.client->set(kept);
+}
+
+void Client::begin_request(std::uint64_t number_asked, std::span<const char> message, std::uint64_t lent) {
+    number_asked_ = number_asked;
+    if (!books_.request || number_asked == 0) return;
+    KeptRequest kept{KeptRequest::asked, static_cast<std::uint32_t>(message.size()), number_asked, lent, {}};
+    std::memcpy(kept.message, message.data(), std::min(message.size(), sizeof kept.message));
+    books_.request->set(kept);
+}
+
+void Client::write_down_answer(std::span<const char> answer) {
+    if (!books_.request || number_asked_ == 0) return;
+    KeptRequest kept{KeptRequest::answered, static_cast<std::uint32_t>(answer.size()), number_asked_, 0, {}};
+    std::memcpy(kept.message, answer.data(), answer.size());
+    books_.request->set(kept);
 }
 
 void Client::restore(const KeptClient& kept) {
     record = kept.record();
     own = kept.limits();
     told = kept.told != 0;
+    goes_on = true;
     worker_start_ = kept.worker_start;
     if (!record.end) return;
     // Its threads may not have been told: the first reason counts.
@@ -115,6 +131,7 @@ bool Client::has_watched() {
 }
 
 void Client::send(const void* answer, std::size_t bytes, int file) {
+    records::step();
     if (send_message(worker->link(), answer, bytes, file)) return;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return;  // it has ended
     end_worker("the worker asks the bridge and does not read the answers");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "host-bridge/between/bell.h"
@@ -19,8 +20,13 @@ namespace barcuda {
 class Client {
   public:
     // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `number`: in the order in which clients
-    // came. `book`: where the bridge writes down what it must know of it; null: nowhere.
-    Client(const Channel& channel, int doorbell, std::uint64_t number, Twice<KeptClient>* book = nullptr);
+    // came. `books`: where the bridge writes down what it must know of it.
+    struct Books {  // null: nowhere
+        Twice<KeptClient>* client = nullptr;
+        Twice<KeptRequest>* request = nullptr;
+    };
+    Client(const Channel& channel, int doorbell, std::uint64_t number, Books books);
+    Client(const Channel& channel, int doorbell, std::uint64_t number) : Client(channel, doorbell, number, Books()) {}
 
     std::uint32_t slot() const { return channel.index; }
     barcuda_client& page() const { return channel.client(); }  // the client's own words
@@ -50,10 +56,20 @@ class Client {
     // Whether it has asked NVML since the last call.
     bool has_watched();
 
-    // Answers its worker. A worker that does not read its answers ends.
-    template <class Request> void answer(const Answer<Request>& answer, int file = -1) {
+    // Its worker asks that, from now on until it is answered. `lent`: what a bridge that comes later must know.
+    void begin_request(std::uint64_t number, std::span<const char> message, std::uint64_t lent);
+    // The last one, as it is written down: of an earlier bridge, perhaps.
+    KeptRequest request() const { return books_.request ? books_.request->get() : KeptRequest{}; }
+    void go_on_with(const KeptRequest& request) { number_asked_ = request.number; }
+    // Answers its worker, once that is written down. A worker that does not read its answers ends.
+    template <class Request> void answer(Answer<Request> answer, int file = -1) {
+        static_assert(sizeof answer <= sizeof KeptRequest::message);
+        answer.number = number_asked_;
+        write_down_answer({reinterpret_cast<const char*>(&answer), sizeof answer});
         send(&answer, sizeof answer, file);
     }
+    // Again, as an earlier bridge has written it down.
+    void repeat(const KeptRequest& answered) { send(answered.message, answered.bytes, -1); }
 
     const Channel channel;
     const Bell bell;
@@ -66,6 +82,7 @@ class Client {
     std::uint64_t vain_turns = 0;  // its worker's, of which the bridge has heard
     bool bound = false;            // its worker's memory has the limit that it is to have
     std::uint64_t away = 0;        // beyond that limit: what the worker keeps of the client's that is off the GPU
+    bool goes_on = false;          // an earlier bridge has served it
     bool told = false;             // its worker has been sent its Assignment
     bool told_too_much = false;    // the log has said that it shows too much
     bool told_no_mapping = false;  // and that its worker asked for a mapping that it may not have
@@ -74,7 +91,10 @@ class Client {
     void send(const void* answer, std::size_t bytes, int file);
     std::uint32_t watched_ = 0;
     std::uint64_t worker_start_ = 0;
-    Twice<KeptClient>* const book_;
+    void write_down_answer(std::span<const char> answer);
+
+    const Books books_;
+    std::uint64_t number_asked_ = 0;
 };
 
 }  // namespace barcuda

@@ -25,6 +25,7 @@ Clients::Clients(HostRegion& region, Books books, int doorbell, std::string wrap
       wrapper_(std::move(wrapper)),
       roster_(std::move(roster)),
       kept_(books.ledger ? books.ledger->clients().records : std::span<Twice<KeptClient>>()),
+      requests_(books.ledger ? books.ledger->requests().records : std::span<Twice<KeptRequest>>()),
       slots_(region.shape().channel_count) {}
 
 void Clients::reclaim_left() {
@@ -32,7 +33,10 @@ void Clients::reclaim_left() {
         if (const barcuda_slot& slot = region_.slots()[i]; observe(slot.closed) != observe(slot.reclaimed)) reclaim(i);
 }
 
-Twice<KeptClient>* Clients::book(std::uint32_t slot) const { return kept_.empty() ? nullptr : &kept_[slot]; }
+Client::Books Clients::books(std::uint32_t slot) const {
+    if (kept_.empty()) return {};
+    return {&kept_[slot], &requests_[slot]};
+}
 
 void Clients::restore(const Adopt& adopt) {
     const KeptTotals gone = books_.ledger->totals().get();
@@ -69,7 +73,7 @@ void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& a
         return;
     }
     channel.opening = kept.opening;
-    slots_[slot] = std::make_unique<Client>(channel, doorbell_, kept.number, book(slot));
+    slots_[slot] = std::make_unique<Client>(channel, doorbell_, kept.number, this->books(slot));
     Client& client = *slots_[slot];
     client.restore(kept);
     serve(client);
@@ -118,7 +122,7 @@ Client* Clients::meet(std::uint32_t slot, Clock::time_point now) {
     }
     channel.opening = opening;
     channel.status().opening = opening;
-    slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_, book(slot));
+    slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_, books(slot));
     return slots_[slot].get();
 }
 
@@ -167,7 +171,8 @@ void Clients::reclaim(std::uint32_t slot) {
     books_.quotas.repay_all(slot);
     const std::size_t granules = books_.grants.release_all(slot);
     if (Error e = region_.clean_channel(slot)) return log::error("channel {}: {}", slot, e.text);
-    if (Twice<KeptClient>* const its = book(slot); its && its->get().state != KeptClient::none) its->set({});
+    if (!kept_.empty() && requests_[slot].get().state != KeptRequest::none) requests_[slot].set({});
+    if (!kept_.empty() && kept_[slot].get().state != KeptClient::none) kept_[slot].set({});
     barcuda_slot& s = region_.host_slots()[slot];
     publish(s.map_lock, 0u);  // of the last client: an earlier version's client does not write it
     publish(s.reclaimed, observe(s.closed));

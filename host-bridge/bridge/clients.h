@@ -72,7 +72,7 @@ class Clients {
     Client* meet(std::uint32_t slot, Clock::time_point now);
     void reclaim(std::uint32_t slot);
     void restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt);
-    Twice<KeptClient>* book(std::uint32_t slot) const;
+    Client::Books books(std::uint32_t slot) const;
     std::string close(Client& client);
 
     HostRegion& region_;
@@ -80,7 +80,8 @@ class Clients {
     const int doorbell_;
     const std::string wrapper_;
     const Roster roster_;
-    const std::span<Twice<KeptClient>> kept_;     // by slot; empty: nothing is written down
+    const std::span<Twice<KeptClient>> kept_;  // by slot; empty: nothing is written down
+    const std::span<Twice<KeptRequest>> requests_;
     std::vector<std::unique_ptr<Client>> slots_;  // null: none
     std::uint64_t met_ = 0;
     Clock::time_point last_came_{}, owners_looked_{};

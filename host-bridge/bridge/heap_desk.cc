@@ -77,9 +77,9 @@ void HeapDesk::answer(Client& client) {
         }
     }
     client.asked.reset();
-    if (run.bytes) grants_.confirm(run);
     client.answer(Answer<request::Grant>{.error = run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY,
                                          .reply = {run.offset, run.bytes}});
+    if (run.bytes) grants_.confirm(run);
 }
 
 // Pages of a region are allocated on first touch; when the file system is full, the process that touches them gets

@@ -34,7 +34,8 @@ Ledger::Places::Places(const Shape& shape) {
     totals = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
     clients = behind(totals, 1, sizeof(Twice<KeptTotals>));
     pauses = behind(clients, shape.channel_count, sizeof(Twice<KeptClient>));
-    shown = behind(pauses, shape.channel_count, sizeof(Twice<KeptPause>));
+    requests = behind(pauses, shape.channel_count, sizeof(Twice<KeptPause>));
+    shown = behind(requests, shape.channel_count, sizeof(Twice<KeptRequest>));
     end = behind(shown, shape.channel_count, sizeof(Shared::Shown));
 }
 
@@ -103,9 +104,9 @@ std::string Ledger::open(File file) {
             what, its_number, ours);
     };
     if (its.form != form) return refuse(is_another("form of the books", its.form, form));
-    // This bridge speaks the link before its own, too.
     constexpr std::uint32_t ours = Orders::link_of_this_build;
-    if (its.link > ours || its.link + 1 < ours) return refuse(is_another("link to its workers", its.link, ours));
+    if (its.link > ours || its.link < Orders::oldest_link)
+        return refuse(is_another("link to its workers", its.link, ours));
     if (its.layout != BARCUDA_LAYOUT) return refuse(is_another("layout of the region", its.layout, BARCUDA_LAYOUT));
     if (its.packets != BARCUDA_PACKETS) return refuse(is_another("form of packets", its.packets, BARCUDA_PACKETS));
     if (its.shape.channel_count > BARCUDA_MAX_CHANNELS ||

@@ -54,12 +54,15 @@ class Ledger {
     Part<Quotas::Accounts> accounts() const { return part<Quotas::Accounts>(places_.accounts, shape().channel_count); }
     Part<Twice<KeptClient>> clients() const { return part<Twice<KeptClient>>(places_.clients, shape().channel_count); }
     Part<Twice<KeptPause>> pauses() const { return part<Twice<KeptPause>>(places_.pauses, shape().channel_count); }
+    Part<Twice<KeptRequest>> requests() const {
+        return part<Twice<KeptRequest>>(places_.requests, shape().channel_count);
+    }
     Twice<KeptTotals>& totals() const { return *reinterpret_cast<Twice<KeptTotals>*>(at_ + places_.totals); }
     Part<Shared::Shown> shown() const { return part<Shared::Shown>(places_.shown, shape().channel_count); }
 
   private:
     struct Places {  // where each part begins
-        std::size_t granules = 0, accounts = 0, totals = 0, clients = 0, pauses = 0, shown = 0, end = 0;
+        std::size_t granules = 0, accounts = 0, totals = 0, clients = 0, pauses = 0, requests = 0, shown = 0, end = 0;
         explicit Places(const Shape& shape);
         Places() = default;
     };

@@ -4,6 +4,8 @@
 #include <cuda.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -39,6 +41,25 @@ template <std::size_t... number> std::optional<BridgeRequest> read_form(std::uin
     return request;
 }
 
+std::uint64_t number_of(std::span<const char> message) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, message.data() + offsetof(Message<request::Grant>, number), sizeof number);
+    return number;
+}
+
+// Of which the request is about device memory.
+const std::uint64_t* device_of(const BridgeRequest& request) {
+    if (const auto* borrow = std::get_if<request::Borrow>(&request)) return &borrow->device;
+    if (const auto* repay = std::get_if<request::Repay>(&request)) return &repay->device;
+    return nullptr;
+}
+
+void take_from(int link) {
+    char byte;
+    records::step();
+    recv(link, &byte, sizeof byte, MSG_DONTWAIT);
+}
+
 }  // namespace
 
 std::optional<BridgeRequest> read_request(std::span<const char> message) {
@@ -53,20 +74,69 @@ bool Requests::hear(Client& client) {
 }
 
 void Requests::receive(Client& client) {
-    char message[longest_request];
+    char bytes[longest_request];
     File file;
-    const ssize_t bytes =
-        receive_message(client.worker->link(), message, sizeof message, file, MSG_DONTWAIT | MSG_TRUNC);
-    if (bytes <= 0) return;  // the worker has ended
-    const auto length = static_cast<std::size_t>(bytes);
-    const auto request = length <= sizeof message ? read_request({message, length}) : std::nullopt;
+    const int link = client.worker->link();
+    const ssize_t length = receive_message(link, bytes, sizeof bytes, file, MSG_DONTWAIT | MSG_TRUNC | MSG_PEEK);
+    if (length <= 0) return;  // the worker has ended
+    const std::span message(bytes, std::min(static_cast<std::size_t>(length), sizeof bytes));
+    const auto request =
+        static_cast<std::size_t>(length) <= sizeof bytes ? read_request(message) : std::optional<BridgeRequest>();
     if (!request) return client.end_worker("the worker asks for something that no request of this version asks for");
     if (client.worker->mapper().is_expected() && !std::holds_alternative<request::Mapper>(*request))
         return client.end_worker("the worker does not begin by telling of its mapper");
-    std::visit([&](const auto& asked) { serve(client, asked, std::move(file)); }, *request);
+    const std::uint64_t number = number_of(message);
+    const KeptRequest last = client.request();
+    const bool again = number != 0 && number == last.number;
+    const bool waits = again && client.asked, was_answered = again && last.state == KeptRequest::answered;
+    if ((number != 0 && number < last.number) || waits) return take_from(link);
+    if (was_answered && !std::holds_alternative<request::Find>(*request))  // which a descriptor may belong to
+        return client.repeat(last), take_from(link);
+    if (again) client.go_on_with(last);
+    else client.begin_request(number, message, lent(client, *request));
+    serve(client, *request, std::move(file), again);
+    if (client.is_served()) take_from(link);
+}
+
+std::uint64_t Requests::lent(const Client& client, const BridgeRequest& request) const {
+    const std::uint64_t* const device = device_of(request);
+    const auto& devices = client.worker->devices();
+    return device && *device < devices.size() ? desks_.quotas.lent(client.slot(), devices[*device]) : 0;
+}
+
+// `again`: an earlier bridge may have done a part of it.
+void Requests::serve(Client& client, const BridgeRequest& request, File file, bool again) {
+    if (const auto* const release = std::get_if<request::Release>(&request); release && again) {
+        desks_.grants.release_rest(client.slot(), {release->offset, release->bytes});
+        return client.answer(Answer<request::Release>());
+    }
+    std::visit([&](const auto& asked) { serve(client, asked, std::move(file)); }, request);
+}
+
+void Requests::restore(Client& client) {
+    const KeptRequest last = client.request();
+    const bool half_done = last.state == KeptRequest::asked;
+    desks_.grants.settle(client.slot(), !half_done);
+    desks_.shared.settle(client.slot(), !half_done);
+    if (last.state == KeptRequest::none || !client.is_served()) return;
+    client.go_on_with(last);
+    std::uint32_t form = 0;
+    std::memcpy(&form, last.message, sizeof form);
+    const bool is_grant = form == form_of<request::Grant>();
+    if (!half_done) {
+        if (is_grant) client.repeat(last);
+        return;
+    }
+    const auto request = read_request({last.message, std::min<std::size_t>(last.bytes, sizeof last.message)});
+    if (!request) return;
+    const auto& devices = client.worker->devices();
+    if (const std::uint64_t* const device = device_of(*request); device && *device < devices.size())
+        desks_.quotas.set_lent(client.slot(), devices[*device], last.lent);
+    if (is_grant) serve(client, *request, {}, true);
 }
 
 void Requests::serve(Client& client, const request::Mapper&, File listener) {
+    if (client.goes_on && client.worker->mapper().fd() >= 0) return;  // an earlier bridge has met it
     std::vector<int> others;
     desks_.clients.each([&](const Client& other) {
         if (&other != &client && other.worker && other.worker->mapper().fd() >= 0)
@@ -112,6 +182,7 @@ void Requests::serve(Client& client, const request::Share& asked, File file) {
             log::warn("channel {}: the client shows other processes more than the bridge keeps for one", client.slot());
     }
     client.answer(answer);
+    desks_.shared.confirm(answer.reply.token);
 }
 
 void Requests::serve(Client& client, const request::Find& asked, File) {

@@ -2,6 +2,9 @@
 // requests.h: what workers ask the bridge (link.h), and what it answers: one function for each request. A message is
 // checked once, on receipt; behind that there are requests of known forms only. A worker's mapper asks too, by the
 // kernel (cage/mapper.h).
+// Each request is carried out once, whichever bridge answers it: it is written down before it is served, its answer
+// before that is sent, and it stays in the link until then. A bridge that finds it there again knows how far the
+// earlier one came. (A grant can wait, so it leaves the link as soon as it is written down.)
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -39,12 +42,17 @@ class Requests {
 
     // Hears that client's worker from now on, as long as it is to serve. False: it cannot be heard.
     bool hear(Client& client);
+    // Behind an earlier bridge that was killed: finishes what that client's worker has asked, or makes it undone. The
+    // worker is heard after that.
+    void restore(Client& client);
     // Takes a request from the link of that client's worker, if there is one, and answers it.
     void receive(Client& client);
     // Ends a worker that has lost its mapper and does not end by itself.
     static void look_at_mapper(Client& client);
 
   private:
+    std::uint64_t lent(const Client& client, const BridgeRequest& request) const;
+    void serve(Client& client, const BridgeRequest& request, File file, bool again);
     // Of which poll() has said `events`: a worker maps its client's channel and its client's grants.
     void answer_mapper(Client& client, short events);
     void serve(Client& client, const request::Mapper&, File listener);

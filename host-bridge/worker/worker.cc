@@ -72,15 +72,24 @@ class BridgeGranter : public Granter {
     std::mutex mutex_;  // the clerk uses it, too (supply.h)
     template <class Request> Answer<Request> ask(const Request& request, int with = -1, File* got = nullptr) {
         const std::lock_guard lock(mutex_);
-        const Message<Request> message{.request = request};
+        const Message<Request> message{.number = ++asked_, .request = request};
         Answer<Request> answer;
         File file;
-        if (!send_message(link_fd, &message, sizeof message, with) ||
-            receive_message(link_fd, &answer, sizeof answer, file) != sizeof answer || answer.form != message.form)
+        if (!send_message(link_fd, &message, sizeof message, with) || !hear(answer, message.number, file))
             answer = {.error = CUDA_ERROR_DEVICE_UNAVAILABLE};
         if (got) *got = std::move(file);
         return answer;
     }
+    // What an earlier bridge has said already is left out.
+    template <class Request> bool hear(Answer<Request>& answer, std::uint64_t number, File& file) {
+        constexpr auto head = static_cast<ssize_t>(offsetof(Answer<Request>, error));
+        for (;;) {
+            const ssize_t bytes = receive_message(link_fd, &answer, sizeof answer, file);
+            if (bytes < head) return false;
+            if (answer.number == number) return bytes == sizeof answer && answer.form == form_of<Request>();
+        }
+    }
+    std::uint64_t asked_ = 0;  // how often
 };
 
 // What is known of the GPU's work, for taking turns.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// restore_test: a bridge is killed before any of its stores while a client is admitted, ends or is reclaimed, and the
-// next one goes on from its books. The workers go on, as a keeper has them.
+// restore_test: a bridge is killed before any of its stores while a client is admitted, asks, ends or is reclaimed, and
+// the next one goes on from its books. The workers go on, as a keeper has them.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,6 +28,9 @@ struct RestoreTest : test::DesksTest {
     std::vector<std::unique_ptr<WorkerProcess>> waiting;             // those of none
     bool reserves = false;                                           // a worker that starts has memory prepared
     Totals own_totals;
+    std::optional<Quotas> own_quotas;
+    std::optional<Shared> own_shared;
+    std::map<std::string, File> kept;  // descriptors of what clients share
 
     void SetUp() override {
         test::DesksTest::SetUp();
@@ -41,17 +44,42 @@ struct RestoreTest : test::DesksTest {
         ASSERT_EQ(made.make(host.shape()), "");
         ledger = std::move(made);
         own_totals = {};
+        kept.clear();
         build();
     }
+    Shared::Keep keep() {
+        return {[this](const std::string& name, int fd) {
+                    records::step();
+                    return kept[name] = File(fcntl(fd, F_DUPFD_CLOEXEC, 0)), true;
+                },
+                [this](const std::string& name) {
+                    records::step();
+                    kept.erase(name);
+                },
+                [this](const std::string& name) {
+                    const auto found = kept.find(name);
+                    return found == kept.end() ? File() : File(fcntl(found->second.fd(), F_DUPFD_CLOEXEC, 0));
+                },
+                [this](const std::string& prefix) {
+                    std::vector<std::string> names;
+                    for (const auto& [name, file] : kept)
+                        if (name.starts_with(prefix)) names.push_back(name);
+                    return names;
+                }};
+    }
     void build() {
+        own_quotas.emplace(ledger.accounts());
+        own_shared.emplace(2, ledger.shown(), keep());
         grants.emplace(
             host.shape(), host.host_grants(), [](std::uint64_t, std::uint64_t) {}, ledger.granules());
-        clients.emplace(host, Clients::Books{*grants, shared, quotas, own_totals, &ledger}, -1, "",
+        clients.emplace(host, Clients::Books{*grants, *own_shared, *own_quotas, own_totals, &ledger}, -1, "",
                         [this](std::uint32_t slot, pid_t worker) { roster.emplace_back(slot, worker); });
         pool.emplace(
             WarmOptions{.least = 0}, loop, [this](const std::vector<int>& devices) { return start(devices); },
             [this](Grants::Run run) { grants->release(run); });
         acceptor.emplace(*clients, *pool, *limits, *heap, gpus, own_totals, [] { return false; });
+        requests.emplace(Requests::Desks{*clients, *grants, *own_shared, *own_quotas, *limits, *heap}, loop,
+                         host.shape().base);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
         auto worker = test::start_worker(script, devices);
@@ -94,7 +122,10 @@ struct RestoreTest : test::DesksTest {
             keeper.erase(found);
             return worker;
         });
-        clients->each([this](Client& client) { acceptor->restore(client); });
+        clients->each([this](Client& client) {
+            acceptor->restore(client);
+            requests->restore(client);
+        });
         keeper.clear();
         grants->release_reserves();
     }
@@ -281,6 +312,161 @@ TEST_F(RestoreTest, AClientThatHasLeftIsReclaimedAndCountedOnce) {
         begin();
     }
     EXPECT_GT(n, 6u);
+}
+
+// ---- what a worker asks
+struct RepeatedRequests : RestoreTest {
+    File link;  // the worker's end
+    Channel channel;
+    std::uint64_t number = 0;
+
+    void SetUp() override {
+        script = "exec sleep 3600";  // it reads nothing
+        RestoreTest::SetUp();
+    }
+    void TearDown() override { RestoreTest::TearDown(); }
+    Client& client() { return *(*clients)[channel.index]; }
+    void arrive() {
+        channel = open({1, 0});
+        turn();
+        number = 0;
+        link = test::workers_link(*client().worker);
+        Assignment job;
+        if (!link) return;
+        ASSERT_EQ(recv(link.fd(), &job, sizeof job, 0), static_cast<ssize_t>(sizeof job));
+    }
+    void leave() {
+        guest.close_channel(channel);
+        turn();
+        reclaim_all();
+    }
+    template <class Request> void tell(const Request& request, int with = -1) {
+        const Message<Request> message{.number = ++number, .request = request};
+        ASSERT_TRUE(send_message(link.fd(), &message, sizeof message, with));
+    }
+    bool is_asked() const {
+        char byte;
+        return recv(client_link(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
+    }
+    int client_link() const { return (*clients)[channel.index]->worker->link(); }
+    // As a worker hears it: what is no answer to its last request it leaves out.
+    template <class Request> std::optional<Answer<Request>> hear() {
+        for (Answer<Request> answer;;) {
+            File file;
+            const ssize_t bytes = receive_message(link.fd(), &answer, sizeof answer, file, MSG_DONTWAIT);
+            if (bytes < 0) return {};
+            if (bytes == sizeof answer && answer.number == number) return answer;
+        }
+    }
+    template <class Request> Answer<Request> ask(const Request& request, int with = -1) {
+        tell(request, with);
+        requests->receive(client());
+        const auto answer = hear<Request>();
+        EXPECT_TRUE(answer);
+        return answer.value_or(Answer<Request>());
+    }
+    // Asks a bridge that is killed before each of its stores; the next one answers, and `look` sees the answer.
+    template <class Request> void at_each_store(const std::function<Request()>& begin_with, bool with_file,
+                                                const std::function<void(const Answer<Request>&)>& look) {
+        const File file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        unsigned n = 0;
+        for (bool was_killed = true; was_killed; ++n) {
+            SCOPED_TRACE("killed before store " + std::to_string(n));
+            arrive();
+            if (!link) GTEST_SKIP() << "no descriptor of another process may be taken here";
+            tell(begin_with(), with_file ? file.fd() : -1);
+            was_killed = killed(n, [&] { requests->receive(client()); });
+            come_back();
+            ASSERT_TRUE(client().is_served());
+            while (is_asked()) requests->receive(client());
+            const auto answer = hear<Request>();
+            ASSERT_TRUE(answer) << "the worker would wait for ever";
+            look(*answer);
+            EXPECT_EQ(ask(request::Withdraw{}).error, 0) << "and the next request is answered";
+            leave();
+            EXPECT_EQ(grants->free(), all());
+            EXPECT_EQ(own_shared->size(), 0u);
+            EXPECT_TRUE(kept.empty());
+            begin();
+        }
+        EXPECT_GT(n, 6u);
+    }
+};
+
+TEST_F(RepeatedRequests, AGrantIsOneGrant) {
+    at_each_store<request::Grant>(
+        [this] { return request::Grant{2 * host.shape().granule}; }, false,
+        [this](const auto& answer) {
+            EXPECT_EQ(answer.error, 0);
+            EXPECT_EQ(answer.reply.bytes, 2 * host.shape().granule);
+            EXPECT_EQ(grants->held(channel.index), answer.reply.bytes);
+            EXPECT_TRUE(grants->let_map(channel.index, {answer.reply.offset, answer.reply.bytes}));
+        });
+}
+TEST_F(RepeatedRequests, AReleaseIsOneRelease) {
+    at_each_store<request::Release>(
+        [this] {
+            const auto granted = ask(request::Grant{2 * host.shape().granule});
+            return request::Release{granted.reply.offset, granted.reply.bytes};
+        },
+        false,
+        [this](const auto& answer) {
+            EXPECT_EQ(answer.error, 0);
+            EXPECT_EQ(grants->held(channel.index), 0u);
+        });
+}
+TEST_F(RepeatedRequests, MemoryIsLentOnce) {
+    rules.client[Limit::device_memory] = 100;
+    at_each_store<request::Borrow>(
+        [this] {
+            ask(request::Borrow{0, 20});
+            return request::Borrow{0, 60};
+        },
+        false,
+        [this](const auto& answer) {
+            EXPECT_EQ(answer.error, 0);
+            EXPECT_EQ(answer.reply.left, 20u);
+            EXPECT_EQ(own_quotas->lent(channel.index, 1), 80u);
+        });
+}
+TEST_F(RepeatedRequests, MemoryIsRepaidOnce) {
+    at_each_store<request::Repay>(
+        [this] {
+            ask(request::Borrow{1, 60});
+            return request::Repay{1, 25};
+        },
+        false,
+        [this](const auto& answer) {
+            EXPECT_EQ(answer.error, 0);
+            EXPECT_EQ(own_quotas->lent(channel.index, 0), 35u);
+        });
+}
+TEST_F(RepeatedRequests, ADescriptorIsSharedOnce) {
+    at_each_store<request::Share>(
+        [] {
+            return request::Share{Shared::Kind::allocation, {}};
+        },
+        true,
+        [this](const auto& answer) {
+            EXPECT_EQ(answer.error, 0);
+            EXPECT_TRUE(own_shared->find(Shared::Kind::allocation, answer.reply.token));
+            EXPECT_EQ(own_shared->size(), 1u);
+            EXPECT_EQ(kept.size(), 1u);
+        });
+}
+TEST_F(RepeatedRequests, AGrantThatWaitsIsAnsweredByTheNextBridge) {
+    arrive();
+    if (!link) GTEST_SKIP() << "no descriptor of another process may be taken here";
+    tell(request::Grant{host.shape().granule});
+    client().begin_request(1, {}, 0);
+    Message<request::Grant> message{.number = 1, .request = {host.shape().granule}};
+    client().begin_request(1, {reinterpret_cast<const char*>(&message), sizeof message}, 0);
+    client().asked.emplace(host.shape().granule);
+    come_back();
+    while (is_asked()) requests->receive(client());
+    const auto answer = hear<request::Grant>();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(grants->held(channel.index), host.shape().granule);
 }
 
 }  // namespace
