@@ -161,8 +161,8 @@ void Clients::reclaim(std::uint32_t slot) {
     if (auto& client = slots_[slot]) {
         client->note(books_.grants.held(slot));
         if (client->worker && !client->worker->release()) return;
+        roster_(slot, 0);  // before it counts as gone: a bridge that comes later knows nothing of it then
         last = close(*client);
-        roster_(slot, 0);
         Channel channel = client->channel;
         client.reset();
         region_.unmap_channel(channel);

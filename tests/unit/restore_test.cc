@@ -292,6 +292,7 @@ TEST_F(RestoreTest, AClientThatHasLeftIsReclaimedAndCountedOnce) {
         const std::uint32_t slot = channel.index;
         grants->confirm(grants->grant(slot, host.shape().granule));
         (*clients)[slot]->worker->sheet().counts.launches = 7;
+        roster.clear();
         guest.close_channel(channel);
         was_killed = killed(n, [&] {
             turn();
@@ -300,6 +301,7 @@ TEST_F(RestoreTest, AClientThatHasLeftIsReclaimedAndCountedOnce) {
         come_back();
         reclaim_all();
         EXPECT_FALSE((*clients)[slot]);
+        EXPECT_THAT(roster, testing::Contains(testing::Pair(slot, 0))) << "orders to pause are forgotten, too";
         EXPECT_EQ(host.slots()[slot].reclaimed, host.slots()[slot].closed);
         EXPECT_EQ(ledger.clients().records[slot].get().state, KeptClient::none);
         EXPECT_EQ(grants->free(), all());
