@@ -104,7 +104,7 @@ template <class Request, std::uint32_t number = 0> constexpr std::uint32_t form_
 
 template <class Request> struct Message {  // worker -> bridge
     std::uint32_t form = form_of<Request>(), bytes = sizeof(Message);
-    std::uint64_t number = 0;  // from 1 on, in the order in which the worker asks; 0: it has none, and no answer
+    std::uint64_t number = 0;  // from 1 on, in the order in which the worker asks; 0: it has none (a mapper's)
     [[no_unique_address]] Request request;
 };
 template <class Request> struct Answer {  // bridge -> worker

@@ -45,6 +45,13 @@ struct KeptRequest {
     char message[112];     // the request, or its answer
 };
 
+// What `barcuda limit` has made of the bridge's own options.
+struct KeptRules {
+    std::uint32_t changed;  // 0: nothing
+    std::uint32_t weight, priority;
+    std::uint64_t client[limit_count], guest[limit_count];
+};
+
 // Limits of one client alone.
 using OwnLimits = std::array<std::optional<std::uint64_t>, limit_count>;
 

@@ -18,8 +18,8 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                   monitoring.client(slot, worker);
                   if (worker == 0) pauses.forget(slot);  // before the worker's sheet goes
               }),
-      limits({ground.options.limits, ground.options.share}, clients, quotas, grants, ground.region, ground.host,
-             ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),
+      limits({ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants,
+             ground.region, ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),
       launcher(ground.options, ground.region, ground.doorbell, ground.turns, ground.cage, ground.host, ground.files,
                [this](std::uint64_t bytes) { return heap.reserve(bytes); }),
       pool(

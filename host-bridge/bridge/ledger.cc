@@ -31,7 +31,8 @@ std::string system_error(const char* what) { return fmt::format("{}: {}", what, 
 Ledger::Places::Places(const Shape& shape) {
     granules = behind(0, 1, sizeof(Head));
     accounts = behind(granules, shape.granule_count, sizeof(Grants::Granule));
-    totals = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
+    rules = behind(accounts, shape.channel_count, sizeof(Quotas::Accounts));
+    totals = behind(rules, 1, sizeof(Twice<KeptRules>));
     clients = behind(totals, 1, sizeof(Twice<KeptTotals>));
     pauses = behind(clients, shape.channel_count, sizeof(Twice<KeptClient>));
     requests = behind(pauses, shape.channel_count, sizeof(Twice<KeptPause>));

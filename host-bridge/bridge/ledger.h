@@ -57,12 +57,14 @@ class Ledger {
     Part<Twice<KeptRequest>> requests() const {
         return part<Twice<KeptRequest>>(places_.requests, shape().channel_count);
     }
+    Twice<KeptRules>* rules() const { return part<Twice<KeptRules>>(places_.rules, 1).records.data(); }
     Twice<KeptTotals>& totals() const { return *reinterpret_cast<Twice<KeptTotals>*>(at_ + places_.totals); }
     Part<Shared::Shown> shown() const { return part<Shared::Shown>(places_.shown, shape().channel_count); }
 
   private:
     struct Places {  // where each part begins
-        std::size_t granules = 0, accounts = 0, totals = 0, clients = 0, pauses = 0, requests = 0, shown = 0, end = 0;
+        std::size_t granules = 0, accounts = 0, rules = 0, totals = 0, clients = 0, pauses = 0, requests = 0, shown = 0,
+                    end = 0;
         explicit Places(const Shape& shape);
         Places() = default;
     };

@@ -39,7 +39,32 @@ LimitsDesk::LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Gran
       region_(region),
       host_(host),
       turns_(turns),
-      shown_(std::move(shown)) {}
+      shown_(std::move(shown)) {
+    restore();
+}
+
+// What an administrator has changed holds for the next bridge, too.
+void LimitsDesk::restore() {
+    if (!rules_.book || !rules_.book->get().changed) return;
+    const KeptRules& kept = rules_.book->get();
+    std::ranges::copy(kept.client, rules_.limits.client.all.begin());
+    std::ranges::copy(kept.guest, rules_.limits.guest.all.begin());
+    rules_.share = {};
+    rules_.share.weight = kept.weight;
+    rules_.share.priority = static_cast<decltype(rules_.share.priority)>(kept.priority);
+    if (turns_.fd() >= 0) turns_.change(rules_.share);
+}
+
+void LimitsDesk::write_down() const {
+    if (!rules_.book) return;
+    KeptRules kept{};
+    kept.changed = 1;
+    kept.weight = static_cast<std::uint32_t>(rules_.share.weight);
+    kept.priority = static_cast<std::uint32_t>(rules_.share.priority);
+    std::ranges::copy(rules_.limits.client.all, kept.client);
+    std::ranges::copy(rules_.limits.guest.all, kept.guest);
+    rules_.book->set(kept);
+}
 
 std::uint64_t LimitsDesk::of(const Client& client, Limit limit) const {
     return client.own[index(limit)].value_or(rules_.limits.client[limit]);
@@ -208,6 +233,8 @@ void LimitsDesk::serve(const LimitRequest& request, LimitReply& reply, const ucr
     }
     if (request.whose != LimitRequest::nobodys)
         change(request, request.whose == LimitRequest::one_clients ? clients[0] : nullptr, by);
+
+    if (request.weight_given || request.priority_given || request.whose != LimitRequest::nobodys) write_down();
 
     note_memory();
     std::ranges::copy(rules_.limits.client.all, reply.client);

@@ -26,6 +26,7 @@ class LimitsDesk {
     struct Rules {  // what `barcuda limit` changes
         LimitOptions& limits;
         turns::Share& share;
+        Twice<KeptRules>* book = nullptr;  // where changes are written down; null: nowhere
     };
     // `shown` is told the size of each GPU as guests see it; 0: its own.
     LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region,
@@ -59,6 +60,8 @@ class LimitsDesk {
     void serve(const LimitRequest& request, LimitReply& reply, const ucred& by);
 
   private:
+    void restore();
+    void write_down() const;
     std::string refusal(const LimitRequest& request, const std::vector<Client*>& named) const;
     std::vector<Client*> named(const LimitRequest& request) const;
     std::string change_share(const LimitRequest& request);

@@ -40,6 +40,25 @@ struct LimitsDeskTest : test::DesksTest {
 };
 
 // ---- what is allowed
+TEST_F(LimitsDeskTest, WhatWasChangedHoldsForTheNextBridgeToo) {
+    Twice<KeptRules> book;
+    rules.guest[Limit::channels] = 3;
+    const auto begin = [&] {
+        limits.emplace(LimitsDesk::Rules{rules, share, &book}, *clients, quotas, *grants, host, gpus, turns,
+                       [](std::uint64_t) {});
+    };
+    begin();
+    EXPECT_EQ(limits->of_guest(Limit::channels), 3u) << "nothing was changed";
+    LimitRequest request;
+    request.whose = LimitRequest::the_guests;
+    request.given[static_cast<unsigned>(Limit::channels)] = true;
+    request.values[static_cast<unsigned>(Limit::channels)] = 7;
+    LimitReply reply;
+    limits->serve(request, reply, {});
+    rules = {};
+    begin();
+    EXPECT_EQ(limits->of_guest(Limit::channels), 7u);
+}
 TEST_F(LimitsDeskTest, OwnLimitsComeBeforeThoseOfEachClient) {
     Client& client = arrive();
     rules.client[Limit::objects] = 5;
