@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/bridge.h"
+#include "host-bridge/keeper/keeper.h"
 #include "host-bridge/monitor/monitor.h"
 #include "host-bridge/worker/worker.h"
 #include "shm-device/version_text.h"
@@ -221,7 +222,11 @@ int main(int argc, char** argv) {
     }
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
-    const int ended = barcuda::Bridge(options).run();
+    barcuda::File keeper;
+    barcuda::Keeper own(argv, options.ready_fd, options.served_fd);
+    if (const int status = own.run(keeper); !keeper) return status;
+    if (own.has_served()) options.ready_fd = -1;
+    const int ended = barcuda::Bridge(options, std::move(keeper)).run();
     // Everything that the bridge has made is gone. No process needs to wait for what the kernel still does for this
     // one.
     if (options.served_fd >= 0) close(options.served_fd);

@@ -15,6 +15,7 @@ sources_guest-pmem      := $(wildcard guest-allocator/pmem/*.cc)
 sources_guest-commands  := $(wildcard guest-allocator/commands/*.cc)
 sources_host-between    := $(wildcard host-bridge/between/*.cc)
 sources_host-bridge     := $(wildcard host-bridge/bridge/*.cc)
+sources_host-keeper     := $(wildcard host-bridge/keeper/*.cc)
 sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
 sources_host-worker     := $(wildcard host-bridge/worker/*.cc host-bridge/worker/*/*.cc)
 sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
@@ -45,7 +46,7 @@ $(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
 guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
-host := host-bridge host-worker host-monitor host-cage host-between
+host := host-bridge host-keeper host-worker host-monitor host-cage host-between
 
 # Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
 # for all that is in this archive.

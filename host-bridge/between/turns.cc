@@ -78,7 +78,7 @@ Book* map(int fd) {
 constexpr int looks = 200, between_looks_ms = 10;
 
 // The same rules as for regions: a file of this user's or root's, with one name, that is not writable for all users.
-Failure Member::join(const std::string& path, const Share& share) {
+Failure Member::join(const std::string& path, const Share& share, std::uint32_t owner) {
     const auto failed = [&](const std::string& why) { return fmt::format("{}: {}", path, why); };
     File file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
     if (!file && errno == EEXIST) file = File(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
@@ -100,12 +100,15 @@ Failure Member::join(const std::string& path, const Share& share) {
             return failed(strerror(errno));
     }
     Book* const book = map(file.fd());
-    const auto pid = static_cast<std::uint32_t>(getpid());
-    Group* const group = book ? vacant(book->groups) : nullptr;
-    if (group) {
-        *group = {pid, share.weight, static_cast<std::uint32_t>(share.priority)};
-        group_ = static_cast<std::uint32_t>(group - book->groups);
-        for (Gpu& gpu : book->gpus) gpu.spent[group_] = 0;
+    Group* group = nullptr;
+    if (book) {
+        group = std::ranges::find(book->groups, owner, &Group::pid);
+        const bool known = group != std::end(book->groups);  // an earlier bridge's of the same keeper
+        if (!known) group = vacant(book->groups);
+        if (group) group_ = static_cast<std::uint32_t>(group - book->groups);
+        if (group && !known)
+            for (Gpu& gpu : book->gpus) gpu.spent[group_] = 0;
+        if (group) *group = {owner, share.weight, static_cast<std::uint32_t>(share.priority)};
     }
     flock(file.fd(), LOCK_UN);
     if (!book) return failed("it is not a book of turns of this version: remove it when no bridge uses it");

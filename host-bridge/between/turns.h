@@ -98,7 +98,8 @@ class Member {
     Member() = default;
     Member(const Member&) = delete;
     ~Member();
-    Failure join(const std::string& path, const Share& share);
+    // `owner`: the process with which the group ends. An earlier bridge's group of the same owner is used again.
+    Failure join(const std::string& path, const Share& share, std::uint32_t owner);
     void change(const Share& share);  // after join()
     int fd() const { return file_.fd(); }
     std::uint32_t group() const { return group_; }

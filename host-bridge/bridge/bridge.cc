@@ -66,12 +66,14 @@ int Bridge::run() {
     opens_ = File(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     const char* const region = ground_.options.region.c_str();
     if (opens_ && inotify_add_watch(opens_.fd(), region, IN_OPEN | IN_ACCESS | IN_CLOSE) < 0) opens_ = File();
-    desks_->clients.reclaim_left();
+    if (ground_.adopted) restore();
+    else desks_->clients.reclaim_left();
     desks_->pool.keep({});
     monitoring_.start(ground_.region, ground_.host.devices.all, ground_.host.library);
     desks_->limits.show_memory();
-    ground_.region.announce();
+    if (!ground_.adopted) ground_.region.announce();
     announce();
+    ground_.kept.ready();
     listen();
     serve();
     shut_down();
@@ -151,6 +153,33 @@ void Bridge::serve() {
     }
 }
 
+// Goes on with the clients of the earlier bridge. Workers of it that have no client end.
+void Bridge::restore() {
+    Desks& desks = *desks_;
+    const Kept& kept = ground_.kept;
+    desks.clients.restore([&](std::uint32_t slot, const KeptClient& its) {
+        return desks.launcher.adopt(its.worker, its.worker_start,
+                                    fmt::format("channel {}: worker {}", slot, its.worker));
+    });
+    desks.grants.release_reserves();
+    std::vector<pid_t> with_client;
+    std::size_t served = 0;
+    desks.clients.each([&](Client& client) {
+        if (!client.worker) return;
+        with_client.push_back(client.worker->pid());
+        if (!client.is_served()) return;
+        ++served;
+        client.worker->hear_log(loop_);
+        take(client);
+        desks.requests.restore(client);
+        desks.acceptor.restore(client);
+        desks.pauses.restore(client);
+    });
+    for (const pid_t worker : WorkerProcess::left(kept))
+        if (std::ranges::find(with_client, worker) == with_client.end()) WorkerProcess::end_left(worker, kept);
+    log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");
+}
+
 // It has got a worker.
 void Bridge::take(Client& client) {
     monitoring_.client(client.slot(), client.worker->pid());
@@ -187,6 +216,7 @@ void Bridge::shut_down() {
     desks_->clients.each([this](Client& client) {  // a profiler may take long to write what it has seen
         for (; client.worker && !client.worker->release(); beat()) await_end(*client.worker);
     });
+    ground_.kept.done();
     log::info("stopped");
 }
 

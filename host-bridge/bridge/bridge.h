@@ -29,7 +29,11 @@ namespace barcuda {
 
 class Bridge {
   public:
-    explicit Bridge(BridgeOptions options) { ground_.options = std::move(options); }
+    // `keeper`: a link to it; none: the bridge keeps nothing beyond its own life.
+    explicit Bridge(BridgeOptions options, File keeper = {}) {
+        ground_.options = std::move(options);
+        ground_.kept = Kept(std::move(keeper));
+    }
     // Serves until SIGINT or SIGTERM. Returns the exit status.
     int run();
 
@@ -42,6 +46,7 @@ class Bridge {
     std::chrono::milliseconds patience() const;
     void beat();  // says to the clients, and to systemd, that the bridge lives
     void take(Client& client);
+    void restore();
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;
     void shut_down();

@@ -3,6 +3,22 @@
 
 namespace barcuda {
 
+namespace {
+
+Shared::Keep keep_by(const Kept& kept) {
+    if (!kept) return {};
+    return {[&kept](const std::string& name, int file) { return kept.keep("shared." + name, file), true; },
+            [&kept](const std::string& name) { kept.drop("shared." + name); },
+            [&kept](const std::string& name) { return kept.take("shared." + name); },
+            [&kept](const std::string& prefix) {
+                std::vector<std::string> all = kept.names("shared." + prefix);
+                for (std::string& name : all) name.erase(0, std::string_view("shared.").size());
+                return all;
+            }};
+}
+
+}  // namespace
+
 Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::system_clock::time_point since)
     : grants(
           ground.region.shape(), ground.region.host_grants(),
@@ -10,7 +26,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
           ground.ledger.granules()),
       shared(Startup::files_of_each(ground.region.shape().channel_count, WarmPool(Startup::warm(ground.options)).most(),
                                     ground.files),
-             ground.ledger.shown()),
+             ground.ledger.shown(), keep_by(ground.kept)),
       quotas(ground.ledger.accounts()),
       clients(ground.region, {grants, shared, quotas, totals, &ground.ledger}, ground.doorbell.guest(),
               ground.options.wrapper,
@@ -21,7 +37,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
       limits({ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants,
              ground.region, ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),
       launcher(ground.options, ground.region, ground.doorbell, ground.turns, ground.cage, ground.host, ground.files,
-               [this](std::uint64_t bytes) { return heap.reserve(bytes); }),
+               ground.kept, [this](std::uint64_t bytes) { return heap.reserve(bytes); }),
       pool(
           Startup::warm(ground.options), loop, [this](const auto& devices) { return launcher.start(devices); },
           [this](Grants::Run run) { grants.release(run); }),

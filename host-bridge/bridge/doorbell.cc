@@ -38,7 +38,22 @@ bool Doorbell::hear(const File& file) {
     return epoll_ctl(any_.fd(), EPOLL_CTL_ADD, file.fd(), &event) == 0;
 }
 
-std::string Doorbell::open(const std::string& path, int region) {
+bool Doorbell::adopt(const std::string& path, int region, const Kept& kept) {
+    File listener = kept.take("doorbell.listener"), host = kept.take("doorbell.host"),
+         guest = kept.take("doorbell.guest"), qemu = kept.take("doorbell.qemu");
+    any_ = File(epoll_create1(EPOLL_CLOEXEC));
+    if (!listener || !host || !guest || !any_ || !hear(listener) || !hear(host) || (qemu && !hear(qemu))) return false;
+    path_ = path;
+    region_ = region;
+    kept_ = &kept;
+    listener_ = std::move(listener);
+    host_ = std::move(host);
+    guest_ = std::move(guest);
+    qemu_ = std::move(qemu);
+    return true;
+}
+
+std::string Doorbell::open(const std::string& path, int region, const Kept& kept) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path)
@@ -60,7 +75,11 @@ std::string Doorbell::open(const std::string& path, int region) {
                            errno == ENOENT ? "its folder is not there; make it" : strerror(errno));
     path_ = path;
     region_ = region;
+    kept_ = &kept;
     listener_ = std::move(listener);
+    kept.keep("doorbell.listener", listener_.fd());
+    kept.keep("doorbell.host", host_.fd());
+    kept.keep("doorbell.guest", guest_.fd());
     return {};
 }
 
@@ -74,6 +93,7 @@ bool Doorbell::answer(const std::function<bool(const Visitor&)>& is_worker) {
     if (has_said(qemu_)) {  // which never says anything
         epoll_ctl(any_.fd(), EPOLL_CTL_DEL, qemu_.fd(), nullptr);
         qemu_ = File();
+        if (kept_) kept_->drop("doorbell.qemu");
         log::info("the VM at the doorbell has gone");
     }
     const bool rung = has_said(host_);
@@ -102,6 +122,7 @@ void Doorbell::greet(const std::function<bool(const Visitor&)>& is_worker) {
     if (send(to, version) && send(to, guest_id) && send(to, memory, region_) && send(to, host_id, host_.fd()) &&
         send(to, guest_id, guest_.fd()) && hear(qemu)) {
         qemu_ = std::move(qemu);
+        if (kept_) kept_->keep("doorbell.qemu", qemu_.fd());
         log::info("a VM came to the doorbell");
     } else {
         log::error("a VM came to the doorbell and went: {}", strerror(errno));

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/message.h"
+#include "host-bridge/bridge/kept.h"
 #include "host-bridge/bridge/visitor.h"
 
 namespace barcuda {
@@ -24,7 +25,9 @@ class Doorbell {
     Doorbell& operator=(const Doorbell&) = delete;
 
     // Listens at this path for the QEMU that will map `region`. Returns what is wrong; empty: QEMU may come.
-    std::string open(const std::string& path, int region);
+    std::string open(const std::string& path, int region, const Kept& kept);
+    // Goes on with the doorbell of an earlier bridge, and with the QEMU that is there. False: there was none.
+    bool adopt(const std::string& path, int region, const Kept& kept);
     explicit operator bool() const { return static_cast<bool>(listener_); }
 
     bool connected() const { return static_cast<bool>(qemu_); }
@@ -41,6 +44,7 @@ class Doorbell {
 
     std::string path_;
     int region_ = -1;
+    const Kept* kept_ = nullptr;
     File any_;  // an epoll descriptor of the first three below
     File listener_, qemu_, host_, guest_;
 };

@@ -24,13 +24,16 @@ Exporting::~Exporting() {
     if (listener_ && options_.address.starts_with('/')) unlink(options_.address.c_str());
 }
 
-std::string Exporting::open(const MetricsOptions& options, const std::string& region) {
+std::string Exporting::open(const MetricsOptions& options, const std::string& region, const Kept& kept) {
     if (options.address.empty()) return {};
     options_ = options;
     std::error_code ec;
     region_ = std::filesystem::absolute(region, ec);
     std::string error;
+    listener_ = kept.take("metrics");  // an earlier bridge's
+    if (listener_) return {};
     listener_ = listen_at(options.address, error);
+    if (listener_) kept.keep("metrics", listener_.fd());
     return error.empty() ? "" : "--metrics " + error;
 }
 

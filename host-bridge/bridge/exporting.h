@@ -9,6 +9,8 @@
 
 #include "base/message.h"
 
+#include "host-bridge/bridge/kept.h"
+
 namespace barcuda {
 
 struct MetricsOptions {
@@ -21,7 +23,7 @@ class Exporting {
     using Clock = std::chrono::steady_clock;
     ~Exporting();
     // Why there is none; empty: the address is ours, or none is wished for.
-    std::string open(const MetricsOptions& options, const std::string& region);
+    std::string open(const MetricsOptions& options, const std::string& region, const Kept& kept);
     void look(Clock::time_point now = Clock::now());
     pid_t pid() const { return pid_; }  // of the exporter; -1: none
 

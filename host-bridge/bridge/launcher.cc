@@ -15,7 +15,7 @@ namespace barcuda {
 
 Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell,
                    const turns::Member& turns, const cage::Plan& cage, const Host& host, const rlimit& files,
-                   Reserve reserve)
+                   const Kept& kept, Reserve reserve)
     : options_(options),
       region_(region),
       doorbell_(doorbell),
@@ -23,6 +23,7 @@ Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const
       cage_(cage),
       host_(host),
       files_(files),
+      kept_(kept),
       reserve_(std::move(reserve)),
       text_{&options.limits.guest.all[static_cast<unsigned>(Limit::log_text)], {}} {}
 
@@ -30,10 +31,17 @@ std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices) 
 std::unique_ptr<WorkerProcess> Launcher::start_first() { return start({}, true); }
 
 std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices, bool first) {
-    auto worker =
-        WorkerProcess::start(what_to_start(devices, first), {devices, options_.limits.client[Limit::log_text], &text_});
+    auto worker = WorkerProcess::start(what_to_start(devices, first), facts(devices));
     if (worker) prepare(*worker, first);
     return worker;
+}
+
+WorkerProcess::Facts Launcher::facts(std::vector<int> devices) {
+    return {std::move(devices), &kept_, cage_.groups, options_.limits.client[Limit::log_text], &text_};
+}
+
+std::unique_ptr<WorkerProcess> Launcher::adopt(pid_t pid, std::uint64_t start, std::string called) {
+    return WorkerProcess::adopt(pid, start, std::move(called), facts({}));
 }
 
 // What a wrapper runs must be a name that is still this program in the wrapper's own processes.
@@ -59,7 +67,7 @@ Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const
 }
 
 void Launcher::prepare(WorkerProcess& worker, bool first) {
-    Preparation prepared{getpid(),
+    Preparation prepared{kept_ ? getppid() : getpid(),
                          region_.shape().base,
                          static_cast<unsigned>(worker.devices().size()),
                          first,

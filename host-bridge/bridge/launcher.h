@@ -25,14 +25,18 @@ class Launcher {
 
     Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell,
              const turns::Member& turns, const cage::Plan& cage, const Host& host, const rlimit& files,
-             Reserve reserve);
+             const Kept& kept, Reserve reserve);
 
     // A worker whose driver shows these devices alone, in this order. Null, with errno: it cannot be started.
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices);
     // The first worker of all, which says which devices there are.
     std::unique_ptr<WorkerProcess> start_first();
 
+    // One of an earlier bridge's (WorkerProcess::adopt).
+    std::unique_ptr<WorkerProcess> adopt(pid_t pid, std::uint64_t start, std::string called);
+
   private:
+    WorkerProcess::Facts facts(std::vector<int> devices);
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices, bool first);
     Spawn what_to_start(const std::vector<int>& devices, bool first) const;
     void prepare(WorkerProcess& worker, bool first);
@@ -44,6 +48,7 @@ class Launcher {
     const cage::Plan& cage_;
     const Host& host_;
     const rlimit& files_;  // how many a worker may have open
+    const Kept& kept_;
     const Reserve reserve_;
     WorkersText text_;
 };

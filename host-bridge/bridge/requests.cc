@@ -114,6 +114,9 @@ void Requests::serve(Client& client, const BridgeRequest& request, File file, bo
 }
 
 void Requests::restore(Client& client) {
+    if (client.is_served() && client.worker->mapper().fd() >= 0 &&
+        !client.worker->hear_mapper(loop_, [this, &client](short events) { answer_mapper(client, events); }))
+        return client.end_worker("the bridge cannot hear the worker's mapper");
     const KeptRequest last = client.request();
     const bool half_done = last.state == KeptRequest::asked;
     desks_.grants.settle(client.slot(), !half_done);

@@ -69,6 +69,7 @@ std::string Startup::check() {
     if (!options_.wrapper.empty())
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
     signal(SIGBUS, say_that_memory_is_gone);
+    if (ground_.kept.take("books")) return {};
     if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
     return {};
 }
@@ -100,19 +101,59 @@ std::string Startup::open_region() {
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
     format.rows = identities;
-    if (Error e = region.create(options_.region.c_str(), format)) return e.text;
-    if (std::string e = ground_.ledger.make(region.shape()); !e.empty()) return e;
-    if (std::string e = options_.access.give(region.fd(), options_.region); !e.empty()) return e;
+    ground_.adopted = adopt_region(format);
+    if (!ground_.adopted)
+        if (std::string e = make_region(format); !e.empty()) return e;
     if (options_.share.weight || !options_.turns.empty()) {
+        const auto owner = static_cast<std::uint32_t>(ground_.kept ? getppid() : getpid());
         const std::string book =
             options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
-        if (const Failure e = ground_.turns.join(book, options_.share))
+        if (const Failure e = ground_.turns.join(book, options_.share, owner))
             return fmt::format("the file of turns: {}", e.text());
     }
     if (options_.doorbell.empty()) return {};
-    std::string e = ground_.doorbell.open(options_.doorbell, region.fd());
+    if (ground_.doorbell.adopt(options_.doorbell, region.fd(), ground_.kept)) return {};
+    std::string e = ground_.doorbell.open(options_.doorbell, region.fd(), ground_.kept);
     if (e.empty() && options_.access) e = options_.access.give(options_.doorbell);
     return e;
+}
+
+// An earlier bridge of this keeper was killed. What it served goes on, or else all of it ends, as with a bridge that has
+// no keeper.
+bool Startup::adopt_region(const Format& format) {
+    const Kept& kept = ground_.kept;
+    File books = kept.take("books");
+    const File file = kept.take("region");
+    if (!books && !file) return false;
+    std::string why = "its books are gone";
+    if (books && file) why = ground_.ledger.open(std::move(books));
+    if (why.empty()) {
+        const Ledger::Head& head = ground_.ledger.head();
+        const auto clients = ground_.ledger.clients().records;
+        Format as_there = format;
+        as_there.size = 0;  // --size is of a new region
+        as_there.base = options_.base;
+        const Predecessor before{file.fd(), head.layout, head.packets, head.shape, [clients](std::uint32_t slot) {
+                                     return clients[slot].get().state != KeptClient::none;
+                                 }};
+        if (Error e = ground_.region.adopt(options_.region.c_str(), as_there, before)) why = e.text;
+    }
+    if (why.empty()) return true;
+    log::error("the clients of the earlier bridge end: {}", why);
+    ground_.ledger = Ledger();
+    for (const pid_t worker : WorkerProcess::left(kept)) WorkerProcess::end_left(worker, kept);
+    kept.drop_all("");
+    return false;
+}
+
+std::string Startup::make_region(const Format& format) {
+    HostRegion& region = ground_.region;
+    if (Error e = region.create(options_.region.c_str(), format)) return e.text;
+    if (std::string e = ground_.ledger.make(region.shape()); !e.empty()) return e;
+    if (std::string e = options_.access.give(region.fd(), options_.region); !e.empty()) return e;
+    ground_.kept.keep("region", region.fd());
+    ground_.kept.keep("books", ground_.ledger.fd());
+    return {};
 }
 
 std::string Startup::start_driver(Launcher& launcher, Pool& pool) {
@@ -180,7 +221,7 @@ std::string Startup::open_to_tools() {
     cage::enter_bridge(ground_.cage);
     if (std::string e = ground_.control.open(ground_.region.fd()); !e.empty())
         log::warn("no `barcuda limit`, no `barcuda ps`: {}", e);
-    if (std::string e = ground_.exporting.open(options_.metrics, options_.region); !e.empty()) return e;
+    if (std::string e = ground_.exporting.open(options_.metrics, options_.region, ground_.kept); !e.empty()) return e;
     if (const Failure e = cage::close_bridge(ground_.cage)) return e.text();
     log::limit(options_.limits.guest[Limit::log_text]);
     return {};

@@ -13,6 +13,7 @@
 #include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/exporting.h"
+#include "host-bridge/bridge/kept.h"
 #include "host-bridge/bridge/launcher.h"
 #include "host-bridge/bridge/ledger.h"
 #include "host-bridge/bridge/options.h"
@@ -24,6 +25,8 @@ namespace barcuda {
 
 struct Ground {
     BridgeOptions options;
+    Kept kept;             // before what it keeps
+    bool adopted = false;  // an earlier bridge's region and books: its clients go on
     HostRegion region;
     Ledger ledger;
     Doorbell doorbell;
@@ -55,6 +58,8 @@ class Startup {
     static std::size_t files_of_each(std::size_t clients, unsigned most_warm, rlimit& given);
 
   private:
+    bool adopt_region(const Format& format);
+    std::string make_region(const Format& format);
     std::string plan_cage(const std::function<void()>& meanwhile = {});
     std::string start_first(Launcher& launcher, Pool& pool);
 

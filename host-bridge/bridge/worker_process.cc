@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/os/process.h"
 #include "host-bridge/cage/users.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/rows/identity.h"
@@ -84,6 +85,7 @@ bool never_waits(const File& file) { return fcntl(file.fd(), F_SETFL, O_NONBLOCK
 
 }  // namespace
 
+void WorkerProcess::UnmapKept::operator()(KeptWorker* record) const { munmap(record, sizeof *record); }
 void WorkerProcess::Unmap::operator()(Sheet* sheet) const { munmap(sheet, sizeof *sheet); }
 
 const char* WorkerProcess::name(State state) { return table[static_cast<unsigned>(state)].name; }
@@ -140,13 +142,15 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
                                   {errors.ours.fd(), errors_fd},
                                   {errors.its.fd(), into_errors_fd}};
     what.files.insert(what.files.end(), std::begin(given), std::end(given));
+    if (facts.kept && *facts.kept) worker->kept_ = facts.kept;
+    what.sibling = static_cast<bool>(*worker->kept_);
     const pid_t pid = spawn(what);
     if (pid < 0) return give_up();
     worker->pidfd_ = File(open_pid(pid));
     if (!worker->pidfd_) {
         const int why = errno;
         kill(pid, SIGKILL);
-        waitpid(pid, nullptr, 0);  // it has nothing yet that takes long to release
+        worker->kept_->await(pid);  // it has nothing yet that takes long to release
         errno = why;
         return give_up();
     }
@@ -159,14 +163,116 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
     worker->may_say_ = facts.may_say;
     worker->text_ = facts.text;
     worker->devices_ = std::move(facts.devices);
+    if (*worker->kept_) {
+        const auto keep = [&](const char* name, int file) { worker->kept_->keep(worker->kept_name(name), file); };
+        keep("link", worker->link_.fd());
+        keep("sheet", sheet.fd());
+        keep("errors", worker->errors_.fd());
+        keep("log", worker->log_.fd());
+        worker->record_file_ = File(memfd_create("barcuda-worker", MFD_CLOEXEC));
+        if (ftruncate(worker->record_file_.fd(), sizeof(KeptWorker)) == 0) {
+            void* const at =
+                mmap(nullptr, sizeof(KeptWorker), PROT_READ | PROT_WRITE, MAP_SHARED, worker->record_file_.fd(), 0);
+            if (at != MAP_FAILED) worker->record_.reset(static_cast<KeptWorker*>(at));
+        }
+        worker->write_down();
+        if (worker->record_) keep("record", worker->record_file_.fd());  // last: the rest is there
+    }
     return worker;
+}
+
+std::string WorkerProcess::kept_name(const char* what) const { return fmt::format("worker.{}.{}", pid_, what); }
+
+void WorkerProcess::write_down() {
+    if (!record_) return;
+    KeptWorker its;
+    its.wrapped = wrapped_;
+    its.pid = pid_;
+    its.start = start_time_of(static_cast<std::uint32_t>(pid_));
+    its.bare = bare_;
+    its.has_mapper = mapper_.is_expected() || mapper_.fd() >= 0;
+    its.device_count = static_cast<std::uint32_t>(std::min(devices_.size(), std::size(its.devices)));
+    std::copy_n(devices_.begin(), its.device_count, its.devices);
+    group_.copy(its.group, sizeof its.group - 1);
+    its.order = order_;
+    *record_ = its;
+}
+
+std::unique_ptr<WorkerProcess> WorkerProcess::adopt(pid_t pid, std::uint64_t start, std::string called, Facts facts) {
+    std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
+    worker->state_ = State::ended;  // until all of it is here
+    worker->kept_ = facts.kept;
+    worker->pid_ = pid;
+    const auto give_up = [&]() -> std::unique_ptr<WorkerProcess> {
+        worker->pid_ = -1;  // it is not this object's
+        return nullptr;
+    };
+    const auto take = [&](const char* name) { return facts.kept->take(worker->kept_name(name)); };
+    worker->record_file_ = take("record");
+    if (!worker->record_file_ || start == 0 || start_time_of(static_cast<std::uint32_t>(pid)) != start)
+        return give_up();
+    void* const at =
+        mmap(nullptr, sizeof(KeptWorker), PROT_READ | PROT_WRITE, MAP_SHARED, worker->record_file_.fd(), 0);
+    if (at == MAP_FAILED) return give_up();
+    worker->record_.reset(static_cast<KeptWorker*>(at));
+    const KeptWorker& its = *worker->record_;
+    if (its.form != KeptWorker::form_of_this_build || its.pid != pid || its.start != start) return give_up();
+    const File sheet = take("sheet");
+    worker->link_ = take("link");
+    worker->errors_ = take("errors");
+    File log = take("log");
+    if (sheet) worker->sheet_.reset(map_sheet(sheet));
+    worker->pidfd_ = File(open_pid(pid));
+    if (!worker->sheet_ || !worker->link_ || !worker->pidfd_) return give_up();
+    worker->log_ = WorkerLog(std::move(log));
+    worker->wrapped_ = its.wrapped;
+    worker->called_ = std::move(called);
+    worker->may_say_ = facts.may_say;
+    worker->text_ = facts.text;
+    worker->devices_.assign(its.devices, its.devices + std::min<std::size_t>(its.device_count, std::size(its.devices)));
+    worker->order_ = its.order;
+    worker->bare_ = its.bare;
+    if (*its.group) {
+        worker->group_ = its.group;
+        worker->groups_ = facts.groups ? facts.groups : std::make_shared<cage::Groups>();
+    }
+    if (its.has_mapper) {
+        worker->mapper_ = cage::Listener::expected();
+        if (File mapper = take("mapper")) worker->mapper_.meet(std::move(mapper), {});
+    }
+    worker->state_ = State::assigned;
+    worker->look();
+    // A question that the earlier bridge has taken is asked again when the call that waits for it is interrupted; the
+    // kernel starts that call again.
+    if (std::exchange(worker->record_->judging, 0)) {
+        kill(pid, SIGSTOP);
+        kill(pid, SIGCONT);
+    }
+    return worker;
+}
+
+std::vector<pid_t> WorkerProcess::left(const Kept& kept) {
+    std::vector<pid_t> all;
+    for (const std::string& name : kept.names("worker.")) {
+        const pid_t pid = std::atoi(name.c_str() + std::strlen("worker."));
+        if (all.empty() || all.back() != pid) all.push_back(pid);
+    }
+    return all;
+}
+
+// A number is not used again while the keeper has not reaped the process. A name may be left of one that it has reaped.
+void WorkerProcess::end_left(pid_t pid, const Kept& kept) {
+    if (!kept.look(pid)) kill(pid, SIGKILL);
+    kept.await(pid);
+    kept.drop_all(fmt::format("worker.{}.", pid));
 }
 
 WorkerProcess::~WorkerProcess() {
     if (!has_ended()) {
         kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
+        kept_->await(pid_);
     }
+    if (pid_ > 0 && *kept_) kept_->drop_all(fmt::format("worker.{}.", pid_));
     if (!group_.empty()) groups_->remove(group_);
 }
 
@@ -194,8 +300,7 @@ void WorkerProcess::dismiss() {
 bool WorkerProcess::has_gone() const {
     constexpr std::chrono::seconds at_last{15};
     if (has_ended()) return true;
-    siginfo_t end{};
-    if (waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0) return false;
+    if (!kept_->look(pid_)) return false;
     if (!wrapped_) return true;
     pollfd link{link_.fd(), 0, 0};
     poll(&link, 1, 0);
@@ -203,9 +308,7 @@ bool WorkerProcess::has_gone() const {
 }
 
 std::string WorkerProcess::reap() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    std::string end = describe_end(status);
+    std::string end = describe_end(kept_->await(pid_));
     if (!group_.empty()) groups_->remove(std::exchange(group_, {}));
     const auto now = Clock::now();
     const auto limits = log_limits();
@@ -251,11 +354,17 @@ std::string WorkerProcess::describe_end(int status) const {
 }
 
 const char* WorkerProcess::meet_mapper(File listener, std::span<const int> others) {
-    return mapper_.meet(std::move(listener), others);
+    const int its = listener.fd();
+    const char* const why = mapper_.meet(std::move(listener), others);
+    if (!why) kept_->keep(kept_name("mapper"), its);
+    return why;
 }
 
 void WorkerProcess::answer_mapper(short events, std::uint64_t base, const cage::MayMap& may) {
-    if (mapper_.answer(events, base, may)) return;
+    if (record_) publish(record_->judging, 1u);
+    const bool goes_on = mapper_.answer(events, base, may);
+    if (record_) publish(record_->judging, 0u);
+    if (goes_on) return;
     on_mapper_ = {};
     mapper_.close();
 }
@@ -334,7 +443,10 @@ bool WorkerProcess::limit_data(std::uint64_t bytes) {
 
 bool WorkerProcess::limit_group(std::uint64_t bytes) {
     if (group_.empty()) return true;
-    if (bare_ == 0) bare_ = groups_->used(group_);
+    if (bare_ == 0) {
+        bare_ = groups_->used(group_);
+        if (record_) record_->bare = bare_;
+    }
     return groups_->bound(group_, bytes == 0 ? 0 : bare_ + bytes);
 }
 

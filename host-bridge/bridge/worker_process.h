@@ -22,6 +22,7 @@
 #include "base/message.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/grants.h"
+#include "host-bridge/bridge/kept.h"
 #include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/spawn.h"
 #include "host-bridge/bridge/worker_log.h"
@@ -29,6 +30,20 @@
 #include "host-bridge/cage/mapper.h"
 
 namespace barcuda {
+
+// What a later bridge must know of a worker, beside its descriptors: in a file in memory that only bridges have.
+struct KeptWorker {
+    static constexpr std::uint32_t form_of_this_build = 1;  // grows with every change
+    std::uint32_t form = form_of_this_build, wrapped = 0;
+    std::int32_t pid = 0;
+    std::uint32_t judging = 0;  // the bridge has taken a question of the worker's mapper, and has not answered it
+    std::uint64_t start = 0;    // of /proc/PID/stat
+    std::uint64_t bare = 0;     // bytes in its group when its client came
+    std::uint32_t has_mapper = 0, device_count = 0;
+    std::uint8_t devices[BARCUDA_MAX_DEVICES] = {};
+    char group[64] = {};
+    cage::Order order;
+};
 
 // What all workers of a bridge may say in its log.
 struct WorkersText {
@@ -45,13 +60,23 @@ class WorkerProcess {
     using Clock = std::chrono::steady_clock;
 
     struct Facts {
-        std::vector<int> devices;     // that its driver shows: numbers of the region's devices, in this order
-        std::uint64_t may_say = 0;    // Limit::log_text
-        WorkersText* text = nullptr;  // of all workers; null: there is no such limit
+        std::vector<int> devices;    // that its driver shows: numbers of the region's devices, in this order
+        const Kept* kept = nullptr;  // null: it is this process's own child, and ends with it
+        std::shared_ptr<cage::Groups> groups = {};  // where an earlier bridge's workers may have one
+        std::uint64_t may_say = 0;                  // Limit::log_text
+        WorkersText* text = nullptr;                // of all workers; null: there is no such limit
     };
     // Starts one: adds to `what` the worker's own descriptors (link, log, errors, sheet) and, where the cage has one, a
     // control group. Null, with errno: it cannot be started.
     static std::unique_ptr<WorkerProcess> start(Spawn what, Facts facts);
+    // One that an earlier bridge has started, and that lives; it has a client. `start`: as of /proc/PID/stat, so that a
+    // number that was used again is not taken for it. Null: it has gone, or this bridge does not understand it.
+    static std::unique_ptr<WorkerProcess> adopt(pid_t pid, std::uint64_t start, std::string called, Facts facts);
+    // Ends a worker of an earlier bridge that has no client.
+    static void end_left(pid_t pid, const Kept& kept);
+    // The pids of all workers that are kept.
+    static std::vector<pid_t> left(const Kept& kept);
+
     // Ends what has not been reaped.
     ~WorkerProcess();
     WorkerProcess(const WorkerProcess&) = delete;
@@ -87,7 +112,10 @@ class WorkerProcess {
     Sheet& sheet() { return *sheet_; }
     const Sheet& sheet() const { return *sheet_; }
     const std::vector<int>& devices() const { return devices_; }
-    void set_devices(std::vector<int> devices) { devices_ = std::move(devices); }
+    void set_devices(std::vector<int> devices) {
+        devices_ = std::move(devices);
+        write_down();
+    }
     void may_say(std::uint64_t bytes_a_second) { may_say_ = bytes_a_second; }
 
     // ---- what the bridge's loop hears of it: its log to its end, the rest until it is told to end.
@@ -116,6 +144,8 @@ class WorkerProcess {
   private:
     WorkerProcess() = default;
     void enter(State to);
+    void write_down();
+    std::string kept_name(const char* what) const;
     WorkerLog::Limits log_limits() const;
     WorkerLog::Say say() const;
     std::array<std::uint64_t, 6> statm() const;
@@ -125,7 +155,15 @@ class WorkerProcess {
         void operator()(Sheet* sheet) const;
     };
 
+    struct UnmapKept {
+        void operator()(KeptWorker* record) const;
+    };
+
     State state_ = State::starting;
+    static inline const Kept no_keeper_;
+    const Kept* kept_ = &no_keeper_;
+    File record_file_;
+    std::unique_ptr<KeptWorker, UnmapKept> record_;  // null: nothing is kept
     pid_t pid_ = -1;
     bool wrapped_ = false;
     File pidfd_, link_, errors_;

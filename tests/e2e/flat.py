@@ -205,8 +205,13 @@ class Bridge(Program):
         status = self.wait()
         assert status == 0, f"the bridge ended with {status}: {self.log}"
 
+    @property
+    def proper(self):
+        """The pid of the process that serves; `pid` is its keeper's. None where none serves at this moment."""
+        return next((pid for pid in children(self.pid, "--region") if pid not in children(self.pid, "--worker|sh -c")), None)
+
     def monitors(self):
-        return children(self.pid, "--monitor")
+        return children(self.proper, "--monitor")
 
     def workers(self):
         """Those that have a client, as the log names them, in order."""

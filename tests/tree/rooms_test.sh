@@ -15,6 +15,7 @@ soft-gpu soft-gpu/ptx soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls so
 guest-allocator/glibc guest-allocator/pmem guest-allocator/commands guest-allocator/heap guest-allocator/client guest-allocator/driver
 guest-allocator/runtime guest-allocator/libraries guest-allocator/nvml
 host-bridge/between host-bridge/cage host-bridge/monitor host-bridge/watch
+host-bridge/keeper
 host-bridge/worker/quota host-bridge/worker/session host-bridge/worker/bodies host-bridge/worker
 host-bridge/bridge host-bridge/cli host-bridge/exporter host-bridge/kubernetes host-bridge
 """.split()

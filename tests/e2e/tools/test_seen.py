@@ -252,7 +252,7 @@ def test_what_the_dashboard_the_alerts_and_the_page_name_is_there_and_the_page_n
 
 def test_an_exporter_has_a_cage_and_is_replaced_when_it_dies(seen):
     exported(seen)
-    exporter = children(seen.bridge.pid, "barcuda-exporter")[0]
+    exporter = children(seen.bridge.proper, "barcuda-exporter")[0]
     status = Path(f"/proc/{exporter}/status").read_text()
     assert re.search("^Seccomp:.2$", status, re.M), status
     os.kill(exporter, signal.SIGKILL)

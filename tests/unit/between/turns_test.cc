@@ -20,6 +20,9 @@
 namespace barcuda::turns {
 namespace {
 
+std::uint32_t own_pid() { return static_cast<std::uint32_t>(getpid()); }
+std::uint32_t parent_pid() { return static_cast<std::uint32_t>(getppid()); }
+
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -143,8 +146,8 @@ TEST_F(Turns, ComeNextToAHigherPriorityThoughItHasHadMore) {
 TEST_F(Turns, OfWhoComesToAnotherPriorityAreAsManyAsOfOthersThere) {
     const test::Scratch scratch;
     Member x, y;
-    ASSERT_THAT(x.join(scratch / "turns", {100, Priority::high}).text(), IsEmpty());
-    ASSERT_THAT(y.join(scratch / "turns", {100}).text(), IsEmpty());
+    ASSERT_THAT(x.join(scratch / "turns", {100, Priority::high}, own_pid()).text(), IsEmpty());
+    ASSERT_THAT(y.join(scratch / "turns", {100}, parent_pid()).text(), IsEmpty());
     Book& shared = *map(x.fd());
     for (const std::uint64_t spent : {1'000'000 * ms, 0 * ms}) {
         y.change({100});
@@ -262,8 +265,8 @@ struct TurnsFile : testing::Test {
 
 TEST_F(TurnsFile, IsMadeAndSharedByBridges) {
     Member a, b;
-    EXPECT_THAT(a.join(path, {300}).text(), IsEmpty());
-    EXPECT_THAT(b.join(path, {100}).text(), IsEmpty());
+    EXPECT_THAT(a.join(path, {300}, own_pid()).text(), IsEmpty());
+    EXPECT_THAT(b.join(path, {100}, parent_pid()).text(), IsEmpty());
     EXPECT_NE(a.group(), b.group());
     Book* const book = map(a.fd());
     ASSERT_TRUE(book);
@@ -282,12 +285,12 @@ TEST_F(TurnsFile, IsMadeAndSharedByBridges) {
 TEST_F(TurnsFile, OfEverybodyOrOfAnotherKindIsRefused) {
     ::close(open(path.c_str(), O_CREAT | O_WRONLY, 0600));
     chmod(path.c_str(), 0666);
-    EXPECT_THAT(Member().join(path, {1}).text(), HasSubstr("every user may write to it"));
+    EXPECT_THAT(Member().join(path, {1}, own_pid()).text(), HasSubstr("every user may write to it"));
     chmod(path.c_str(), 0600);
     EXPECT_EQ(truncate(path.c_str(), sizeof(Book)), 0);
-    EXPECT_THAT(Member().join(path, {1}).text(), HasSubstr("not a book of turns"));
+    EXPECT_THAT(Member().join(path, {1}, own_pid()).text(), HasSubstr("not a book of turns"));
     EXPECT_EQ(symlink("turns", (scratch / "link").c_str()), 0);
-    EXPECT_THAT(Member().join(scratch / "link", {1}).text(), HasSubstr("symbolic links"));
+    EXPECT_THAT(Member().join(scratch / "link", {1}, own_pid()).text(), HasSubstr("symbolic links"));
 }
 
 TEST(Trust, IsLostForAWhileWhenAWorkerWaitsInVain) {

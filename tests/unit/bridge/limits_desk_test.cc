@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -165,7 +166,7 @@ TEST_F(LimitsDeskTest, AWeightNeedsTurns) {
     request.share.weight = 50;
     EXPECT_THAT(ask(request).error, testing::HasSubstr("take no turns"));
     EXPECT_EQ(share.weight, 0u);
-    ASSERT_EQ(turns.join(scratch / "turns", share).text(), "");
+    ASSERT_EQ(turns.join(scratch / "turns", share, static_cast<std::uint32_t>(getpid())).text(), "");
     EXPECT_STREQ(ask(request).error, "");
     EXPECT_EQ(share.weight, 50u);
     request.share.weight = turns::most_weight + 1;
@@ -173,7 +174,7 @@ TEST_F(LimitsDeskTest, AWeightNeedsTurns) {
     EXPECT_EQ(share.weight, 50u);
 }
 TEST_F(LimitsDeskTest, WhereTurnsDoNotComeWorkersWaitForNone) {
-    ASSERT_EQ(turns.join(scratch / "turns", share).text(), "");
+    ASSERT_EQ(turns.join(scratch / "turns", share, static_cast<std::uint32_t>(getpid())).text(), "");
     Client& client = arrive();
     limits->look_at_turns(client);
     EXPECT_EQ(client.worker->sheet().turns_off_until, 0u);

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/bridge/kept.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace barcuda {
+
+using keeping::Form;
+
+Kept::Heard Kept::ask(const keeping::Request& request, int with) const {
+    Heard heard;
+    if (!send_message(link_.fd(), &request, sizeof request, with) ||
+        receive_message(link_.fd(), &heard.answer, sizeof heard.answer, heard.file) != sizeof heard.answer ||
+        heard.answer.form != request.form)
+        _exit(1);  // the keeper has ended: so do its workers, and this process is about to
+    return heard;
+}
+
+void Kept::keep(const std::string& name, int file) const {
+    if (link_) ask(keeping::request(Form::keep, name), file);
+}
+void Kept::drop(const std::string& name) const {
+    if (link_) ask(keeping::request(Form::drop, name));
+}
+File Kept::take(const std::string& name) const {
+    return link_ ? std::move(ask(keeping::request(Form::take, name)).file) : File();
+}
+
+std::vector<std::string> Kept::names(const std::string& prefix) const {
+    std::vector<std::string> all;
+    if (!link_) return all;
+    for (std::string last = prefix;;) {
+        const keeping::Answer answer = ask(keeping::request(Form::list, last)).answer;
+        if (answer.error != 0) break;
+        last = answer.name;
+        if (!last.starts_with(prefix)) break;
+        all.push_back(last);
+    }
+    return all;
+}
+
+void Kept::drop_all(const std::string& prefix) const {
+    for (const std::string& name : names(prefix)) drop(name);
+}
+
+std::optional<int> Kept::look(pid_t child) const {
+    if (link_) {
+        const keeping::Answer answer = ask(keeping::request(Form::look, {}, child)).answer;
+        return answer.error == EAGAIN ? std::nullopt : std::optional(answer.status);
+    }
+    siginfo_t end{};
+    if (waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0) return {};
+    return 0;
+}
+
+std::optional<int> Kept::reap(pid_t child) const {
+    if (link_) {
+        const keeping::Answer answer = ask(keeping::request(Form::reap, {}, child)).answer;
+        return answer.error == EAGAIN ? std::nullopt : std::optional(answer.status);
+    }
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == 0) return {};
+    return status;
+}
+
+int Kept::await(pid_t child) const {
+    if (!link_) {
+        int status = 0;
+        waitpid(child, &status, 0);
+        return status;
+    }
+    for (;; poll(nullptr, 0, 1))
+        if (const auto status = reap(child)) return *status;
+}
+
+void Kept::ready() const {
+    if (link_) ask(keeping::request(Form::ready));
+}
+void Kept::done() const {
+    if (link_) ask(keeping::request(Form::done));
+}
+void Kept::replace() const {
+    if (!link_) return;
+    ask(keeping::request(Form::replace));
+    for (;;) pause();  // until the keeper ends this process
+}
+
+}  // namespace barcuda

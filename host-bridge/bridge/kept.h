@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// kept.h: what a bridge asks of its keeper (keeper/keeper.h). Without one (in tests) nothing is kept, and workers are
+// the bridge's own children.
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/message.h"
+#include "host-bridge/between/keeping.h"
+
+namespace barcuda {
+
+class Kept {
+  public:
+    Kept() = default;
+    explicit Kept(File link) : link_(std::move(link)) {}
+    explicit operator bool() const { return static_cast<bool>(link_); }
+
+    // ---- descriptors by name
+    void keep(const std::string& name, int file) const;
+    void drop(const std::string& name) const;
+    File take(const std::string& name) const;  // another descriptor of the same; -1: there is none
+    std::vector<std::string> names(const std::string& prefix) const;
+    void drop_all(const std::string& prefix) const;
+
+    // ---- children: the keeper's, or this process's own
+    // How that one has ended, as of waitpid(2). Nothing: it has not, or a debugger keeps it.
+    std::optional<int> look(pid_t child) const;
+    std::optional<int> reap(pid_t child) const;
+    // Waits for that.
+    int await(pid_t child) const;
+
+    void ready() const;
+    void done() const;
+    void replace() const;  // does not return but where the keeper has ended
+
+  private:
+    struct Heard {
+        keeping::Answer answer;
+        File file;
+    };
+    Heard ask(const keeping::Request& request, int with = -1) const;
+
+    File link_;
+};
+
+}  // namespace barcuda

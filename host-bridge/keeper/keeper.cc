@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/keeper/keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "base/log.h"
+#include "shm-device/layout.h"
+
+namespace barcuda {
+namespace {
+
+using keeping::Form;
+
+constexpr const char* handed_on = "BARCUDA_KEPT";  // the descriptor of a list of names and descriptors
+constexpr const char* region_name = "region";
+constexpr unsigned most_deaths = 5;
+constexpr std::chrono::milliseconds beats_every{200}, first_pause{100}, long_service{10'000};
+
+sigset_t own_signals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, s);
+    return signals;
+}
+
+// As many descriptors as there may be. Bridges, and their workers, get what this process was given.
+rlimit raise_files() {
+    rlimit given{};
+    getrlimit(RLIMIT_NOFILE, &given);
+    rlimit most = given;
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+    return given;
+}
+const rlimit& given_files() {
+    static const rlimit given = raise_files();
+    return given;
+}
+
+}  // namespace
+
+Keeper::Keeper(char** words, int ready, int served) : words_(words), ready_(ready), served_(served) {}
+
+int Keeper::run(File& link) {
+    given_files();
+    const sigset_t signals = own_signals();
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    take_over();
+    if (start(link)) return 0;
+    while (bridge_ > 0 || state_ == State::backing_off) {
+        pollfd heard[] = {{signals_.fd(), POLLIN, 0}, {link_.fd(), POLLIN, 0}};
+        poll(heard, std::size(heard), patience());
+        if (heard[1].revents & POLLIN) hear_bridge();
+        hear_signals();
+        if (state_ != State::serving && served_once_) beat();
+        if (replaces_) replace();
+        if (state_ == State::backing_off && Clock::now() >= next_start_ && start(link)) return 0;
+    }
+    return status_;
+}
+
+int Keeper::patience() const {
+    if (state_ == State::serving || !served_once_) {
+        if (state_ != State::backing_off) return -1;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_start_ - Clock::now());
+    const auto until = state_ == State::backing_off ? std::max(left, std::chrono::milliseconds(0)) : beats_every;
+    return static_cast<int>(std::min(until, beats_every).count());
+}
+
+// Clients give up a bridge whose heartbeat stops for seconds. By a system call: a file that was cut short would end a
+// process that touches its mapping.
+void Keeper::beat() {
+    const auto region = kept_.find(region_name);
+    if (region == kept_.end()) return;
+    constexpr off_t place = offsetof(barcuda_header, heartbeat);
+    barcuda_u64 now = 0;
+    if (pread(region->second.fd(), &now, sizeof now, place) != sizeof now) return;
+    now = beats_ = std::max<std::uint64_t>(now, beats_) + 1;
+    if (pwrite(region->second.fd(), &now, sizeof now, place) != sizeof now) return;
+}
+
+// True: this is the bridge.
+bool Keeper::start(File& link) {
+    int ends[2];
+    state_ = State::starting;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        log::critical("cannot start the bridge: {}", strerror(errno));
+        status_ = 1;
+        state_ = State::ending;
+        return false;
+    }
+    link_ = File(ends[0]);
+    File its(ends[1]);
+    fcntl(link_.fd(), F_SETFL, O_NONBLOCK);  // a bridge that reads no answers does not stop its keeper
+    const pid_t keeper = getpid();
+    bridge_ = fork();
+    if (bridge_ != 0) {
+        if (bridge_ > 0) return false;
+        log::critical("cannot start the bridge: {}", strerror(errno));
+        status_ = 1;
+        state_ = State::ending;
+        return false;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper) _exit(1);
+    kept_.clear();
+    link_ = File();
+    signals_ = File();
+    setrlimit(RLIMIT_NOFILE, &given_files());
+    const sigset_t signals = own_signals();
+    sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+    link = std::move(its);
+    return true;
+}
+
+void Keeper::hear_signals() {
+    for (signalfd_siginfo heard; read(signals_.fd(), &heard, sizeof heard) == sizeof heard;) {
+        if (heard.ssi_signo != SIGCHLD) {
+            end_by(static_cast<int>(heard.ssi_signo));
+            continue;
+        }
+        int status = 0;
+        if (bridge_ > 0 && waitpid(bridge_, &status, WNOHANG) == bridge_) bridge_ended(status);
+    }
+}
+
+// The bridge ends by itself then. Without one, workers end with this process.
+void Keeper::end_by(int signal) {
+    if (bridge_ > 0) {
+        kill(bridge_, signal);
+        kill(bridge_, SIGCONT);
+    } else {
+        status_ = 0;
+    }
+    state_ = State::ending;
+}
+
+void Keeper::bridge_ended(int status) {
+    bridge_ = -1;
+    link_ = File();
+    if (state_ == State::ending || replaces_ || WIFEXITED(status)) {
+        status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (!replaces_) state_ = State::ending;
+        return;
+    }
+    // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so again.
+    const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving;
+    const bool served_long = state_ == State::serving && Clock::now() - ready_at_ > long_service;
+    if (served_long) deaths_ = 0;
+    else if (!was_killed) ++deaths_;
+    if (!served_once_ || deaths_ >= most_deaths) {
+        log::critical(
+            "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),
+            served_once_ ? "too often before it could go on with its clients; they end" : "before it could serve");
+        status_ = 128 + WTERMSIG(status);
+        state_ = State::ending;
+        return;
+    }
+    log::error("the bridge was killed by signal {} ({}); another one goes on with its clients", WTERMSIG(status),
+               strsignal(WTERMSIG(status)));
+    state_ = State::backing_off;
+    next_start_ = Clock::now() + (deaths_ == 0 ? std::chrono::milliseconds(0) : first_pause * (1 << deaths_));
+}
+
+void Keeper::hear_bridge() {
+    char message[sizeof(keeping::Request) + 1];
+    File file;
+    const ssize_t n = receive_message(link_.fd(), message, sizeof message, file, MSG_DONTWAIT | MSG_TRUNC);
+    if (n < 0) return;
+    if (n == 0) return end_bridge();  // it has ended, or closed its link
+    const auto length = static_cast<std::size_t>(n);
+    const auto request = length <= sizeof message ? keeping::Request::read({message, length}) : std::nullopt;
+    if (!request) {
+        log::critical("the bridge sent its keeper something that no bridge of this version sends; it is ended");
+        state_ = State::ending;
+        return end_bridge();
+    }
+    int with = -1;
+    const keeping::Answer answer = serve(*request, std::move(file), with);
+    if (!send_message(link_.fd(), &answer, sizeof answer, with)) end_bridge();
+}
+
+void Keeper::end_bridge() {
+    link_ = File();
+    if (bridge_ > 0) kill(bridge_, SIGKILL);
+}
+
+keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& with) {
+    keeping::Answer answer{.form = request.form};
+    const auto found = kept_.find(request.name_text());
+    const Form form = static_cast<Form>(request.form);
+    switch (form) {
+        case Form::keep:
+            if (!file) answer.error = EBADF;
+            else if (found != kept_.end()) found->second = std::move(file);
+            else if (kept_.size() >= most_kept) answer.error = ENOSPC;
+            else kept_.emplace(request.name_text(), std::move(file));
+            break;
+        case Form::drop:
+            if (found != kept_.end()) kept_.erase(found);
+            break;
+        case Form::take:
+            if (found == kept_.end()) answer.error = ENOENT;
+            else with = found->second.fd();
+            break;
+        case Form::list: {
+            const auto next = kept_.upper_bound(request.name_text());
+            if (next == kept_.end()) answer.error = ENOENT;
+            else next->first.copy(answer.name, keeping::longest_name);
+            break;
+        }
+        case Form::reap:
+        case Form::look: {
+            siginfo_t end{};
+            const int how = WEXITED | WNOHANG | (form == Form::look ? WNOWAIT : 0);
+            int status = 0;
+            if (request.process == bridge_ || request.process == getpid()) answer.error = ECHILD;
+            else if (waitid(P_PID, static_cast<id_t>(request.process), &end, how | WNOWAIT) != 0) answer.error = errno;
+            else if (end.si_pid == 0) answer.error = EAGAIN;
+            else if (form == Form::reap && waitpid(request.process, &status, WNOHANG) == request.process)
+                answer.status = status;
+            break;
+        }
+        case Form::ready:
+            state_ = State::serving;
+            served_once_ = true;
+            ready_at_ = Clock::now();
+            if (ready_ >= 0) close(std::exchange(ready_, -1));
+            reap_strangers();
+            break;
+        case Form::done:
+            state_ = State::ending;
+            if (served_ >= 0) close(std::exchange(served_, -1));
+            break;
+        case Form::replace: replaces_ = true; break;
+        case Form::count: break;
+    }
+    return answer;
+}
+
+// Children that a killed bridge had started and not told of.
+void Keeper::reap_strangers() {
+    std::ifstream children(fmt::format("/proc/self/task/{}/children", getpid()));
+    for (pid_t child = 0; children >> child;) {
+        const std::string its = fmt::format("worker.{}.", child);
+        const auto first = kept_.lower_bound(its);
+        if (child != bridge_ && (first == kept_.end() || !first->first.starts_with(its)))
+            waitpid(child, nullptr, WNOHANG);
+    }
+}
+
+// ---- another program in this process: its children stay, and its descriptors
+void Keeper::take_over() {
+    const char* const text = getenv(handed_on);
+    if (!text) return;
+    File list(std::atoi(text));
+    unsetenv(handed_on);
+    std::string lines(static_cast<std::size_t>(std::max<off_t>(0, lseek(list.fd(), 0, SEEK_END))), '\0');
+    if (pread(list.fd(), lines.data(), lines.size(), 0) != static_cast<ssize_t>(lines.size())) return;
+    std::istringstream in(lines);
+    std::string name;
+    for (int fd = -1; in >> name >> fd;) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        kept_.emplace(name, File(fd));
+    }
+    served_once_ = !kept_.empty();
+    if (served_once_) ready_ = -1;  // it was told; the number may be another file's by now
+}
+
+void Keeper::replace() {
+    replaces_ = false;
+    if (bridge_ > 0) {
+        kill(bridge_, SIGKILL);
+        for (int status = 0; waitpid(bridge_, &status, WNOHANG) == 0; poll(nullptr, 0, 50)) beat();
+        bridge_ = -1;
+        link_ = File();
+    }
+    beat();
+    std::string lines;
+    for (const auto& [name, file] : kept_) {
+        fcntl(file.fd(), F_SETFD, 0);
+        lines += fmt::format("{} {}\n", name, file.fd());
+    }
+    const File list(memfd_create("barcuda-kept", 0));
+    const bool written = list && write(list.fd(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size());
+    std::error_code failed;
+    std::string program = std::filesystem::read_symlink("/proc/self/exe", failed);
+    if (constexpr std::string_view gone = " (deleted)"; program.ends_with(gone))
+        program.resize(program.size() - gone.size());
+    if (written) {
+        setenv(handed_on, std::to_string(list.fd()).c_str(), 1);
+        setrlimit(RLIMIT_NOFILE, &given_files());
+        execv(program.c_str(), words_);
+    }
+    log::error("{}: cannot be started in this bridge's place: {}; this one goes on", program, strerror(errno));
+    unsetenv(handed_on);
+    for (const auto& [name, file] : kept_) fcntl(file.fd(), F_SETFD, FD_CLOEXEC);
+    state_ = State::backing_off;
+    next_start_ = Clock::now();
+}
+
+}  // namespace barcuda
