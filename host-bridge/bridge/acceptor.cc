@@ -101,7 +101,7 @@ std::string Acceptor::serve(Client& client) {
 void Acceptor::assign(Client& client) {
     heap_.hand_over(client);
     limits_.tell(client);
-    const Assignment job{client.channel.offset, client.slot(), client.channel.opening, interrupts_()};
+    const Assignment job{client.channel.offset, client.base, client.slot(), client.channel.opening, interrupts_()};
     records::step();
     send(client.worker->link(), &job, sizeof job, MSG_NOSIGNAL);  // one that has died meanwhile is noticed by its end
     client.told = true;

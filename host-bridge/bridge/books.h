@@ -63,6 +63,7 @@ struct KeptClient {
     std::uint32_t opening;  // of its slot
     std::uint64_t number;   // in the order in which clients came
     std::int32_t worker;
+    std::uint64_t base;          // where it has the region; checked
     std::uint32_t told;          // its worker has been sent its Assignment
     std::uint64_t worker_start;  // of /proc/PID/stat: tells a reused pid
     std::uint32_t device_count;

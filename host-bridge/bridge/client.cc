@@ -45,6 +45,7 @@ void Client::write_down() {
     kept.state = worker ? KeptClient::assigned : KeptClient::ended;
     kept.opening = channel.opening;
     kept.number = number;
+    kept.base = base;
     kept.told = told;
     kept.take(record);
     kept.take(own);
@@ -78,6 +79,7 @@ void Client::write_down_answer(std::span<const char> answer) {
 void Client::restore(const KeptClient& kept) {
     record = kept.record();
     own = kept.limits();
+    base = kept.base;
     told = kept.told != 0;
     goes_on = true;
     worker_start_ = kept.worker_start;

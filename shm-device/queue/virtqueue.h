@@ -248,7 +248,7 @@ template <unsigned queue_size = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alig
           used_(avail_),
           taken_(state.chains),
           completed_(state.chains) {
-        if (state.index >= kSize) std::abort();  // a bug of the caller
+        if (state.index >= queue_size) std::abort();  // a bug of the caller
     }
 
     // All that was taken has been shown as used.

@@ -88,12 +88,12 @@ Error check_size(std::uint64_t size, const char* path) {
 }
 
 Error check_base(std::uint64_t base, std::uint64_t size, const char* path, const Windows& windows) {
-    if (base == 0 || base % BARCUDA_GRANULE != 0 || base >= kUserEnd || size > kUserEnd - base)
+    if (base == 0 || base % BARCUDA_GRANULE != 0 || base >= user_end || size > user_end - base)
         return error(
             Error::bad_base, 0,
             "%s: no process can map it at 0x%llx: the base must be a multiple of 0x%llx, and the region must end "
             "below 0x%llx",
-            path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)kUserEnd);
+            path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)user_end);
     if (windows.meets(base, size))
         return error(
             Error::bad_base, 0,
@@ -107,7 +107,7 @@ Error check_base(std::uint64_t base, std::uint64_t size, const char* path, const
 // Nothing of what a header says of windows may make a page of the region, or null, an address of the GPU's.
 static Error check_windows(const Windows& w, const char* path) {
     if (w.begin >= BARCUDA_PAGE && w.begin < w.pools_end && w.pools_end <= w.mapped && w.mapped < w.end &&
-        w.end <= kUserEnd && (w.begin | w.pools_end | w.mapped | w.end) % BARCUDA_PAGE == 0)
+        w.end <= user_end && (w.begin | w.pools_end | w.mapped | w.end) % BARCUDA_PAGE == 0)
         return {};
     return error(Error::malformed, 0,
                  "%s: its header puts the GPU's own memory from 0x%llx to 0x%llx, and from 0x%llx to 0x%llx", path,
@@ -134,7 +134,7 @@ Error validate(const barcuda_header& h, std::uint64_t file_size, const char* pat
     if (Error e = check_size(h.size, path)) return e;
     if (file_size != 0 && file_size < h.size)
         return error(Error::bad_size, 0, "%s: too small: its header says %llu MiB, but only %llu MiB are there", path,
-                     (unsigned long long)(h.size / kMiB), (unsigned long long)(file_size / kMiB));
+                     (unsigned long long)(h.size / one_mib), (unsigned long long)(file_size / one_mib));
     if (Error e = check_windows(windows_of(h), path)) return e;
     if (Error e = check_base(h.base, h.size, path, windows_of(h))) return e;
     if (h.header_bytes != BARCUDA_CHANNELS_OFFSET || h.channel_size != BARCUDA_CHANNEL_SIZE ||

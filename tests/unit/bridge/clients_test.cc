@@ -78,14 +78,14 @@ void is_refused(Client& client, const std::string& why) {
 }
 TEST_F(ClientsTest, AClientMayHaveTheRegionAtABaseOfItsOwn) {
     script = "exec sleep 3600";  // it does not read its assignment
-    constexpr std::uint64_t its_own = kBase - 4 * kSize;
+    constexpr std::uint64_t its_own = region_base - 4 * region_size;
     const Channel at_the_headers = open(), at_its_own = open_at(its_own);
     turn();
-    EXPECT_EQ((*clients)[at_the_headers.index]->base, kBase);
+    EXPECT_EQ((*clients)[at_the_headers.index]->base, region_base);
     Client& client = *(*clients)[at_its_own.index];
     ASSERT_TRUE(client.worker);
     EXPECT_EQ(client.base, its_own);
-    at_its_own.client().base = kBase;  // it changes its mind: what was checked holds
+    at_its_own.client().base = region_base;  // it changes its mind: what was checked holds
     turn();
     EXPECT_EQ(client.base, its_own);
     const File link = test::workers_link(*client.worker);
@@ -96,7 +96,7 @@ TEST_F(ClientsTest, AClientMayHaveTheRegionAtABaseOfItsOwn) {
 }
 TEST_F(ClientsTest, ABaseWhereNoRegionMayLieIsRefused) {
     constexpr unsigned long long user_end = 1ull << 47;
-    for (const unsigned long long base : {1ull, 0ull + kBase + BARCUDA_PAGE, user_end, user_end - BARCUDA_GRANULE,
+    for (const unsigned long long base : {1ull, 0ull + region_base + BARCUDA_PAGE, user_end, user_end - BARCUDA_GRANULE,
                                           ~0ull, ~0ull - BARCUDA_GRANULE + 1}) {
         const Channel channel = open_at(base);
         turn();

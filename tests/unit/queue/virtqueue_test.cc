@@ -73,17 +73,17 @@ TEST(Clause_2_8_10_1, QueueSizeNeedNotBeAPowerOfTwo) {
     many_laps<7>();
     many_laps<1000>();
 }
-template <unsigned kSize> void many_devices() {  // each goes on where the one before it has stopped
-    Ring<kSize> ring;
-    Driver<kSize> driver{ring.parts()};
-    typename Device<kSize>::State state;
-    for (unsigned i = 0; i < 5 * kSize + 3; ++i) {
-        Device<kSize> device{ring.parts(), state};
-        const bool call = kSize >= 2 && i % 3 == 0;
+template <unsigned queue_size> void many_devices() {  // each goes on where the one before it has stopped
+    Ring<queue_size> ring;
+    Driver<queue_size> driver{ring.parts()};
+    typename Device<queue_size>::State state;
+    for (unsigned i = 0; i < 5 * queue_size + 3; ++i) {
+        Device<queue_size> device{ring.parts(), state};
+        const bool call = queue_size >= 2 && i % 3 == 0;
         const std::uint64_t number =
-            driver.post(call ? std::span<const Buffer>(kCall) : std::span<const Buffer>(kPost));
+            driver.post(call ? std::span<const Buffer>(call_chain) : std::span<const Buffer>(post_chain));
         const auto chain = device.next();
-        ASSERT_TRUE(chain) << "of " << kSize << ", in turn " << i;
+        ASSERT_TRUE(chain) << "of " << queue_size << ", in turn " << i;
         EXPECT_EQ(chain->sequence, number);
         EXPECT_FALSE(device.quiet());
         device.complete(*chain, chain->reply.len);
@@ -103,7 +103,7 @@ TEST(Clause_2_8_1, ADeviceGoesOnWhereAnotherHasStopped) {
 }
 TEST(Clause_2_8_1, ADeviceHasNoStateWhileAChainIsUnderWay) {
     Pair<4> q;
-    q.driver.post(kPost);
+    q.driver.post(post_chain);
     const auto chain = q.device.next();
     EXPECT_DEATH(q.device.state(), "");
     q.device.complete(*chain, 0);

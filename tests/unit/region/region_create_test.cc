@@ -332,7 +332,7 @@ struct AdoptTest : RegionTest {
         return {host.fd(), BARCUDA_LAYOUT, BARCUDA_PACKETS, host.shape(),
                 [this](std::uint32_t slot) { return known.contains(slot); }};
     }
-    Error adopt(const Format& format = {.build = "next build", .rows = kRows}) {
+    Error adopt(const Format& format = {.build = "next build", .rows = region_rows}) {
         return next.adopt(path.c_str(), format, before());
     }
     Channel served_channel() {
@@ -408,30 +408,30 @@ TEST_F(AdoptTest, WhatThisBridgeWouldReadDifferentlyIsRefusedAndNothingHasChange
     };
     Predecessor other = before();
     other.layout = BARCUDA_LAYOUT + 1;
-    is_refused({.rows = kRows}, other, Error::other_layout, "has number 8, this bridge's 7");
+    is_refused({.rows = region_rows}, other, Error::other_layout, "has number 8, this bridge's 7");
     other = before(), other.packets = BARCUDA_PACKETS + 1;
-    is_refused({.rows = kRows}, other, Error::other_packets, "have number 2, this bridge's 1");
-    is_refused({.size = 2 * kSize, .rows = kRows}, before(), Error::bad_size,
+    is_refused({.rows = region_rows}, other, Error::other_packets, "have number 2, this bridge's 1");
+    is_refused({.size = 2 * region_size, .rows = region_rows}, before(), Error::bad_size,
                "has 128 MiB, this bridge is told 256 MiB");
-    is_refused({.base = 2 * kBase / 3, .rows = kRows}, before(), Error::bad_base,
+    is_refused({.base = 2 * region_base / 3, .rows = region_rows}, before(), Error::bad_base,
                "0x7e8000000000, this bridge is told");
     other = before(), ++other.shape.channel_count;
-    is_refused({.rows = kRows}, other, Error::malformed,
+    is_refused({.rows = region_rows}, other, Error::malformed,
                "has 9 channels and 3 granules, this bridge divides it into 8");
-    other = before(), other.shape.size = 2 * kSize;
-    is_refused({.rows = kRows}, other, Error::malformed, "channels");
+    other = before(), other.shape.size = 2 * region_size;
+    is_refused({.rows = region_rows}, other, Error::malformed, "channels");
     is_refused({}, before(), Error::malformed, "0 rows");
     other = before(), other.fd = -1;
-    is_refused({.rows = kRows}, other, Error::bad_size, "its file 0 MiB");
+    is_refused({.rows = region_rows}, other, Error::bad_size, "its file 0 MiB");
 }
 TEST_F(AdoptTest, AnotherBridgesLockIsRespected) {
     host.close();
     HostRegion other;
-    ASSERT_FALSE(other.create(path.c_str(), {.rows = kRows}));
+    ASSERT_FALSE(other.create(path.c_str(), {.rows = region_rows}));
     Predecessor of = before();
     of.shape = other.shape();
     of.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    EXPECT_EQ(next.adopt(path.c_str(), {.rows = kRows}, of).kind, Error::in_use);
+    EXPECT_EQ(next.adopt(path.c_str(), {.rows = region_rows}, of).kind, Error::in_use);
     ::close(of.fd);
 }
 

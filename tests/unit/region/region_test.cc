@@ -223,7 +223,7 @@ TEST_F(RegionTest, TheWindowsAreThoseThatItsHeaderNames) {
     EXPECT_EQ(open_guest().kind, Error::bad_base);
 }
 TEST_F(RegionTest, ADoorMayHaveTheRegionAtABaseOfItsOwn) {
-    constexpr std::uint64_t own = kBase - 4 * kSize;
+    constexpr std::uint64_t own = region_base - 4 * region_size;
     barcuda_header header = RegionProbe::header(host);
     ASSERT_FALSE(open_guest());
     EXPECT_FALSE(RegionProbe::choose_base(guest, own, header));
@@ -231,14 +231,14 @@ TEST_F(RegionTest, ADoorMayHaveTheRegionAtABaseOfItsOwn) {
     const Error e = RegionProbe::choose_base(guest, BARCUDA_DEVICE_MAPPED, header = RegionProbe::header(host));
     EXPECT_EQ(e.kind, Error::bad_base);
     EXPECT_FALSE(RegionProbe::choose_base(guest, 0, header = RegionProbe::header(host)));
-    EXPECT_EQ(header.base, kBase);
+    EXPECT_EQ(header.base, region_base);
 }
 TEST_F(RegionTest, ADoorWithABaseOfItsOwnNeedsABridgeThatKnowsOfThem) {
     barcuda_header header = RegionProbe::header(host);
     ASSERT_FALSE(open_guest());
     header.windows_epoch = 0;
-    EXPECT_FALSE(RegionProbe::choose_base(guest, kBase, header));
-    const Error e = RegionProbe::choose_base(guest, kBase - kSize, header);
+    EXPECT_FALSE(RegionProbe::choose_base(guest, region_base, header));
+    const Error e = RegionProbe::choose_base(guest, region_base - region_size, header);
     EXPECT_EQ(e.kind, Error::bad_base);
     EXPECT_TRUE(contains(says(e), "upgrade barcuda-bridge")) << e.text;
 }
