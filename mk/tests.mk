@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests.mk: every tests/unit/ROOM/NAME_test.cc is a program of its own, and what the other tests run.
 
-# The folder that a test's name begins with says which archives it is linked with, and with what is made of the
-# toolkit's files.
-archives_of = $(if $(filter heap%,$(1)),guest-heap shm-device base,$(if $(filter command%,$(1)),base-cli base,$(if $(filter ptx% fatbin% soft%,$(1)),soft-driver soft-engine,$(if \
-    $(filter runtime%,$(1)),guest-runtime soft-driver soft-engine,$(if \
-    $(filter guest%,$(1)),guest-driver guest-client guest-heap) $(if $(filter shares%,$(1)),host-shares host-watch) $(host) soft-engine shm-device base))))
-generated_of = $(strip $(if $(filter guest% runtime%,$(1)),$(B)/unsupported.o) $(if $(filter runtime%,$(1)),$(B)/runtime_shapes.o))
+# A test's room says which archives it is linked with, and with what is made of the toolkit's files.
+unit_files := $(wildcard tests/unit/*/*_test.cc)
+room_of = $(notdir $(patsubst %/,%,$(dir $(filter %/$(1).cc,$(unit_files)))))
+in_room = $(filter $(1),$(call room_of,$(2)))
+archives_of = $(if $(call in_room,heap,$(1)),guest-heap shm-device base,$(if $(call in_room,cli,$(1)),base-cli base,$(if $(call in_room,soft-gpu,$(1)),soft-driver soft-engine,$(if \
+    $(call in_room,runtime,$(1)),guest-runtime soft-driver soft-engine,$(if \
+    $(call in_room,guest,$(1)),guest-driver guest-client guest-heap) $(if $(call in_room,kubernetes,$(1)),host-shares host-watch) $(host) soft-engine shm-device base))))
+generated_of = $(strip $(if $(call in_room,guest runtime,$(1)),$(B)/unsupported.o) $(if $(call in_room,runtime,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
 fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
 every_unit_test := $(notdir $(basename $(call buildable,$(unit_files))))
@@ -25,7 +27,7 @@ $(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
-$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/bridge/%.o,doorbell visitor)
+$(B)/vm-tests/stub_bridge: $(patsubst %,$(B)/host-bridge/%.o,bridge/doorbell bridge/kept bridge/visitor between/keeping)
 $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a $(B)/base.a
 	$(call making,LINK)
 	@$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(link) -lgtest -lgtest_main

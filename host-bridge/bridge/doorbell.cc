@@ -45,7 +45,7 @@ bool Doorbell::adopt(const std::string& path, int region, const Kept& kept) {
     if (!listener || !host || !guest || !any_ || !hear(listener) || !hear(host) || (qemu && !hear(qemu))) return false;
     path_ = path;
     region_ = region;
-    kept_ = &kept;
+    kept_ = kept ? &kept : nullptr;
     listener_ = std::move(listener);
     host_ = std::move(host);
     guest_ = std::move(guest);
@@ -75,7 +75,7 @@ std::string Doorbell::open(const std::string& path, int region, const Kept& kept
                            errno == ENOENT ? "its folder is not there; make it" : strerror(errno));
     path_ = path;
     region_ = region;
-    kept_ = &kept;
+    kept_ = kept ? &kept : nullptr;
     listener_ = std::move(listener);
     kept.keep("doorbell.listener", listener_.fd());
     kept.keep("doorbell.host", host_.fd());

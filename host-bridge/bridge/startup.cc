@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/trace.h"
+#include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/users.h"
 #include "shm-device/rows/identity.h"
 
@@ -66,6 +68,10 @@ std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlim
 std::string Startup::check() {
     if (!options_.user.empty())
         if (const Failure e = cage::step_down(options_.user, options_.cage.own)) return e.text();
+    if (ground_.kept) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user has ended that
+        cage::Groups::move_too(getppid());
+    }
     if (!options_.wrapper.empty())
         if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
     signal(SIGBUS, say_that_memory_is_gone);

@@ -83,7 +83,12 @@ Groups::~Groups() {
     for (const std::string& group : std::vector(leaving_)) remove(group);
     if (!moved_ || !alone()) return;
     for (const char* controller : needed) write_to(path("", "cgroup.subtree_control"), fmt::format("-{}", controller));
-    if (write_to(path("", "cgroup.procs"), "0")) rmdir(path(bridges, "").c_str());
+    move_back();
+}
+
+bool Groups::move_back() const {
+    if (keeper_ != 0) write_to(path("", "cgroup.procs"), std::to_string(keeper_));
+    return write_to(path("", "cgroup.procs"), "0") && rmdir(path(bridges, "").c_str()) == 0;
 }
 
 std::string Groups::settle() {
@@ -101,6 +106,7 @@ std::string Groups::settle() {
     if (!root) {
         if (mkdir(path(bridges, "").c_str(), 0755) != 0 && errno != EEXIST) return failed(folder_);
         moved_ = write_to(path(bridges, "cgroup.procs"), "0");
+        if (moved_ && keeper_ != 0) write_to(path(bridges, "cgroup.procs"), std::to_string(keeper_));
         if (!moved_) {
             const std::string why = failed(folder_);
             rmdir(path(bridges, "").c_str());
@@ -111,10 +117,7 @@ std::string Groups::settle() {
     for (const char* controller : needed) all += fmt::format("{}+{}", all.empty() ? "" : " ", controller);
     if (!write_to(enable, all)) {
         std::string why = errno == EBUSY ? folder_ + ": there are other processes in it" : failed(enable);
-        if (moved_ && write_to(path("", "cgroup.procs"), "0")) {
-            rmdir(path(bridges, "").c_str());
-            moved_ = false;
-        }
+        if (moved_ && move_back()) moved_ = false;
         return why;
     }
     if (moved_) write_to(path(bridges, "cpu.weight"), bridges_weight);

@@ -18,6 +18,8 @@ class Groups {
     Groups();
     ~Groups();
     Groups(const Groups&) = delete;
+    // The bridge's keeper moves with the bridge: a group that has groups in it holds no processes.
+    static void move_too(pid_t keeper) { keeper_ = keeper; }
     const std::string& error() const { return error_; }  // why there are no groups; empty: there are
 
     std::string make();                         // returns the name; empty: it could not be made, and errno says why
@@ -29,7 +31,9 @@ class Groups {
     void remove(const std::string& group);  // kills the processes that are still in it
 
   private:
+    static inline pid_t keeper_ = 0;  // 0: there is none
     std::string settle();
+    bool move_back() const;
     bool alone() const;
     void remove_old() const;
     std::string path(const std::string& group, const char* file) const;

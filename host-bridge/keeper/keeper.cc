@@ -129,7 +129,9 @@ bool Keeper::start(File& link) {
     link_ = File();
     signals_ = File();
     setrlimit(RLIMIT_NOFILE, &given_files());
-    const sigset_t signals = own_signals();
+    sigset_t signals;  // the others stay blocked: the bridge reads them
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_UNBLOCK, &signals, nullptr);
     link = std::move(its);
     return true;
@@ -189,7 +191,10 @@ void Keeper::hear_bridge() {
     File file;
     const ssize_t n = receive_message(link_.fd(), message, sizeof message, file, MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0) return;
-    if (n == 0) return end_bridge();  // it has ended, or closed its link
+    if (n == 0) {  // it ends
+        link_ = File();
+        return;
+    }
     const auto length = static_cast<std::size_t>(n);
     const auto request = length <= sizeof message ? keeping::Request::read({message, length}) : std::nullopt;
     if (!request) {

@@ -132,6 +132,11 @@ void HostRegion::fill(barcuda_header& h, const Format& format) const {
     h.row_count = static_cast<barcuda_u32>(format.rows.size());
     h.rows_offset = BARCUDA_ROWS_OFFSET;
     h.snapshot_offset = BARCUDA_SNAPSHOT_OFFSET;
+    h.windows_epoch = h.epoch;
+    h.device_base = BARCUDA_DEVICE_BASE;
+    h.device_pools_end = BARCUDA_DEVICE_POOLS_END;
+    h.device_mapped = BARCUDA_DEVICE_MAPPED;
+    h.device_end = BARCUDA_DEVICE_END;
     h.bridge_pid = static_cast<barcuda_u32>(creator_);
     h.bridge_start = start_time_of(0);
     std::snprintf(h.build, sizeof h.build, "%s", format.build);
@@ -234,8 +239,8 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
     std::memcpy(&there, memory, sizeof there);
     divide(h, before.shape.size);
     h.base = before.shape.base;
-    fill(h, format);
     h.epoch = there.epoch;
+    fill(h, format);
     h.device_count = there.device_count < BARCUDA_MAX_DEVICES ? there.device_count : BARCUDA_MAX_DEVICES;
     h.driver_version = there.driver_version;
     h.heartbeat = beats_ = there.heartbeat;
@@ -263,7 +268,7 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
         e = disown(i);
         disowned = true;
     }
-    if (disowned) mine_->epoch = h.epoch + 1;
+    if (disowned) mine_->windows_epoch = mine_->epoch = h.epoch + 1;
     if (e) creator_ = 0, close();  // the lock stays, and the earlier bridge's pid says what it said
     return e;
 }

@@ -77,7 +77,7 @@ def test_wrong_options_are_refused_with_the_reason(vm):
     vm.refuses("trixie", "--debian", "jessie")
     vm.refuses("--image excludes|--debian excludes", "--image", vm.image, "--debian", "trixie")
     vm.refuses("no/disk: No such file", "--image", vm.scratch / "no/disk")
-    vm.refuses("small letters", "--user", "a b")
+    vm.refuses("lower-case letters", "--user", "a b")
     vm.refuses("no/file: No such file", "--put", vm.scratch / "no/file")
     vm.refuses("a bridge makes it", "--region", vm.scratch / "none")
     vm.refuses("excludes", "--region", vm.scratch / "none", "--device", "soft")

@@ -54,7 +54,7 @@ def spent(pids, seconds):
 
 def test_bridge_and_worker_sleep_while_a_client_does_and_a_call_wakes_the_worker(region):
     client = Sleeper(region)
-    pids = region.bridge.workers()[0], region.bridge.pid
+    pids = region.bridge.workers()[0], region.bridge.proper
     # The bridge looks often for a second after it heard something; and it starts the next warm worker.
     until(lambda: all(looks <= 10 for _, looks in spent(pids, 1)), "bridge and worker come to rest")
     # The worker wakes twice a second to see that nothing was missed. Both use no more than 0.2 % of a processor.

@@ -58,7 +58,7 @@ def collects(*workers):
 
 def test_a_worker_that_died_while_it_waited_for_a_client_is_given_to_none(region):
     bridge = region.serve()
-    warm = until(lambda: children(bridge.pid), "there is a warm worker")[0]
+    warm = until(lambda: children(bridge.pid, "--worker"), "there is a warm worker")[0]
     os.kill(warm, signal.SIGKILL)
     until(lambda: has_ended(warm), "the warm worker dies")
     serves_the_next(region)

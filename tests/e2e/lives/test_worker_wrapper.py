@@ -95,7 +95,7 @@ def test_a_wrapper_that_is_not_there_is_refused(wrapper):
 @pytest.mark.parametrize("wrong, reason", [
     ("sh -c 'exit 3'", "the worker in its wrapper (sh -c 'exit 3') ended with status 3"),
     ("sh -c 'kill -9 $$'", "was killed by signal 9"),
-    ("sh -c 'exec 4>&-; exec \"$@\"' sh", "descriptors 3 to 9 are not the bridge's: its wrapper must leave them open"),
+    ("sh -c 'exec 4>&-; exec \"$@\"' sh", "descriptors 3 to 9 are not the bridge's: the wrapper must leave them open"),
 ], ids=["ends", "is killed", "closes descriptors"])
 def test_a_program_is_told_and_ends_if_its_wrapper(wrong, reason):
     ran = run_wrapped(wrong, VECTOR_ADD)

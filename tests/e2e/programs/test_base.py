@@ -126,7 +126,7 @@ def test_a_base_where_no_region_may_lie_is_refused(region, come, base, why):
 
 def test_a_base_over_the_worker_s_own_memory_is_an_error(region, come):
     region.serve("--warm", 1)
-    warm = until(lambda: [pid for pid in children(region.bridge.pid) if parts_of_the_region(region, pid)], "a worker is warm")[0]
+    warm = until(lambda: [pid for pid in children(region.bridge.pid, "--worker") if parts_of_the_region(region, pid)], "a worker is warm")[0]
     own = next(begin for begin, end, offset, rest in maps_of(warm) if rest.endswith("barcuda-bridge") and begin > 0x500000000000)
     base = own // GRANULE * GRANULE - min(parts_of_the_region(region, warm))  # its first extent would lie there
     message = come(region, base).ends_with(DEAD)

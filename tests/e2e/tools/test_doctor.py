@@ -155,7 +155,7 @@ def test_a_region_that_a_bridge_serves(doctor):
 
 def test_a_bridge_and_no_region_named(doctor):
     bridge = doctor.serve("--no-vm")
-    doctor.says(0, rf"ok +bridge doctor \(pid {bridge.pid}\) serves {doctor.region.path}")
+    doctor.says(0, rf"ok +bridge doctor \(pid {bridge.proper}\) serves {doctor.region.path}")
 
 
 def test_no_room_beside_a_bridges_region(doctor, little_room):
@@ -199,19 +199,19 @@ def test_a_region_of_another_layout(doctor, version, cure):
 
 def test_a_bridge_that_stands_still(doctor):
     bridge = doctor.serve("--no-vm")
-    bridge.send_signal(signal.SIGSTOP)
-    doctor.says(1, f"missing +the bridge with pid {bridge.pid}: it does not answer", "kill -CONT")
+    os.kill(bridge.proper, signal.SIGSTOP)
+    doctor.says(1, f"missing +the bridge with pid {bridge.proper}: it does not answer", "kill -CONT")
 
 
 def test_the_region_of_a_bridge_that_stands_still(doctor):
-    doctor.serve("--no-vm").send_signal(signal.SIGSTOP)
+    os.kill(doctor.serve("--no-vm").proper, signal.SIGSTOP)
     doctor.says(2, "missing +a bridge: the one that served this region is silent", "start barcuda-bridge", named=True)
 
 
 def test_a_regions_file_that_was_removed_and_is_back(doctor):
     bridge, away = doctor.serve("--no-vm"), doctor.region.folder / "away"
     doctor.region.path.rename(away)
-    doctor.says(1, rf"missing +the region of bridge doctor \(pid {bridge.pid}\): {doctor.region.path} was removed or replaced", "start it again")
+    doctor.says(1, rf"missing +the region of bridge doctor \(pid {bridge.proper}\): {doctor.region.path} was removed or replaced", "start it again")
     doctor.says(2, "missing +a region", "there is no such region", named=True)
     away.rename(doctor.region.path)
     doctor.says(0, "ok +a bridge serves it", named=True)

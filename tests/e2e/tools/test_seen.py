@@ -110,7 +110,7 @@ def test_the_list_has_each_client_and_what_it_has_done(seen):
 def test_the_table_has_each_client_and_its_bridge(seen):
     table = succeed(BARCUDA, "ps")
     assert re.search(rf"^{MINE} +0 +{seen.one.pid} +{USER} +counted +[0-9]+s +16M +[0-9]+M +[0-9]+ +running$", table, re.M), table
-    assert re.search(rf"^{MINE} +{seen.bridge.pid} .* 2 +16 ", table, re.M), table
+    assert re.search(rf"^{MINE} +{seen.bridge.proper} .* 2 +16 ", table, re.M), table
 
 
 # ---- what processes do in a second ----------------------------------------------------------------------------------------------------

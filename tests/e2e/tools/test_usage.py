@@ -103,7 +103,7 @@ def test_doctor_finds_a_bridge_that_serves(region):
     bridge = region.serve("--no-vm", "--name", f"usage-{os.getpid()}")
     found = Diagnosis(region)
     assert ("ok", "a bridge serves it") in found.findings and found.all["missing"] == 0, found.all
-    assert any(what.startswith(f"bridge usage-{os.getpid()} (pid {bridge.pid}) serves ") for _, what in found.findings), found.all
+    assert any(what.startswith(f"bridge usage-{os.getpid()} (pid {bridge.proper}) serves ") for _, what in found.findings), found.all
     assert found.all["as"] == "host" and not any("uio_barcuda" in what for _, what in found.findings), found.all
     assert any(measure["name"] == "core" for measure in found.all["cage"]), found.all
 

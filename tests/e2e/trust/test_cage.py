@@ -190,7 +190,7 @@ def test_without_the_filter_other_measures_stop_most_of_it(cage):
 
 
 def bridge_status(cage):
-    return Path(f"/proc/{cage.region.bridge.pid}/status").read_text()
+    return Path(f"/proc/{cage.region.bridge.proper}/status").read_text()
 
 
 def test_without_a_cage_each_attempt_succeeds(cage):

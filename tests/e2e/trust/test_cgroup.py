@@ -152,7 +152,7 @@ def test_a_worker_has_a_group_with_limits_that_ends_with_it_and_is_not_another_u
     assert group_of(bridge.pid) == f"/{unit.folder.relative_to(unit.groups)}/barcuda-bridge"
     unit.has_workers(1)
     client, its = unit.start()
-    assert its.parent == unit.folder and its.name.startswith(f"barcuda-worker-{bridge.pid}-"), its
+    assert its.parent == unit.folder and its.name.startswith(f"barcuda-worker-{bridge.proper}-"), its
     assert (its / "pids.max").read_text() == "16384\n" and (its / "memory.oom.group").read_text() == "1\n"
     assert 256 * MIB < int((its / "memory.max").read_text()) < 600 * MIB
     unit.has_workers(2)
@@ -212,6 +212,6 @@ def test_at_the_root_of_all_groups_processes_may_be_beside_groups(groups, region
     if group_of(os.getpid()) != "/":
         pytest.skip("the test runs in a group itself")
     bridge = region.serve("--no-vm", size="256M")
-    assert group_of(bridge.pid) == "/" and len(list(groups.glob(f"barcuda-worker-{bridge.pid}-*"))) == 1
+    assert group_of(bridge.pid) == "/" and len(list(groups.glob(f"barcuda-worker-{bridge.proper}-*"))) == 1
     region.stop()
-    assert not list(groups.glob(f"barcuda-worker-{bridge.pid}-*")), "left behind at the root"
+    assert not list(groups.glob(f"barcuda-worker-{bridge.proper}-*")), "left behind at the root"

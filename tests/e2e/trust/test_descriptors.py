@@ -19,7 +19,7 @@ def what_is(file):
 
 def kept(bridge):
     """How many descriptors of memory the bridge has."""
-    folder = f"/proc/{bridge.pid}/fd"
+    folder = f"/proc/{bridge.proper}/fd"
     return sum("barcuda-device-memory" in what_is(f"{folder}/{fd}") for fd in os.listdir(folder))
 
 

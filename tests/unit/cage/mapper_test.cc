@@ -63,7 +63,7 @@ int bridged(const std::function<int(Mapper&)>& body, const std::function<bool(st
         for (const Measure m : {Measure::syscalls, Measure::extents}) order.on |= 1u << static_cast<unsigned>(m);
         order.software = true;
         auto& mapper = *new Mapper;
-        _exit(mapper.take() && close(order, nullptr).empty() && mapper.confine() ? body(mapper) : 2);
+        _exit(mapper.take() && !close(order, nullptr) && mapper.confine() ? body(mapper) : 2);
     }
     ::close(link[1]);
     const File ours(link[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of the software GPU inside each other, and executable ones that take over another one's operations.
-#include "soft_graph.h"
+#include "tests/unit/support/soft_graph.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams of the software GPU that share queues (BARCUDA_SOFT_QUEUES), as on hardware: work waits for everything before
 // it in its queue.
-#include "soft_fixture.h"
+#include "tests/unit/support/soft_fixture.h"
 
 namespace {
 
