@@ -211,7 +211,7 @@ def test_the_region_of_a_bridge_that_stands_still(doctor):
 def test_a_regions_file_that_was_removed_and_is_back(doctor):
     bridge, away = doctor.serve("--no-vm"), doctor.region.folder / "away"
     doctor.region.path.rename(away)
-    doctor.says(1, rf"missing +the region of bridge doctor \(pid {bridge.proper}\): {doctor.region.path} was removed or replaced", "start it again")
+    doctor.says(1, rf"missing +the region of bridge doctor \(pid {bridge.proper}\): {doctor.region.path} was removed or replaced", "restart the bridge")
     doctor.says(2, "missing +a region", "there is no such region", named=True)
     away.rename(doctor.region.path)
     doctor.says(0, "ok +a bridge serves it", named=True)
@@ -221,7 +221,7 @@ def test_a_regions_file_that_was_replaced(doctor):
     doctor.serve("--no-vm")
     doctor.region.path.rename(doctor.region.folder / "away")
     doctor.region.path.write_text("none\n")
-    doctor.says(1, "missing +the region of bridge doctor .* was removed or replaced", "start it again")
+    doctor.says(1, "missing +the region of bridge doctor .* was removed or replaced", "restart the bridge")
 
 
 def test_a_bridge_that_has_ended(doctor):
