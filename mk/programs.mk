@@ -28,9 +28,10 @@ $(any_glibc): $(B)/any-glibc/%: tests/programs/%.cu $(wildcard tests/programs/*.
 	    -L$(B)/glibc-$(glibc) -Xcompiler -static-libstdc++,-static-libgcc
 
 e2e_sources := $(wildcard tests/e2e/*/*.cu)
+e2e_source = $(filter %/$(1).cu,$(e2e_sources))
 e2e_programs := $(patsubst %.cu,$(B)/e2e/%,$(notdir $(e2e_sources)))
 .SECONDEXPANSION:
-$(e2e_programs): $(B)/e2e/%: $$(filter %/$$*.cu,$(e2e_sources)) $(wildcard tests/e2e/*/*.h)
+$(e2e_programs): $(B)/e2e/%: $$(call e2e_source,$$*) $(wildcard tests/e2e/*/*.h)
 	$(call making,NVCC,$<)
 	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
 
