@@ -15,7 +15,7 @@
 #include <cstring>
 #include <thread>
 
-#include "../programs/driver.h"
+#include "../../programs/driver.h"
 
 __global__ void fill(unsigned* words, unsigned seed, size_t count) {
     for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x)

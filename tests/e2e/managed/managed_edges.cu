@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../programs/check.h"
+#include "../../programs/check.h"
 
 __global__ void add(int* p, size_t n, int by) {
     for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += by;

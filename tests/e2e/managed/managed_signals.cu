@@ -15,7 +15,7 @@
 #include <atomic>
 #include <thread>
 
-#include "../programs/check.h"
+#include "../../programs/check.h"
 
 __global__ void write_when(volatile int* told, int* data, int value) {
     while (told && *told == 0) {}

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "../programs/check.h"
+#include "../../programs/check.h"
 
 // As programs find them that look functions up by themselves: cuGetProcAddress says that there is none.
 #define FUNCTION(name) static const auto p_##name = reinterpret_cast<decltype(&name)>(dlsym(RTLD_DEFAULT, #name))

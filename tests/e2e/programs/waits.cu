@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "../programs/driver.h"
+#include "../../programs/driver.h"
 
 static int say(const char* what, int result) { return printf("%s: %d\n", what, result), fflush(stdout), 0; }
 

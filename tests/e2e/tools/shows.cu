@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "../programs/check.h"
+#include "../../programs/check.h"
 
 __global__ void hold(volatile int* flag) {
     while (*flag == 0) {}

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "../programs/driver.h"
+#include "../../programs/driver.h"
 
 constexpr size_t mib = 1 << 20;
 

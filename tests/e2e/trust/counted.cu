@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../programs/check.h"
+#include "../../programs/check.h"
 
 __global__ void bump(int* x) { atomicAdd(x, 1); }
 

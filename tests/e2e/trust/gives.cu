@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "../programs/driver.h"
+#include "../../programs/driver.h"
 
 constexpr auto posix = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 constexpr size_t bytes = 2 << 20;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../programs/driver.h"
+#include "../../programs/driver.h"
 
 static int device;  // of all that it takes
 constexpr size_t mib = 1 << 20, piece = 4 * mib;
