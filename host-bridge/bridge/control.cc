@@ -103,7 +103,12 @@ void Control::greet(Loop& loop) {
     File visitor(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     const Visitor who = visitor ? visitor_at(visitor.fd()) : Visitor();
     if (!who.process || (who.user != 0 && who.user != geteuid())) return;
-    if (answers_.is_worker(who)) return log::error("the worker {} came for its limits, and was sent away", who.pid);
+    if (answers_.is_worker(who)) {
+        // A bridge that starts looks whether this one lives, and says nothing.
+        if (char first; recv(visitor.fd(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) > 0)
+            log::error("the worker {} came for its limits, and was sent away", who.pid);
+        return;
+    }
     if (visitors_.size() == most_visitors) visitors_.pop_front();
     Seat& seat = visitors_.emplace_back();
     seat.socket = std::move(visitor);

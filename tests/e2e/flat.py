@@ -208,7 +208,7 @@ class Bridge(Program):
     @property
     def proper(self):
         """The pid of the process that serves; `pid` is its keeper's. None where none serves at this moment."""
-        return next((pid for pid in children(self.pid, "--region") if pid not in children(self.pid, "--worker|sh -c")), None)
+        return next(iter(children(self.pid, r"^\S+ --region ")), None)
 
     def monitors(self):
         return children(self.proper, "--monitor")
