@@ -79,7 +79,7 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
 	barcuda_u32 packets;       /* BARCUDA_PACKETS */
 	barcuda_u32 row_count;     /* 1 to BARCUDA_MAX_ROWS */
-	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region, but for clients with their own */
+	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region, except clients with their own */
 	barcuda_u64 size;          /* bytes, a power of two */
 	barcuda_u64 channel_size;  /* BARCUDA_CHANNEL_SIZE */
 	barcuda_u64 granule;       /* BARCUDA_GRANULE */

@@ -20,7 +20,7 @@ extern heap::Ranges<Taken> taken;
 // As the region's header says. Constant once there is a connection.
 inline constinit Windows windows;
 
-// Reserves [begin, end), as far as nobody has it, and notes the rest down.
+// Reserves [begin, end), as far as no mapping has it, and notes the rest down.
 void reserve_window(std::uintptr_t begin, std::uintptr_t end) noexcept;
 
 inline bool is_taken(std::uint64_t address) noexcept { return taken.count() && taken.overlap(address, address + 1); }

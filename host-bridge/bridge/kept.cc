@@ -87,7 +87,7 @@ void Kept::done() const {
 void Kept::replace() const {
     if (!link_) return;
     ask(keeping::request(Form::replace));
-    for (;;) pause();  // until the keeper ends this process
+    _exit(0);  // the keeper starts the other program
 }
 
 }  // namespace barcuda

@@ -103,16 +103,17 @@ void Keeper::beat() {
 
 // True: this is the bridge.
 bool Keeper::start(File& link) {
-    int ends[2];
+    int ends[2], stop[2];
     state_ = State::starting;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(stop, O_CLOEXEC | O_NONBLOCK) != 0) {
         log::critical("cannot start the bridge: {}", strerror(errno));
         status_ = 1;
         state_ = State::ending;
         return false;
     }
     link_ = File(ends[0]);
-    File its(ends[1]);
+    File its(ends[1]), stopped(stop[0]);
+    stop_ = File(stop[1]);
     fcntl(link_.fd(), F_SETFL, O_NONBLOCK);  // a bridge that reads no answers does not stop its keeper
     const pid_t keeper = getpid();
     bridge_ = fork();
@@ -128,6 +129,12 @@ bool Keeper::start(File& link) {
     kept_.clear();
     link_ = File();
     signals_ = File();
+    stop_ = File();
+    // A keeper of root's may have no right to send a signal to a bridge that has become another user. The kernel sends it.
+    const int stops = stopped.release();
+    fcntl(stops, F_SETOWN, getpid());
+    fcntl(stops, F_SETSIG, SIGTERM);
+    fcntl(stops, F_SETFL, O_ASYNC | O_NONBLOCK);
     setrlimit(RLIMIT_NOFILE, &given_files());
     sigset_t signals;  // the others stay blocked: the bridge reads them
     sigemptyset(&signals);
@@ -151,7 +158,7 @@ void Keeper::hear_signals() {
 // The bridge ends by itself then. Without one, workers end with this process.
 void Keeper::end_by(int signal) {
     if (bridge_ > 0) {
-        kill(bridge_, signal);
+        if (kill(bridge_, signal) != 0 && write(stop_.fd(), "", 1) < 0) log::error("cannot stop the bridge");
         kill(bridge_, SIGCONT);
     } else {
         status_ = 0;

@@ -68,6 +68,7 @@ class Keeper {
     Clock::time_point next_start_{}, ready_at_{};
     std::uint64_t beats_ = 0;
     File signals_, link_;
+    File stop_;  // to the bridge: a byte ends it, whichever user it has become
 };
 
 }  // namespace barcuda

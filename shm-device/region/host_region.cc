@@ -245,7 +245,7 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
     h.driver_version = there.driver_version;
     h.heartbeat = beats_ = there.heartbeat;
     h.magic = there.magic;
-    barcuda_header same = there;  // but for what tells of this bridge
+    barcuda_header same = there;  // except for what tells of this bridge
     same.bridge_pid = h.bridge_pid, same.bridge_start = h.bridge_start, same.device_count = h.device_count;
     std::memcpy(same.build, h.build, sizeof h.build);
     char* const rows = memory + BARCUDA_ROWS_OFFSET;

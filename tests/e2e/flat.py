@@ -210,6 +210,13 @@ class Bridge(Program):
         """The pid of the process that serves; `pid` is its keeper's. None where none serves at this moment."""
         return next(iter(children(self.pid, r"^\S+ --region ")), None)
 
+    def kill(self, number=signal.SIGKILL):
+        """As for any program; the process that serves ends with its keeper."""
+        proper = self.proper
+        status = super().kill(number)
+        until(lambda: proper is None or has_ended(proper), "the serving process has ended")
+        return status
+
     def monitors(self):
         return children(self.proper, "--monitor")
 

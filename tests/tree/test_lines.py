@@ -10,13 +10,14 @@ from tree.statements import Source
 
 TOP = Path(__file__).resolve().parents[2]
 later = set("""
-base base/cli base/os
-guest-allocator/client guest-allocator/driver guest-allocator/driver/managed guest-allocator/driver/managed/mechanism
-guest-allocator/driver/managed/state guest-allocator/heap guest-allocator/heap/registered guest-allocator/libraries guest-allocator/nvml
-guest-allocator/pmem guest-allocator/runtime
-host-bridge/bridge
-shm-device shm-device/cuda shm-device/doors shm-device/kinds shm-device/queue shm-device/region shm-device/rows
-tests/bench tests/e2e tests/fuzz tests/heap tests/hostile tests/soft tests/soft/kernels tests/unit tests/unit/support tests/vm
+base base/cli base/os guest-allocator/client guest-allocator/driver guest-allocator/driver/managed
+guest-allocator/driver/managed/mechanism guest-allocator/driver/managed/state guest-allocator/heap guest-allocator/heap/registered
+guest-allocator/libraries guest-allocator/nvml guest-allocator/pmem guest-allocator/runtime host-bridge/between host-bridge/bridge
+host-bridge/cli host-bridge/keeper host-bridge/monitor host-bridge/worker/session shm-device shm-device/cuda shm-device/kinds
+shm-device/queue shm-device/region shm-device/rows tests/bench tests/e2e/install tests/e2e/models tests/e2e/programs tests/e2e/trust
+tests/fuzz tests/heap tests/hostile tests/soft tests/soft/kernels tests/unit/base tests/unit/between tests/unit/bridge tests/unit/cage
+tests/unit/cli tests/unit/guest tests/unit/heap tests/unit/kubernetes tests/unit/queue tests/unit/region tests/unit/runtime
+tests/unit/soft-gpu tests/unit/support tests/unit/worker tests/vm
 """.split())
 FOLDERS = {}
 for file in sorted(file for top in ("base", "guest-allocator", "guest-uio", "host-bridge", "shm-device", "soft-gpu", "tests")

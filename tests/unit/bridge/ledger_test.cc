@@ -125,7 +125,7 @@ struct KeptGrants : testing::Test {
         barcuda_grant table[granules];
         bool written[granules];  // by a client
     };
-    const SharedWith<Region> region;
+    SharedWith<Region> region;
     Ledger ledger;
     std::optional<Grants> grants;
 
@@ -382,11 +382,11 @@ struct KeptShared : testing::Test {
             return std::ranges::any_of(names, [&](const char* its) { return its == name; });
         }
     };
-    const SharedWith<Outside> outside;
+    SharedWith<Outside> outside;
     struct Tokens {
         Shared::Handle first, second;
     };
-    const SharedWith<Tokens> tokens;
+    SharedWith<Tokens> tokens;
     Ledger ledger;
     std::optional<Shared> shared;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // addresses.h: which addresses of the window ranges can have. The driver reserves them in spans far larger than most
 // ranges. A span stays reserved: a driver may refuse a reservation that overlaps an earlier one, and making a range
-// takes one call less. (Who asks the driver: mechanism/backing.cc. The caller has a lock.)
+// takes one call less. (The caller the driver: mechanism/backing.cc. The caller has a lock.)
 #pragma once
 #include <algorithm>
 #include <cstddef>
