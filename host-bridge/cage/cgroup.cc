@@ -108,7 +108,7 @@ std::string Groups::settle() {
         moved_ = write_to(path(bridges, "cgroup.procs"), "0");
         if (moved_ && keeper_ != 0) write_to(path(bridges, "cgroup.procs"), std::to_string(keeper_));
         if (!moved_) {
-            const std::string why = failed(folder_);
+            std::string why = failed(folder_);
             rmdir(path(bridges, "").c_str());
             return why;
         }

@@ -224,9 +224,10 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
     Error e = take_door(door_, path, own, Opening::to_serve);
     whole_ = properties().whole;
     if (!e && !whole_) e = error(Error::not_a_region, 0, "%s: a guest's view of a region, and no host's", path);
-    if (!e && whole_->lock_as_bridge() != 0) e = error(Error::in_use, 0, "%s: another bridge serves this region", path);
+    if (!e && whole_ && whole_->lock_as_bridge() != 0)
+        e = error(Error::in_use, 0, "%s: another bridge serves this region", path);
     char* memory = nullptr;
-    if (!e) {
+    if (!e && whole_) {
         whole_->set_size(before.shape.size);
         e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
     }
@@ -278,8 +279,8 @@ void HostRegion::close() {
     // While the lock is held, and if no other file has its name.
     if (made_ && is_ours && os::is_named(fd(), path())) ::unlink(path());
     if (mine_ && is_ours) {
-        publish(mine_->bridge_pid, 0);                         // WORD
-        if (!door_->check_file()) whole_->unlock_as_bridge();  // mappings that stay would keep it
+        publish(mine_->bridge_pid, 0);                                   // WORD
+        if (whole_ && !door_->check_file()) whole_->unlock_as_bridge();  // mappings that stay would keep it
     }
     Region::close();
     whole_ = nullptr;

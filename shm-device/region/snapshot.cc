@@ -61,7 +61,7 @@ Read answer(const barcuda_snapshot& snapshot, std::uint64_t identity, std::size_
         const std::uint32_t rows = observe(snapshot.answer_count);
         if (!within(sizeof snapshot, std::size_t{rows} * sizeof(barcuda_answers))) return Read::absent;
         for (std::uint32_t i = 0; i < rows; ++i) {
-            barcuda_answers row;
+            barcuda_answers row{};
             copy_out(&row, at(snapshot, sizeof snapshot + i * sizeof row), sizeof row);
             if (row.identity != identity) continue;
             if (row.bytes != count * to.size() || n >= count || !within(row.offset, row.bytes)) return Read::absent;
