@@ -231,7 +231,7 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
         whole_->set_size(before.shape.size);
         e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
     }
-    if (!e) e = whole_->map_header_to_write(&memory);
+    if (!e && whole_) e = whole_->map_header_to_write(&memory);
     if (e || !memory) return close(), e;
     creator_ = os::this_process();
     mine_ = reinterpret_cast<barcuda_header*>(memory);
