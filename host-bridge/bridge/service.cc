@@ -4,10 +4,12 @@
 #include <systemd/sd-daemon.h>
 
 #include <cstdint>
+#include <cstdlib>
 
 namespace barcuda {
 
 Service::Service() {
+    unsetenv("WATCHDOG_PID");  // systemd means its main process, the keeper; this one tells it that it lives
     std::uint64_t microseconds = 0;
     if (sd_watchdog_enabled(0, &microseconds) > 0) interval_ = std::chrono::microseconds(microseconds) / 4;
 }
