@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
     if (!worker.empty()) return barcuda::run_worker(worker, true);
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
     barcuda::File keeper;
-    barcuda::Keeper own(argv, options.ready_fd, options.served_fd);
+    barcuda::Keeper own(options.ready_fd, options.served_fd);
     if (const int status = own.run(keeper); !keeper) return status;
     if (own.has_served()) options.ready_fd = -1;
     const int ended = barcuda::Bridge(options, std::move(keeper)).run();

@@ -22,7 +22,6 @@ enum class Form : std::uint32_t {
     look,      // the same, and it stays to be reaped
     ready,     // the bridge serves from now on
     done,      // all that the bridge has made is gone; it ends
-    replace,   // end this bridge and start the program that is installed now
     count
 };
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 
 namespace barcuda {
 
@@ -83,11 +82,6 @@ void Kept::ready() const {
 }
 void Kept::done() const {
     if (link_) ask(keeping::request(Form::done));
-}
-void Kept::replace() const {
-    if (!link_) return;
-    ask(keeping::request(Form::replace));
-    _exit(0);  // the keeper starts the other program
 }
 
 }  // namespace barcuda

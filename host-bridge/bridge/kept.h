@@ -35,7 +35,6 @@ class Kept {
 
     void ready() const;
     void done() const;
-    void replace() const;  // does not return but where the keeper has ended
 
   private:
     struct Heard {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -15,11 +14,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -31,7 +27,6 @@ namespace {
 
 using keeping::Form;
 
-constexpr const char* handed_on = "BARCUDA_KEPT";  // the descriptor of a list of names and descriptors
 constexpr const char* region_name = "region";
 constexpr unsigned most_deaths = 5;
 constexpr std::chrono::milliseconds beats_every{200}, first_pause{100}, long_service{10'000};
@@ -59,14 +54,13 @@ const rlimit& given_files() {
 
 }  // namespace
 
-Keeper::Keeper(char** words, int ready, int served) : words_(words), ready_(ready), served_(served) {}
+Keeper::Keeper(int ready, int served) : ready_(ready), served_(served) {}
 
 int Keeper::run(File& link) {
     given_files();
     const sigset_t signals = own_signals();
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    take_over();
     if (start(link)) return 0;
     while (bridge_ > 0 || state_ == State::backing_off) {
         pollfd heard[] = {{signals_.fd(), POLLIN, 0}, {link_.fd(), POLLIN, 0}};
@@ -74,7 +68,6 @@ int Keeper::run(File& link) {
         if (heard[1].revents & POLLIN) hear_bridge();
         hear_signals();
         if (state_ != State::serving && served_once_) beat();
-        if (replaces_) replace();
         if (state_ == State::backing_off && Clock::now() >= next_start_ && start(link)) return 0;
     }
     return status_;
@@ -130,7 +123,8 @@ bool Keeper::start(File& link) {
     link_ = File();
     signals_ = File();
     stop_ = File();
-    // A keeper of root's may have no right to send a signal to a bridge that has become another user. The kernel sends it.
+    // Root's keeper may not signal a bridge that has become another user: the kernel does, when the keeper writes to
+    // this pipe. The bridge's end is open as long as the bridge lives.
     const int stops = stopped.release();
     fcntl(stops, F_SETOWN, getpid());
     fcntl(stops, F_SETSIG, SIGTERM);
@@ -169,9 +163,9 @@ void Keeper::end_by(int signal) {
 void Keeper::bridge_ended(int status) {
     bridge_ = -1;
     link_ = File();
-    if (state_ == State::ending || replaces_ || WIFEXITED(status)) {
+    if (state_ == State::ending || WIFEXITED(status)) {
         status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        if (!replaces_) state_ = State::ending;
+        state_ = State::ending;
         return;
     }
     // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so again.
@@ -246,10 +240,10 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
         case Form::reap:
         case Form::look: {
             siginfo_t end{};
-            const int how = WEXITED | WNOHANG | (form == Form::look ? WNOWAIT : 0);
+            constexpr int only_look = WEXITED | WNOHANG | WNOWAIT;
             int status = 0;
             if (request.process == bridge_ || request.process == getpid()) answer.error = ECHILD;
-            else if (waitid(P_PID, static_cast<id_t>(request.process), &end, how | WNOWAIT) != 0) answer.error = errno;
+            else if (waitid(P_PID, static_cast<id_t>(request.process), &end, only_look) != 0) answer.error = errno;
             else if (end.si_pid == 0) answer.error = EAGAIN;
             else if (form == Form::reap && waitpid(request.process, &status, WNOHANG) == request.process)
                 answer.status = status;
@@ -266,7 +260,6 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
             state_ = State::ending;
             if (served_ >= 0) close(std::exchange(served_, -1));
             break;
-        case Form::replace: replaces_ = true; break;
         case Form::count: break;
     }
     return answer;
@@ -281,56 +274,6 @@ void Keeper::reap_strangers() {
         if (child != bridge_ && (first == kept_.end() || !first->first.starts_with(its)))
             waitpid(child, nullptr, WNOHANG);
     }
-}
-
-// ---- another program in this process: its children stay, and its descriptors
-void Keeper::take_over() {
-    const char* const text = getenv(handed_on);
-    if (!text) return;
-    File list(std::atoi(text));
-    unsetenv(handed_on);
-    std::string lines(static_cast<std::size_t>(std::max<off_t>(0, lseek(list.fd(), 0, SEEK_END))), '\0');
-    if (pread(list.fd(), lines.data(), lines.size(), 0) != static_cast<ssize_t>(lines.size())) return;
-    std::istringstream in(lines);
-    std::string name;
-    for (int fd = -1; in >> name >> fd;) {
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-        kept_.emplace(name, File(fd));
-    }
-    served_once_ = !kept_.empty();
-    if (served_once_) ready_ = -1;  // it was told; the number may be another file's by now
-}
-
-void Keeper::replace() {
-    replaces_ = false;
-    if (bridge_ > 0) {
-        kill(bridge_, SIGKILL);
-        for (int status = 0; waitpid(bridge_, &status, WNOHANG) == 0; poll(nullptr, 0, 50)) beat();
-        bridge_ = -1;
-        link_ = File();
-    }
-    beat();
-    std::string lines;
-    for (const auto& [name, file] : kept_) {
-        fcntl(file.fd(), F_SETFD, 0);
-        lines += fmt::format("{} {}\n", name, file.fd());
-    }
-    const File list(memfd_create("barcuda-kept", 0));
-    const bool written = list && write(list.fd(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size());
-    std::error_code failed;
-    std::string program = std::filesystem::read_symlink("/proc/self/exe", failed);
-    if (constexpr std::string_view gone = " (deleted)"; program.ends_with(gone))
-        program.resize(program.size() - gone.size());
-    if (written) {
-        setenv(handed_on, std::to_string(list.fd()).c_str(), 1);
-        setrlimit(RLIMIT_NOFILE, &given_files());
-        execv(program.c_str(), words_);
-    }
-    log::error("{}: cannot be started in this bridge's place: {}; this one goes on", program, strerror(errno));
-    unsetenv(handed_on);
-    for (const auto& [name, file] : kept_) fcntl(file.fd(), F_SETFD, FD_CLOEXEC);
-    state_ = State::backing_off;
-    next_start_ = Clock::now();
 }
 
 }  // namespace barcuda

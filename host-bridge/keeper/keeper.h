@@ -23,15 +23,15 @@ namespace barcuda {
 
 class Keeper {
   public:
-    // `words`: the command line, with which a newer program is started in this one's place. `ready`, `served`:
-    // descriptors that the bridge closes when it serves, and when all that it has made is gone; -1: there are none.
-    Keeper(char** words, int ready, int served);
+    // `ready`, `served`: descriptors that the bridge closes when it serves, and when all that it has made is gone; -1:
+    // there are none.
+    Keeper(int ready, int served);
 
     // Returns in each bridge that it starts, with `link` to the keeper; in the keeper itself, with its exit status and
     // without a link, when the last bridge has ended.
     int run(File& link);
 
-    // Descriptors by name, as an earlier program of this process has handed them on.
+    // Descriptors by name.
     using Kept = std::map<std::string, File, std::less<>>;
     // A bound for a bridge that was taken over: 256 clients with all that they may share.
     static constexpr std::size_t most_kept = 1 << 16;
@@ -45,7 +45,6 @@ class Keeper {
     using Clock = std::chrono::steady_clock;
     enum class State { starting, serving, backing_off, ending };
 
-    void take_over();  // what an earlier program of this process has handed on
     bool start(File& link);
     void hear_signals();
     void hear_bridge();
@@ -54,17 +53,15 @@ class Keeper {
     void end_by(int signal);
     void reap_strangers();
     void beat();
-    void replace();
     int patience() const;  // milliseconds
 
-    char** const words_;
     int ready_, served_;
     Kept kept_;
     State state_ = State::starting;
-    bool served_once_ = false, replaces_ = false;
+    bool served_once_ = false;
     pid_t bridge_ = -1;
     int status_ = 0;
-    unsigned deaths_ = 0;  // in a row, of bridges that did not come to serve
+    unsigned deaths_ = 0;  // in a row, of bridges that crashed soon after their start
     Clock::time_point next_start_{}, ready_at_{};
     std::uint64_t beats_ = 0;
     File signals_, link_;

@@ -44,6 +44,7 @@ def test_a_program_computes_on_while_its_bridge_is_killed(region, model):
         kill_bridge(bridge)
         kills += 1
     assert client.wait() == 0, f"after {kills} kills: {client}{bridge.log}"
+    assert kills, "no bridge was killed while the program ran"
     until(lambda: "goes on" in bridge.log and not children(bridge.pid, "--worker"), "the worker has ended with its client")
 
 

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// keeper_test: what a keeper accepts of its bridge, and what it answers. (Whole bridges that are killed:
+// tests/e2e/lives/test_keeper.py.)
+#include "host-bridge/keeper/keeper.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace barcuda {
+namespace {
+
+using keeping::Form;
+using keeping::request;
+using keeping::Request;
+
+std::optional<Request> read(const Request& sent, std::size_t bytes = sizeof(Request)) {
+    return Request::read({reinterpret_cast<const char*>(&sent), bytes});
+}
+
+TEST(KeeperRequest, IsReadAsItWasSent) {
+    const auto got = read(request(Form::keep, "worker.12.link"));
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->name_text(), "worker.12.link");
+    EXPECT_TRUE(read(request(Form::list)));
+    EXPECT_TRUE(read(request(Form::list, "worker.")));
+    EXPECT_TRUE(read(request(Form::reap, {}, 7)));
+    EXPECT_TRUE(read(request(Form::ready)));
+}
+
+TEST(KeeperRequest, OfAnotherLengthOrFormIsRefused) {
+    EXPECT_FALSE(read(request(Form::ready), sizeof(Request) - 1));
+    EXPECT_FALSE(read(request(static_cast<Form>(0))));
+    EXPECT_FALSE(read(request(Form::count)));
+    Request wrong = request(Form::ready);
+    wrong.bytes = 4;
+    EXPECT_FALSE(read(wrong));
+}
+
+TEST(KeeperRequest, WithAWrongNameOrProcessIsRefused) {
+    for (const Form form : {Form::keep, Form::drop, Form::take})
+        for (const char* name : {"", ".hidden", "with space", "UPPER", "a/b", "line\n"})
+            EXPECT_FALSE(read(request(form, name))) << name;
+    Request endless = request(Form::take, "x");
+    std::memset(endless.name, 'x', sizeof endless.name);
+    EXPECT_FALSE(read(endless)) << "the name has no end";
+    EXPECT_FALSE(read(request(Form::ready, "name")));
+    EXPECT_FALSE(read(request(Form::reap, {}, 0)));
+    EXPECT_FALSE(read(request(Form::look, {}, -1)));
+    EXPECT_FALSE(read(request(Form::keep, "name", 7)));
+}
+
+struct KeeperTest : testing::Test {
+    Keeper keeper{-1, -1};
+    int with = -1;
+    int ask(Form form, const char* name = "", File file = {}, pid_t process = 0) {
+        with = -1;
+        answer = keeper.serve(request(form, name, process), std::move(file), with);
+        return answer.error;
+    }
+    static File any() { return File(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+    keeping::Answer answer;
+};
+
+TEST_F(KeeperTest, HoldsADescriptorUntilItIsDropped) {
+    File first = any();
+    const int number = first.fd();
+    EXPECT_EQ(ask(Form::take, "a"), ENOENT);
+    EXPECT_EQ(ask(Form::keep, "a", std::move(first)), 0);
+    EXPECT_EQ(ask(Form::take, "a"), 0);
+    EXPECT_EQ(with, number);
+    EXPECT_EQ(ask(Form::drop, "a"), 0);
+    EXPECT_EQ(fcntl(number, F_GETFD), -1) << "it is closed";
+    EXPECT_EQ(ask(Form::take, "a"), ENOENT);
+    EXPECT_EQ(ask(Form::drop, "a"), 0) << "nothing to drop is no error";
+}
+
+TEST_F(KeeperTest, KeepsTheLastOfOneNameAndNothingWithoutADescriptor) {
+    File first = any(), second = any();
+    const int old = first.fd(), number = second.fd();
+    EXPECT_EQ(ask(Form::keep, "a", std::move(first)), 0);
+    EXPECT_EQ(ask(Form::keep, "a", std::move(second)), 0);
+    EXPECT_EQ(fcntl(old, F_GETFD), -1);
+    EXPECT_EQ(ask(Form::take, "a"), 0);
+    EXPECT_EQ(with, number);
+    EXPECT_EQ(ask(Form::keep, "b"), EBADF);
+    EXPECT_EQ(keeper.kept().size(), 1u);
+}
+
+TEST_F(KeeperTest, ListsNamesInTheirOrder) {
+    for (const char* name : {"c", "a", "b"}) EXPECT_EQ(ask(Form::keep, name, any()), 0);
+    std::string all, last;
+    while (ask(Form::list, last.c_str()) == 0) all += last = answer.name;
+    EXPECT_EQ(all, "abc");
+}
+
+TEST_F(KeeperTest, ReapsAChildOnceAndOnlyWhenItHasEnded) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        char nothing;
+        _exit(::read(ends[0], &nothing, 1) == 0 ? 7 : 1);
+    }
+    close(ends[0]);
+    EXPECT_EQ(ask(Form::look, "", {}, child), EAGAIN);
+    EXPECT_EQ(ask(Form::reap, "", {}, child), EAGAIN);
+    close(ends[1]);
+    siginfo_t end{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT), 0);
+    EXPECT_EQ(ask(Form::look, "", {}, child), 0);
+    EXPECT_EQ(ask(Form::reap, "", {}, child), 0);
+    EXPECT_EQ(WEXITSTATUS(answer.status), 7);
+    EXPECT_EQ(ask(Form::reap, "", {}, child), ECHILD);
+    EXPECT_EQ(ask(Form::reap, "", {}, getpid()), ECHILD);
+}
+
+}  // namespace
+}  // namespace barcuda
