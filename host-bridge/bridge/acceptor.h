@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// acceptor.h: admits the clients that have come: gives each a worker, or refuses it. (admissions.h says how many may
-// begin in a second.)
+// acceptor.h: admits new clients: gives each a worker, or refuses it. (admissions.h limits how many may begin in a
+// second.)
 #pragma once
 #include <chrono>
 #include <functional>
@@ -21,11 +21,11 @@ namespace barcuda {
 class Acceptor {
   public:
     using Clock = std::chrono::steady_clock;
-    // `interrupts`: whether a VM is at the doorbell, so that the worker can interrupt the guest.
+    // `interrupts`: whether a VM is connected to the doorbell, so that the worker can interrupt the guest.
     Acceptor(Clients& clients, Pool& pool, const LimitsDesk& limits, HeapDesk& heap, const Host& host, Totals& totals,
              std::function<bool()> interrupts);
 
-    // Those that came first begin first. `arrived`: called with each that has been given a worker.
+    // Clients begin in the order of their arrival. `arrived`: called with each that has received a worker.
     void admit(const std::vector<Client*>& waiting, const std::function<void(Client&)>& arrived,
                Clock::time_point now = Clock::now());
     // Goes on with a client of an earlier bridge that was killed, perhaps before its worker was told of it. (A worker
@@ -34,7 +34,7 @@ class Acceptor {
     bool some_wait() const { return some_wait_; }  // since too many have come
 
   private:
-    // Gives it a worker. Why not; empty: it has one.
+    // Gives the client a worker. Returns why not; empty: it has one.
     std::string serve(Client& client);
     void assign(Client& client);
     void tell_of_waiting(Admissions::Answer answer, std::uint32_t process, Clock::time_point now);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// admissions.h: which of the clients that have come may begin now. A client costs the bridge a worker, a driver's start
-// and two lines in the log. So a guest may begin only so many in a second (Limit::starts), and one process of it far
-// fewer: a process is one client for its life, unless it opens channels again and again. Those of such a process wait,
-// and clients of other processes pass them. (A process is what a client says that its pid is. A guest that lies there
-// is held by its own limit.)
+// admissions.h: which of the waiting clients may begin now. A client costs the bridge a worker, a driver's start and
+// two lines in the log. So a guest may begin only a limited number in a second (Limit::starts), and each of its
+// processes far fewer: a process is one client for its life, unless it opens channels repeatedly. Clients of such a
+// process wait, and clients of other processes pass them. (The process is the pid that a client reports. A guest that
+// lies about it is still held by its own limit.)
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,12 +17,13 @@ class Admissions {
   public:
     using Time = Bucket::Time;
     enum class Answer { now, process_waits, guest_waits };
-    // Programs that begin together, as a batch of jobs does: so many seconds' worth at once.
+    // Programs that begin together, as in a batch of jobs: this many seconds' worth at once.
     static constexpr double seconds_at_once = 4;
-    // Of one process. Containers of one guest may have programs of the same pid, which begin together, too.
+    // For one process. Containers of one guest may have programs with the same pid, which also begin together.
     static constexpr Bucket::Rate one_process{.a_second = 4, .at_once = 64};
 
-    // A client of that process is next; `now` is counted. `a_second`: of the guest; 0: any number, from any process.
+    // The next client belongs to that process; `now` is counted. `a_second`: limit of the guest; 0: any number, from
+    // any process.
     Answer ask(std::uint32_t process, std::uint64_t a_second, Time now) {
         if (a_second == 0) return Answer::now;
         forget(now);
@@ -36,7 +37,7 @@ class Admissions {
     std::size_t known() const { return of_.size(); }
 
   private:
-    // A bucket that is full again is as good as none.
+    // A full bucket need not be kept.
     void forget(Time now) {
         constexpr std::size_t many = 256;
         if (of_.size() >= many)

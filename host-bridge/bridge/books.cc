@@ -9,7 +9,7 @@
 namespace barcuda {
 namespace {
 
-// In the log a name stands between quotes, and ends there; journald would hide a line that is no UTF-8.
+// In the log a name stands between quotes, so it must contain none; journald would hide a line that is not UTF-8.
 std::string quoted(std::string name) {
     std::ranges::replace_if(
         name, [](char c) { return c == '"' || static_cast<unsigned char>(c) >= 0x80; }, '?');

@@ -19,18 +19,18 @@
 
 namespace barcuda {
 
-// Of one client: for lists while it is there, and for the log when it has gone.
+// One client: for lists while it is connected, and for the log at its end.
 struct ClientRecord {
-    std::uint32_t pid = 0;  // this and the next line: as the guest says
+    std::uint32_t pid = 0;  // this and the next line: as the guest reports
     std::string program, user;
-    pid_t worker = 0;  // 0: it was given none
+    pid_t worker = 0;  // 0: it never had one
     std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
     Counts counts{};
     std::uint64_t most_device_memory = 0, most_region_memory = 0;
     std::optional<End> end;
     std::string how;  // it ended
 
-    bool is_a_client() const { return worker || end; }         // a process that only asks NVML is none
+    bool is_a_client() const { return worker || end; }         // a process that only asks NVML is not a client
     void note_end(End how_it_ended, const std::string& text);  // the first reason counts
     std::string text() const;                                  // pid, user and program
 };
@@ -91,9 +91,9 @@ struct KeptClient {
 // Of all clients that have come.
 struct Totals {
     std::uint64_t came = 0, went[all_ends] = {};
-    Counts counts{};  // of those that have gone
+    Counts counts{};  // of clients that have ended
 
-    // Adds a client that has gone. Returns what the log says of it; empty: it was none.
+    // Adds a client that has ended. Returns its line for the log; empty: it was not a client.
     std::string close(ClientRecord& record);
 };
 

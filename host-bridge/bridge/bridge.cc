@@ -20,14 +20,14 @@
 namespace barcuda {
 namespace {
 
-// How soon a new client is noticed, and how much looking costs: some loads and a system call each time. Whatever is
-// heard (a worker's request or end, the doorbell, a program that opens or closes the region's file) makes the bridge
-// look often for a while, since it may be the sign of what is still to come. After that the loop of a bridge that hears
-// everything wakes only for the heartbeat; one that a plain VM may come to must go on looking.
+// How soon the bridge notices a new client, and the cost of looking: some loads and a system call each time. After any
+// event (a worker's request or end, the doorbell, a program that opens or closes the region's file) the bridge looks
+// often for some time, because more may follow. After that, the loop of a bridge that hears of every client wakes only
+// for the heartbeat; a bridge for a plain VM must keep looking.
 constexpr std::chrono::milliseconds new_look_every{1}, look_every{2}, deaf_look_every{8}, idle_look_every{250};
 constexpr std::chrono::milliseconds looks_for_new{50}, looks_often{1000};  // after anything has happened
 
-// Returns when the process has ended, or after a moment: one that a debugger keeps has ended for its descriptor, and
+// Returns when the process has ended, or after a moment: a process under a debugger has ended for its descriptor, but
 // not for us.
 void await_end(const WorkerProcess& worker) {
     pollfd end{worker.end(), POLLIN, 0};
@@ -36,7 +36,7 @@ void await_end(const WorkerProcess& worker) {
 
 }  // namespace
 
-// All that comes before the first client. Returns what is wrong.
+// Everything before the first client. Returns what is wrong.
 std::string Bridge::start() {
     Startup startup(ground_, signals_.fd());
     if (std::string e = startup.check(); !e.empty()) return e;
@@ -98,7 +98,7 @@ void Bridge::announce() {
     close(ready);
 }
 
-// What the loop hears. Waiting workers are the pool's, visitors of `barcuda limit` the control's.
+// What the loop watches. The pool watches waiting workers, the control visitors.
 void Bridge::listen() {
     const auto is_worker = [this](const Visitor& visitor) { return this->is_worker(visitor); };
     on_signal_ = loop_.watch(signals_.fd(), Loop::Rank::stop, [this](short) { loop_.stop(); });
@@ -120,7 +120,7 @@ void Bridge::listen() {
                 is_worker});
 }
 
-// How long to wait for something to be heard.
+// How long to wait for an event.
 std::chrono::milliseconds Bridge::patience() const {
     if (desks_->heap.short_of_time()) return {};
     const auto quiet = Clock::now() - std::max(heard_, desks_->clients.last_came());
@@ -140,7 +140,7 @@ void Bridge::serve() {
         if (!happened && !desks.heap.short_of_time()) desks.heap.release_pages();
         const auto first = loop_.dispatch();
         if (loop_.stopped()) return;
-        if (first && *first < Loop::Rank::log) heard_ = Clock::now();  // logs and tools are no sign of a client
+        if (first && *first < Loop::Rank::log) heard_ = Clock::now();  // logs and tools announce no client
         const auto waiting = desks.clients.look([this](Client& client) { look_at(client); });
         desks.acceptor.admit(waiting, [this](Client& client) { take(client); });
         desks.clients.reap_workers();
@@ -198,7 +198,8 @@ void Bridge::beat() {
     service_.beat();
 }
 
-// A worker gets no part of the region by any other door, and no say in limits. That holds for another bridge's, too.
+// A worker must not get a part of the region through another door, or change limits. The same holds for another
+// bridge's worker.
 bool Bridge::is_worker(const Visitor& visitor) const {
     if (visitor.pid == ground_.exporting.pid()) return false;
     const cage::Order& order = ground_.cage.order;
@@ -213,7 +214,7 @@ void Bridge::shut_down() {
         if (client.worker) client.worker->release();
     });
     desks_->pool.end();
-    desks_->clients.each([this](Client& client) {  // a profiler may take long to write what it has seen
+    desks_->clients.each([this](Client& client) {  // a profiler may take long to write its results
         for (; client.worker && !client.worker->release(); beat()) await_end(*client.worker);
     });
     ground_.kept.done();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bridge.h: the supervisor of one region. It admits clients, gives each a worker process of its own, grants heap
 // memory, and cleans up when a client, a worker or the whole guest ends. It never opens the CUDA driver and never reads
-// a command. It serves all clients of the region in one loop, so it waits for none of them and for no worker.
+// a command. It serves all clients of the region in one loop, so it never waits for a single client or worker.
 //
 //   loop.h           what the bridge waits for                  desks.h          all that serves clients, in order:
 //   startup.h        what is open before the first client       clients.h        clients by slot (client.h, books.h)
@@ -44,14 +44,14 @@ class Bridge {
     void listen();
     void serve();
     std::chrono::milliseconds patience() const;
-    void beat();  // says to the clients, and to systemd, that the bridge lives
+    void beat();  // tells the clients, and systemd, that the bridge lives
     void take(Client& client);
     void restore();
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;
     void shut_down();
 
-    Loop loop_;  // before all that watches something
+    Loop loop_;  // constructed before everything that uses it
     Ground ground_;
     Monitoring monitoring_;
     Service service_;

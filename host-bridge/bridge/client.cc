@@ -17,7 +17,7 @@
 namespace barcuda {
 namespace {
 
-// Guest memory, which may change meanwhile and need not end.
+// Copies guest memory, which may change meanwhile and may lack a terminator.
 template <std::size_t N> std::string copied(const char (&text)[N]) {
     char copy[N];
     std::memcpy(copy, text, N);
@@ -26,7 +26,7 @@ template <std::size_t N> std::string copied(const char (&text)[N]) {
 
 struct Row {
     barcuda_state state;
-    std::optional<End> noted;  // nothing: neither in the record nor in the log
+    std::optional<End> noted;  // none: neither in the record nor in the log
 };
 constexpr Row rows[] = {
     {BARCUDA_STATE_REFUSED, End::refused},

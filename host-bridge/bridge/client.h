@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client.h: one client, from the moment that it has opened a slot until the slot is reclaimed: its channel, its worker,
-// its own limits, and what the bridge knows about it.
+// client.h: one client, from the opening of a slot until the slot is reclaimed: its channel, its worker, its own
+// limits, and what the bridge knows about it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -29,16 +29,16 @@ class Client {
     Client(const Channel& channel, int doorbell, std::uint64_t number) : Client(channel, doorbell, number, Books()) {}
 
     std::uint32_t slot() const { return channel.index; }
-    barcuda_client& page() const { return channel.client(); }  // the client's own words
-    std::uint32_t pid() const;                                 // as it says
+    barcuda_client& page() const { return channel.client(); }  // the client's own fields
+    std::uint32_t pid() const;                                 // as the client reports
 
-    // Why the bridge ends a session: it admits no such client; the worker has died, or broken the protocol; it stops
-    // itself.
+    // Why the bridge ends a session: it does not admit the client; the worker has died or broken the protocol; or the
+    // bridge stops.
     enum class Ending { refused, died, stopped };
-    // Ends the session, once, for that reason: in the log, in the record and in the status page. The client's threads
-    // wake.
+    // Ends the session once, for that reason, which goes into the log, the record and the status page. Wakes the
+    // client's threads.
     void end(Ending ending, const std::string& why);
-    // The same, for what only a worker does that an attacker has taken over: the worker is told to end.
+    // The same, for what only a worker under an attacker's control does: also tells the worker to end.
     void end_worker(const std::string& why);
     bool has_ended() const;
 
@@ -51,7 +51,7 @@ class Client {
 
     // Reads from its page which program it is: once, when it wants a worker.
     void introduce();
-    // Writes down what its worker has counted by now. `region_memory`: what it holds of the region.
+    // Records what its worker has counted so far. `region_memory`: the bytes of the region that it holds.
     void note(std::uint64_t region_memory);
     // Whether it has asked NVML since the last call.
     bool has_watched();

@@ -12,8 +12,8 @@
 namespace barcuda {
 namespace {
 
-// How often the kernel is asked whether clients live: three system calls each, which many that come at once would wait
-// for.
+// How often the bridge asks the kernel whether clients live: three system calls for each client, which delay the
+// admission of others.
 constexpr std::chrono::milliseconds owners_looked_after{20};
 
 }  // namespace
@@ -95,7 +95,7 @@ std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock:
         const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
         if (opened == closed && closed == observe(slot.reclaimed)) continue;
         if (opened != closed && look_for_owners && region_.owner_gone(i))
-            publish(slot.closed, opened);  // no module speaks for the dead here
+            publish(slot.closed, opened);  // no module reports ended processes here
         if (opened == observe(slot.closed)) {
             reclaim(i);
         } else if (observe(slot.served) != opened) {  // not one that an earlier bridge served
@@ -116,7 +116,7 @@ Client* Clients::meet(std::uint32_t slot, Clock::time_point now) {
     ++met_;
     Channel channel;
     if (Error e = region_.map_channel(slot, channel)) {
-        publish(region_.host_slots()[slot].served, opening);  // and not again and again
+        publish(region_.host_slots()[slot].served, opening);  // only once
         log::error("channel {}: {}", slot, e.text);
         return nullptr;
     }
@@ -130,7 +130,7 @@ void Clients::serve(Client& client) { publish(region_.host_slots()[client.slot()
 
 void Clients::worker_ended(Client& client) {
     WorkerProcess& worker = *client.worker;
-    if (!worker.has_gone()) return worker.dismiss();  // its wrapper has
+    if (!worker.has_gone()) return worker.dismiss();  // its wrapper has ended
     roster_(client.slot(), 0);
     client.asked.reset();
     client.note(books_.grants.held(client.slot()));
@@ -157,7 +157,7 @@ void Clients::reap_workers() {
 }
 
 void Clients::reclaim(std::uint32_t slot) {
-    std::string last;  // what the log says of it
+    std::string last;  // the log's last line about it
     if (auto& client = slots_[slot]) {
         client->note(books_.grants.held(slot));
         if (client->worker && !client->worker->release()) return;
@@ -174,9 +174,10 @@ void Clients::reclaim(std::uint32_t slot) {
     if (!kept_.empty() && requests_[slot].get().state != KeptRequest::none) requests_[slot].set({});
     if (!kept_.empty() && kept_[slot].get().state != KeptClient::none) kept_[slot].set({});
     barcuda_slot& s = region_.host_slots()[slot];
-    publish(s.map_lock, 0u);  // of the last client: an earlier version's client does not write it
+    publish(s.map_lock, 0u);  // of the last client: a client of an earlier version does not write it
     publish(s.reclaimed, observe(s.closed));
-    if (!last.empty() || granules)  // not of those that only ask NVML, nor of those that left before they began
+    // not for processes that only ask NVML, nor for clients that left before they began
+    if (!last.empty() || granules)
         log::info("channel {}: reclaimed, with {} granules{}{}", slot, granules, last.empty() ? "" : ": ", last);
 }
 

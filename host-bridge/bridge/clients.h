@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// clients.h: the clients of a region, by slot. A slot that a client opens gets a Client; a slot whose client has gone
-// is reclaimed: its worker ends, and all that the client held is free again.
+// clients.h: the clients of a region, by slot. A slot that a client opens gets a Client; a slot whose client has ended
+// is reclaimed: its worker ends, and everything that the client held is free again.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -31,14 +31,14 @@ class Clients {
         Totals& totals;
         const Ledger* ledger = nullptr;  // null: nothing is written down
     };
-    // A worker serves that slot from now on; 0: none does any more.
+    // Called when a worker begins to serve a slot; 0: no worker serves it any more.
     using Roster = std::function<void(std::uint32_t slot, pid_t worker)>;
 
-    // `doorbell`: an eventfd that interrupts the guest; -1: there is none. `wrapper`: what runs each worker; empty:
-    // nothing.
+    // `doorbell`: an eventfd that interrupts the guest; -1: none. `wrapper`: the command that runs each worker; empty:
+    // none.
     Clients(HostRegion& region, Books books, int doorbell, std::string wrapper, Roster roster);
 
-    // What an earlier bridge has left behind.
+    // Reclaims what an earlier bridge has left.
     void reclaim_left();
     // Goes on with the clients of an earlier bridge that was killed, as its ledger says, and with all that they hold.
     // `adopt` gives the worker of a slot; null: there is none any more. A client without one ends.
@@ -47,16 +47,16 @@ class Clients {
     // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client
     // that is there. Returns the clients that wait to be admitted, in the order in which they came.
     std::vector<Client*> look(const std::function<void(Client&)>& f, Clock::time_point now = Clock::now());
-    // A client has a worker, or was refused: its slot is looked at for the next client only.
+    // The client has a worker, or was refused: its slot is watched only for the next client.
     void serve(Client& client);
-    // The worker of that client has ended, or begun to.
+    // The worker of that client has ended, or is ending.
     void worker_ended(Client& client);
-    // Of those that have been told to end.
+    // Reaps workers that were told to end.
     void reap_workers();
 
     Clock::time_point last_came() const { return last_came_; }
-    bool one_leaves() const;       // a worker of theirs
-    std::uint64_t served() const;  // how many have a worker that has not been told to end
+    bool one_leaves() const;       // a worker of theirs is ending
+    std::uint64_t served() const;  // number of clients whose worker was not told to end
     Pool::Clients state() const;   // for the pool
     const Roster& roster() const { return roster_; }
     const Shape& shape() const { return region_.shape(); }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t most_visitors = 8;
 
-// A message of this length and form is a request of this kind: then it has been answered.
+// If the message has this request's length and form, answers it, and returns true.
 template <class Request, class Reply>
 bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
               const std::function<void(const Request&, Reply&, const ucred&)>& serve) {
@@ -40,7 +40,7 @@ static_assert(sizeof(LimitRequest) != sizeof(ListRequest) && sizeof(LimitRequest
 
 const sockaddr* as_address(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
-// Bridges that were killed leave theirs behind: nobody answers there.
+// Removes the sockets of bridges that were killed: no process answers there.
 void remove_old() {
     std::error_code ec;
     for (const auto& entry : std::filesystem::directory_iterator(limits_folder, ec)) {
@@ -68,7 +68,7 @@ std::string Control::open(int region) {
     if (!listener || fstat(region, &st) != 0 || getrandom(&number, sizeof number, 0) != sizeof number)
         return strerror(errno);
     remove_old();
-    // It gets its name when somebody answers: else another bridge would take it for an old one.
+    // It gets its final name when it can answer: otherwise another bridge would take it for an old one.
     const std::string first = fmt::format("{}/barcuda-{:x}", limits_folder, number),
                       path = fmt::format("{}/{}{:x}", limits_folder, limits_name_of(st), number);
     const sockaddr_un address = unix_address(first);

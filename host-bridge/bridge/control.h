@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// control.h: the door for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h) and `barcuda ps` (list_link.h). The bridge waits
-// for no visitor: a request is read when it has come, and an answer that is not taken is dropped. A few visitors are let in at a time,
-// processes of root and of the bridge's own user.
+// control.h: the socket for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h) and `barcuda ps`
+// (list_link.h). The bridge waits for no visitor: it reads a request when it has arrived, and drops an answer that is
+// not read. It admits a few visitors at a time, processes of root and of the bridge's own user.
 #pragma once
 #include <sys/socket.h>
 
@@ -23,15 +23,15 @@ class Control {
     Control() = default;
     ~Control();
     Control(const Control&) = delete;
-    // Why there is none; empty: it is open.
+    // Returns why there is none; empty: it is open.
     std::string open(int region);
     struct Answers {  // each fills in a reply
         std::function<void(const LimitRequest&, LimitReply&, const ucred& by)> limits;
         std::function<void(const ListRequest&, ListReply&, const ucred& by)> list;
         std::function<void(const PauseRequest&, PauseReply&, const ucred& by)> pause;
-        std::function<bool(const Visitor&)> is_worker;  // who is one is not let in
+        std::function<bool(const Visitor&)> is_worker;  // workers are not admitted
     };
-    // Lets visitors in, and answers them, from now on.
+    // Admits visitors and answers them from now on.
     void serve(Loop& loop, Answers answers);
 
   private:

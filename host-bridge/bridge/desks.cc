@@ -32,7 +32,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
               ground.options.wrapper,
               [this, &monitoring](std::uint32_t slot, pid_t worker) {
                   monitoring.client(slot, worker);
-                  if (worker == 0) pauses.forget(slot);  // before the worker's sheet goes
+                  if (worker == 0) pauses.forget(slot);  // before the worker's sheet ends
               }),
       limits({ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants,
              ground.region, ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// desks.h: what serves clients, from when the region is open: each part needs those before it, and no other. (A worker
-// that waits may reserve memory of the heap: the launcher asks the heap desk, which is behind it, through a function.)
+// desks.h: the parts that serve clients once the region is open: each part needs those before it, and no other. (A
+// waiting worker may reserve memory of the heap: the launcher asks the heap desk, which comes later, through a
+// function.)
 #pragma once
 #include <chrono>
 
@@ -24,12 +25,12 @@
 namespace barcuda {
 
 struct Desks {
-    // `since`: the bridge has been there.
+    // `since`: when the bridge started.
     Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::system_clock::time_point since);
 
-    // Once in each turn of the loop, for each client: what is wanted of it, and what its worker has come to.
+    // Called in each turn of the loop for each client: handles its requests, and the state of its worker.
     void look_at(Client& client);
-    // The worker of that process, waiting, serving or leaving.
+    // Whether that process is a worker of this bridge: waiting, serving or ending.
     bool has_worker(pid_t process) const;
 
     Grants grants;

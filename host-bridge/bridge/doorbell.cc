@@ -59,16 +59,17 @@ std::string Doorbell::open(const std::string& path, int region, const Kept& kept
     if (path.size() >= sizeof address.sun_path)
         return fmt::format("{}: a socket's path has at most {} bytes", path, sizeof address.sun_path - 1);
     std::memcpy(address.sun_path, path.c_str(), path.size());
-    struct stat old;  // a bridge that was killed leaves its socket behind; the region's lock says that it is gone
+    // a bridge that was killed leaves its socket behind; the region's lock shows that the bridge has ended
+    struct stat old;
     if (lstat(path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode)) unlink(path.c_str());
     any_ = File(epoll_create1(EPOLL_CLOEXEC));
     host_ = File(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     guest_ = File(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     File listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const mode_t mask = umask(0177);  // until it has its own: who connects gets the whole region
+    const mode_t mask = umask(0177);  // until it has its final mode, because a peer gets the whole region
     const bool bound = listener && bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     umask(mask);
-    // As the region's file: for its user and group, less the umask.
+    // Like the region's file: for its user and group, minus the umask.
     if (!any_ || !host_ || !guest_ || !bound || chmod(path.c_str(), 0660 & ~mask) != 0 ||
         listen(listener.fd(), 4) != 0 || !hear(listener) || !hear(host_))
         return fmt::format("{}: cannot listen for QEMU there: {}", path,
@@ -90,7 +91,7 @@ bool Doorbell::answer(const std::function<bool(const Visitor&)>& is_worker) {
         return file && std::any_of(happened, happened + std::max(count, 0),
                                    [&](const epoll_event& event) { return event.data.fd == file.fd(); });
     };
-    if (has_said(qemu_)) {  // which never says anything
+    if (has_said(qemu_)) {  // QEMU never sends anything
         epoll_ctl(any_.fd(), EPOLL_CTL_DEL, qemu_.fd(), nullptr);
         qemu_ = File();
         if (kept_) kept_->drop("doorbell.qemu");

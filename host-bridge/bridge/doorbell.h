@@ -35,7 +35,7 @@ class Doorbell {
 
     // Readable: there is something to answer. -1: no doorbell is open.
     int fd() const { return any_.fd(); }
-    // Answers it. `is_worker`: a process that is none of QEMU's. True: the guest has rung.
+    // Answers it. `is_worker`: whether the peer is not QEMU but a worker. True: the guest has rung.
     bool answer(const std::function<bool(const Visitor&)>& is_worker);
 
   private:

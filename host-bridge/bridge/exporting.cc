@@ -15,7 +15,7 @@
 
 namespace barcuda {
 namespace {
-constexpr std::chrono::seconds between_launches{5};  // one that cannot live shall not be all that happens
+constexpr std::chrono::seconds between_launches{5};  // an exporter that cannot run must not keep the bridge busy
 constexpr int listener_fd = 3;
 }  // namespace
 
@@ -43,7 +43,7 @@ void Exporting::launch() {
     pid_ = fork();
     if (pid_ < 0) return log::error("cannot start the exporter: {}", strerror(errno));
     if (pid_ > 0) return;
-    const int moved = fcntl(listener_.fd(), F_DUPFD, 16);  // by way of a descriptor that is nobody's, as for a worker
+    const int moved = fcntl(listener_.fd(), F_DUPFD, 16);  // through an unused descriptor number, as for a worker
     dup2(moved, listener_fd);
     close_range(listener_fd + 1, ~0u, 0);
     sigset_t none;

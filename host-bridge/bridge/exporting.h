@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exporting.h: the bridge's hold on its exporter (host-bridge/exporter): has the socket before the exporter is there, and so says at
-// once if that address cannot be had; starts it, and again when it has died. Without an address there is none.
+// exporting.h: the bridge's handle on its exporter (host-bridge/exporter). It opens the socket before the exporter
+// starts, so an address that is not available is an error at once; it starts the exporter, and starts it again when it
+// has died. Without an address there is no exporter.
 #pragma once
 #include <sys/types.h>
 

@@ -88,7 +88,7 @@ void Grants::forget_mapper(std::size_t granule) {
     granules_[granule].mapper = nobody;
 }
 
-// The first run that will do: of what its owner does not hold already it adds at most `want.more` bytes.
+// The first run that fits: it adds at most `want.more` bytes to what its owner already holds.
 std::optional<std::size_t> Grants::find(const Want& want, Among among) const {
     if (want.granules == 0 || want.granules > granules_.size()) return {};
     const auto can_have = [&](std::size_t i) {

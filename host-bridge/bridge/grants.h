@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// grants.h: which client holds which granule of the heap. First fit over a table of at most 8,192 granules; a granule
-// is given out again only when its owner is gone *and* the guest's module reports no mapping of it, and only after its
-// contents are gone. What a worker has once been allowed to map, and its client has released, is granted again to that
-// client alone until the worker has ended: nobody could say that a worker that was taken over has let go of it.
+// grants.h: which client holds which granule of the heap. First fit over a table of at most 8,192 granules. A granule
+// is granted again only when its owner has ended *and* the guest's module reports no mapping of it, and only after its
+// contents are cleared. A granule that a worker was once allowed to map, and that its client has released, is granted
+// only to that client until the worker has ended: a worker under an attacker's control may still have it mapped.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -54,19 +54,19 @@ class Grants {
     // A run that a worker prepares while it waits for a client: nobody's, until it is handed to a channel or released.
     Run reserve(std::uint64_t bytes, const HasTime& has_time = always);
     void hand_over(Run reserved, std::uint32_t channel);
-    // Its worker is about to map that, or has done so. False: that is not wholly this channel's.
+    // The channel's worker is about to map the run, or has mapped it. False: not all of it is this channel's.
     bool let_map(std::uint32_t channel, Run run);
     void release(Run reserved);
-    // False: that is not wholly this channel's.
+    // False: not all of it is this channel's.
     bool release(std::uint32_t channel, Run run);
-    // Whether grant() would find that much if nothing were reserved.
+    // Whether grant() would find that much without reserves.
     bool fits_without_reserves(std::uint32_t channel, std::uint64_t bytes,
                                std::uint64_t more = ~std::uint64_t{0}) const;
-    // Everything that a channel holds. Returns the number of granules.
+    // Releases everything that a channel holds. Returns the number of granules.
     std::size_t release_all(std::uint32_t channel);
-    // Empties a free granule that somebody has used: its pages are the host's again. False: there is none.
+    // Empties a free granule that was used: its pages go back to the host. False: there is none.
     bool clean_one();
-    // What it has, and what nobody else can have for its sake, in bytes.
+    // Bytes that it holds, and those that only it can get.
     std::uint64_t held(std::uint32_t channel) const;
     std::uint64_t held() const;  // by all channels
     std::uint64_t free() const;  // bytes
@@ -77,7 +77,7 @@ class Grants {
         std::size_t granules;
         std::uint64_t more;
     };
-    enum class Among { own, any, reserved_too };  // own: what only this owner can have
+    enum class Among { own, any, reserved_too };  // own: only this owner can get them
     std::optional<std::size_t> find(const Want& want, Among among) const;
     bool is_unused(std::size_t i) const;
     bool belongs(std::uint32_t channel, Run run) const;

@@ -18,7 +18,7 @@
 namespace barcuda {
 namespace {
 
-// Of a turn of the loop, for emptying memory that a client asks for: all others wait.
+// Time in a turn of the loop for emptying requested memory: all other clients wait.
 constexpr std::chrono::milliseconds cleaning_time{2}, idle_cleaning_time{1};
 
 bool is_file(int fd) {
@@ -37,8 +37,8 @@ HeapDesk::HeapDesk(const HostRegion& region, Grants& grants, const Clients& clie
       pool_(pool),
       has_pages_(is_file(region.fd())) {}
 
-// Clients whose memory must be emptied first, or is still held by workers that are leaving: by turns, so that none
-// waits for all that another wants.
+// Clients whose memory must be emptied first, or is still held by ending workers: in turn, so that none waits for all
+// that another one requests.
 void HeapDesk::begin_turn(Clock::time_point now) {
     short_of_time_ = false;
     time_ends_ = now + cleaning_time;
@@ -57,7 +57,7 @@ void HeapDesk::release_pages() {
 }
 
 void HeapDesk::ask(Client& client, std::uint64_t bytes) {
-    if (client.asked)  // a worker asks one thing after the other
+    if (client.asked)  // a worker has one request at a time
         return client.answer(Answer<request::Grant>{.error = CUDA_ERROR_INVALID_VALUE});
     client.asked.emplace(bytes);
     answer(client);
@@ -82,9 +82,9 @@ void HeapDesk::answer(Client& client) {
     if (run.bytes) grants_.confirm(run);
 }
 
-// Pages of a region are allocated on first touch; when the file system is full, the process that touches them gets
-// SIGBUS. So what there is no room for is refused, as if the region were full. (Others may be quicker; but a GPU's
-// driver, which pins extents, takes them at once.)
+// Pages of a region are allocated on first touch; if the file system is full, the process that touches them gets
+// SIGBUS. So a request without room is refused, as if the region were full. (Another process may take the room first;
+// but a GPU's driver, which pins extents, takes it at once.)
 Grants::Run HeapDesk::grant(std::uint32_t channel, std::uint64_t bytes) {
     const Grants::Run run = grants_.grant(channel, bytes, limits_.room(channel), [this] { return has_time(); });
     if (run.bytes == 0 || has_room(run.bytes)) return run;
@@ -108,14 +108,14 @@ void HeapDesk::hand_over(Client& client) {
     }
 }
 
-// The first client that asks in a turn of the loop gets as long as it takes.
+// The first client that asks in a turn of the loop gets as long as it needs.
 bool HeapDesk::has_time() {
     if (!short_of_time_) short_of_time_ = Clock::now() > time_ends_;
     return !short_of_time_;
 }
 
 bool HeapDesk::has_room(std::uint64_t bytes) const {
-    struct statvfs there;  // of no blocks at all: a file system without a limit
+    struct statvfs there;  // no blocks at all: a file system without a limit
     return !has_pages_ || fstatvfs(region_.fd(), &there) != 0 || there.f_blocks == 0 ||
            bytes <= std::uint64_t{there.f_bavail} * there.f_frsize;
 }
@@ -127,7 +127,7 @@ void clear(const HostRegion& region, std::uint64_t offset, std::uint64_t bytes) 
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd(), static_cast<off_t>(offset));
     if (at == MAP_FAILED) {
         log::critical("cannot clear {} MiB of the region: {}", bytes >> 20, strerror(errno));
-        std::abort();  // going on would hand one client's data to another
+        std::abort();  // continuing would give one client's data to another
     }
     std::memset(at, 0, bytes);
     munmap(at, bytes);

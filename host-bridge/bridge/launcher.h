@@ -20,16 +20,16 @@ namespace barcuda {
 
 class Launcher {
   public:
-    // `reserve`: memory of the region for a client to come, of these bytes; none: there is too little.
+    // `reserve`: memory of the region of this size for a later client; none: there is too little.
     using Reserve = std::function<Grants::Run(std::uint64_t bytes)>;
 
     Launcher(const BridgeOptions& options, const HostRegion& region, const Doorbell& doorbell,
              const turns::Member& turns, const cage::Plan& cage, const Host& host, const rlimit& files,
              const Kept& kept, Reserve reserve);
 
-    // A worker whose driver shows these devices alone, in this order. Null, with errno: it cannot be started.
+    // A worker whose driver shows exactly these devices, in this order. Null: it cannot be started, and errno says why.
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices);
-    // The first worker of all, which says which devices there are.
+    // The very first worker, which reports the devices.
     std::unique_ptr<WorkerProcess> start_first();
 
     // One of an earlier bridge's (WorkerProcess::adopt).

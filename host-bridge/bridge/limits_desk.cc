@@ -122,7 +122,7 @@ void LimitsDesk::note_memory() const {
     });
 }
 
-// In a wrapper the process that could be limited is another one.
+// With a wrapper the process to limit would be a different one.
 void LimitsDesk::bound(Client& client) const {
     if (client.bound || !client.worker || client.worker->wrapped() || observe(client.worker->sheet().bare) == 0) return;
     client.bound = true;
@@ -135,7 +135,7 @@ void LimitsDesk::bound(Client& client) const {
     check(client.worker->limit_data(own == 0 || own > ~std::uint64_t{0} - client.away ? 0 : own + client.away));
 }
 
-// Pages of the region are counted where they are first touched; device memory may lie on the host: managed, or the
+// Pages of the region count where they are first touched; device memory may be on the host: managed memory, or the
 // software GPU's.
 std::uint64_t LimitsDesk::host_memory(const Client& client) const {
     const auto whole = [&](Limit limit, std::uint64_t there) {
@@ -150,7 +150,7 @@ std::uint64_t LimitsDesk::host_memory(const Client& client) const {
     return bytes;
 }
 
-// Other VMs' workers may write into the book of turns as they like, and a turn may never come.
+// Other VMs' workers may write anything into the book of turns, so a turn may never come.
 void LimitsDesk::look_at_turns(Client& client) {
     if (!client.worker || turns_.fd() < 0) return;
     const std::uint64_t vain = observe(client.worker->sheet().vain_turns);
@@ -162,7 +162,7 @@ void LimitsDesk::look_at_turns(Client& client) {
 
 // ---- `barcuda limit`
 
-// An error text, or nothing.
+// Returns an error text, or nothing.
 std::string LimitsDesk::change_share(const LimitRequest& request) {
     turns::Share wanted = rules_.share;
     if (request.weight_given) wanted.weight = request.share.weight;
@@ -178,7 +178,7 @@ std::string LimitsDesk::change_share(const LimitRequest& request) {
     return {};
 }
 
-// The log says which limits change, from what to what, and which user and process asked for that.
+// The log says which limits change, from what to what, and which user and process asked for it.
 void LimitsDesk::change(const LimitRequest& request, Client* one, const ucred& by) {
     const Of of_whom = whose(request);
     std::string told;
@@ -251,7 +251,7 @@ void LimitsDesk::serve(const LimitRequest& request, LimitReply& reply, const ucr
     });
 }
 
-// What a client has, as far as its worker is honest where the bridge cannot count.
+// What a client uses; where the bridge cannot count, as far as its worker is honest.
 void LimitsDesk::describe(const Client& client, LimitRow& row) const {
     row = {};
     row.channel = client.slot();
@@ -266,7 +266,7 @@ void LimitsDesk::describe(const Client& client, LimitRow& row) const {
     row.worker = worker.pid();
     for (unsigned i = 0; i < limit_count; ++i)
         if (i != index(Limit::region_memory)) row.use[i] = observe(worker.sheet().use[i]);
-    for (const int device : worker.devices()) {  // of the GPU of which it has most
+    for (const int device : worker.devices()) {  // the GPU of which it has most
         std::uint64_t& most = row.use[index(Limit::device_memory)];
         most = std::max(most, quotas_.held(client.slot(), device));
     }

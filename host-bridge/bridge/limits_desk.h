@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// limits_desk.h: how the bridge enforces limits (host-bridge/between/limits.h), and what it answers to `barcuda limit`. The
-// bridge compares its own grants with them. Limits that only a worker can count it writes into the worker's sheet
-// (link.h), which the worker reads before each action.
+// limits_desk.h: how the bridge enforces limits (host-bridge/between/limits.h), and its answers to `barcuda limit`. The
+// bridge checks its own grants against the limits. It writes limits that only a worker can count into the worker's
+// sheet (link.h), which the worker reads before each action.
 #pragma once
 #include <sys/socket.h>
 
@@ -28,7 +28,7 @@ class LimitsDesk {
         turns::Share& share;
         Twice<KeptRules>* book = nullptr;  // where changes are written down; null: nowhere
     };
-    // `shown` is told the size of each GPU as guests see it; 0: its own.
+    // `shown` receives the size of each GPU as guests see it; 0: its own.
     LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region,
                const Host& host, turns::Member& turns, std::function<void(std::uint64_t)> shown);
 
@@ -36,24 +36,23 @@ class LimitsDesk {
     std::uint64_t of(const Client& client, Limit limit) const;
     std::uint64_t of_guest(Limit limit) const { return rules_.limits.guest[limit]; }
     MemoryLimits memory(const Client& client) const;
-    bool may_reserve(std::uint64_t bytes) const;      // of the region, for a client that is to come
-    std::uint64_t room(std::uint32_t channel) const;  // what it may be granted yet, in bytes
+    bool may_reserve(std::uint64_t bytes) const;      // of the region, for a later client
+    std::uint64_t room(std::uint32_t channel) const;  // bytes that it may still be granted
     bool has_a_channel_left() const;
 
-    // ---- what workers are told
-    // Before a worker gets its client, and whenever something has changed.
+    // ---- what workers learn
+    // Called before a worker gets its client, and whenever something has changed.
     void tell(Client& client) const;
-    // A device's size, as programs see it that have no limit of their own.
+    // A device's size for programs that have no limit of their own.
     void show_memory() const;
-    // What workers have counted, and have not asked for: of clients without a limit, or of their drivers' own.
+    // What workers have counted without asking: for clients without a limit, or of their drivers' own.
     void note_memory() const;
-    // Limits the worker's own memory, beyond what its driver has taken for its start: once that is known, and when the
-    // limit changes.
+    // Limits the worker's own memory, beyond what its driver took at its start: once that is known, and when the limit
+    // changes.
     void bound(Client& client) const;
-    // All that the client may have its worker take of the host's memory beyond what the worker took for its start; 0:
-    // any amount.
+    // How much host memory the client's worker may take beyond what it took at its start; 0: any amount.
     std::uint64_t host_memory(const Client& client) const;
-    // Takes from its worker what that has seen of turns, and tells it whether to wait for them.
+    // Reads what the client's worker has seen of turns, and tells it whether to wait for them.
     void look_at_turns(Client& client);
 
     // ---- `barcuda limit`

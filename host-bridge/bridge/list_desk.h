@@ -27,13 +27,13 @@ class ListDesk {
         std::string name, region;
         bool no_vm = false;
         Shape shape;
-        Clock::time_point since;  // it has been there
+        Clock::time_point since;  // when it started
     };
     struct Asks {                                            // other parts of it
         std::function<bool()> interrupts;                    // whether a VM is at the doorbell
-        std::function<std::uint32_t()> warm;                 // how many workers wait, ready
-        std::function<const Busy*(Clock::time_point)> busy;  // how busy the GPUs are; null: not known just now
-        std::function<void()> want_busy;                     // that is to be known for some seconds from now on
+        std::function<std::uint32_t()> warm;                 // number of waiting workers
+        std::function<const Busy*(Clock::time_point)> busy;  // how busy the GPUs are; null: not known now
+        std::function<void()> want_busy;                     // asks for that for the next few seconds
     };
     ListDesk(About about, Asks asks, const Clients& clients, const Quotas& quotas, const Grants& grants,
              const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses);

@@ -34,11 +34,11 @@ struct Loop::Watch::State : std::enable_shared_from_this<State> {
     const Rank rank;
     const Handle handle;
     sd_event_source* source = nullptr;
-    std::uint64_t called = 0;   // in which turn
+    std::uint64_t called = 0;   // the number of the turn
     Clock::time_point rests{};  // until then
 };
 
-// Its handler may run just now, and goes on; but the kernel's list has forgotten it when this returns.
+// Its handler may be running, and continues; but the kernel's list no longer has the descriptor when this returns.
 Loop::Watch::~Watch() {
     if (state_) state_->end();
 }
@@ -68,7 +68,7 @@ Loop::Watch Loop::watch(int fd, Rank rank, Handle handle) {
     return Watch(std::move(state));
 }
 
-// A second time in a turn it has to wait for the next one.
+// A second event in one turn waits for the next turn.
 void Loop::call(Watch::State& state, short events) {
     const auto alive = state.shared_from_this();  // it may destroy its watch
     if (std::exchange(state.called, turn_) == turn_) {

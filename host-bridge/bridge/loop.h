@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // loop.h: what the bridge waits for: an sd-event loop in which each part of the bridge watches its own descriptors. A
-// turn of the loop calls what has happened, each watch at most once, so that no worker that floods the bridge keeps it
-// from the others; by rank, and within a rank in the order in which it happened.
+// turn of the loop handles the events, each watch at most once, so that no worker that floods the bridge blocks others:
+// by rank, and within a rank in the order of the events.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace barcuda {
 
 class Loop {
   public:
-    // The lower ones first. A worker's requests come before its end.
+    // Lower ones first. A worker's requests come before its end.
     enum class Rank : std::int64_t { stop, guest, request, mapping, end, log, tool };
     using Clock = std::chrono::steady_clock;
-    using Handle = std::function<void(short events)>;  // as poll() says them
+    using Handle = std::function<void(short events)>;  // in poll()'s form
 
-    // Watches a descriptor until it is destroyed, which comes before the descriptor is closed: one that another process
-    // has too would stay in the kernel's list, with nothing behind it.
+    // Watches a descriptor until it is destroyed, which must come before the descriptor is closed: a descriptor that
+    // another process also has would stay in the kernel's list.
     class Watch {
       public:
         Watch() = default;
@@ -33,7 +33,7 @@ class Loop {
         }
         ~Watch();
         explicit operator bool() const { return state_ != nullptr; }
-        // Hears nothing until then.
+        // Ignores events until then.
         void rest_until(Clock::time_point time);
 
       private:
@@ -47,16 +47,16 @@ class Loop {
     ~Loop();
     Loop(const Loop&) = delete;
 
-    // Calls `handle` when the descriptor can be read, or its other end has gone. It may destroy the watch. An empty
-    // watch, with a line in the log: it cannot be watched.
+    // Calls `handle` when the descriptor is readable, or its other end is closed. `handle` may destroy the watch.
+    // Returns an empty watch, and logs why, if it cannot be watched.
     [[nodiscard]] Watch watch(int fd, Rank rank, Handle handle);
 
     // ---- a turn
-    // Waits for something to happen, so long at most. False: nothing has.
+    // Waits for an event, for at most that long. False: there is none.
     bool wait(std::chrono::milliseconds at_most);
-    // Calls what has. Returns the first rank of those.
+    // Handles the events. Returns the first rank among them.
     std::optional<Rank> dispatch();
-    // dispatch() returns, and calls nothing any more.
+    // dispatch() returns, and handles no more events.
     void stop() { stopped_ = true; }
     bool stopped() const { return stopped_; }
 

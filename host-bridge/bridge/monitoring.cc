@@ -22,18 +22,18 @@
 namespace barcuda {
 namespace {
 
-// A sweep takes some tens of milliseconds. A driver that resets a GPU, or has lost one, may keep its callers for long; where many
-// programs begin at once it takes ten seconds to start.
+// A sweep takes some tens of milliseconds. A driver that resets a GPU, or has lost one, may block its callers for long;
+// if many programs begin at once it takes ten seconds to start.
 constexpr std::chrono::seconds silent_after{5}, silent_at_first_after{30};
-// A monitor that nobody has wanted anything of for so long is allowed to be silent.
+// A monitor without requests for this long may be silent.
 constexpr std::chrono::seconds wanted_for{2};
-// A monitor that dies again and again costs a start of NVML each time.
+// A monitor that dies repeatedly costs a start of NVML each time.
 constexpr std::chrono::seconds between_launches{5};
 
 }  // namespace
 
 Monitoring::~Monitoring() {
-    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, WNOHANG);  // a driver may keep it for long
+    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, WNOHANG);  // a driver may block it for long
     if (roster_) munmap(roster_, sizeof *roster_);
     if (roster_file_ >= 0) close(roster_file_);
 }
@@ -59,7 +59,7 @@ void Monitoring::launch() {
     pid_ = fork();
     if (pid_ < 0) return log::error("cannot start the monitor: {}", strerror(errno));
     if (pid_ > 0) return;
-    // By way of descriptors that are nobody's, as for a worker.
+    // Through unused descriptor numbers, as for a worker.
     const int region = fcntl(region_->fd(), F_DUPFD, 16), roster = fcntl(roster_file_, F_DUPFD, 16);
     dup2(region, region_fd), dup2(roster, roster_fd);
     close_range(roster_fd + 1, ~0u, 0);
@@ -93,7 +93,7 @@ void Monitoring::look(Clock::time_point now) {
     int status = 0;
     if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
         pid_ = -1;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == no_nvml) {  // it has said why
+        if (WIFEXITED(status) && WEXITSTATUS(status) == no_nvml) {  // it has logged why
             munmap(std::exchange(roster_, nullptr), sizeof(Roster));
             return say(BARCUDA_SNAPSHOT_NONE);
         }

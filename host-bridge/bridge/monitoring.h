@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// monitoring.h: the bridge's hold on its monitor (host-bridge/monitor): starts it when a client first wants to know how the
-// GPUs are doing, tells it of each such wish and whose worker serves which channel, starts it again when it has died, and
-// says in the snapshot when it is silent or cannot be had.
+// monitoring.h: the bridge's handle on its monitor (host-bridge/monitor): starts it when a client first asks how the
+// GPUs are doing, passes on each such request and which worker serves which channel, starts it again when it has died,
+// and reports in the snapshot when it is silent or not available.
 #pragma once
 #include <sys/types.h>
 
@@ -19,14 +19,14 @@ class Monitoring {
     using Clock = std::chrono::steady_clock;
     ~Monitoring();
 
-    // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML lies beside it.
+    // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML is beside it.
     void start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
-    void client(std::uint32_t slot, pid_t worker);    // 0: nobody any more
+    void client(std::uint32_t slot, pid_t worker);    // 0: no worker any more
     void show_memory(std::uint64_t limit);            // the size of each GPU, as guests see it; 0: its own
-    void want(Clock::time_point now = Clock::now());  // a client does
+    void want(Clock::time_point now = Clock::now());  // a client asks
     void look(Clock::time_point now = Clock::now());
-    bool asks() const { return roster_ != nullptr; }                    // there is an NVML, as far as is known
-    const Busy* busy(std::chrono::system_clock::time_point now) const;  // null: nobody has asked NVML just now
+    bool asks() const { return roster_ != nullptr; }                    // there is an NVML, as far as known
+    const Busy* busy(std::chrono::system_clock::time_point now) const;  // null: NVML was not asked recently
 
   private:
     void launch();
@@ -39,7 +39,7 @@ class Monitoring {
     pid_t pid_ = -1;
     barcuda_snapshot_state state_ = BARCUDA_SNAPSHOT_TAKEN;  // last said
     bool begun_ = false;                                     // it has taken a snapshot since it was started
-    bool told_ = false;                                      // that it is silent
+    bool told_ = false;                                      // that it is silent was logged
     std::uint64_t sequence_ = 0;                             // last seen, and when it had just changed
     Clock::time_point changed_, launched_, wanted_;
 };

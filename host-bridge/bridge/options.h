@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// options.h: what a bridge is told at its start (main.cc).
+// options.h: the options of a bridge (main.cc).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,25 +16,25 @@ namespace barcuda {
 struct BridgeOptions {
     std::string region = "/dev/shm/barcuda";
     std::string name;        // of the VM, in the log and in lists of bridges
-    std::uint64_t size = 0;  // 0: what the region is, or 4 GiB
+    std::uint64_t size = 0;  // 0: the region's own size, or 4 GiB
     std::uint64_t base = 0;
     bool overwrite = false;
     Access access;  // of the region and the doorbell
     std::string device = "auto";
-    std::string gpus;      // which of the host's the VM gets, as --gpus names them; empty: all
-    std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if that is known
+    std::string gpus;      // which of the host's GPUs the VM gets, as in --gpus; empty: all
+    std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if known
     WarmOptions warm;      // workers that wait with their context ready; with a wrapper none does
-    std::string wrapper;   // what runs each worker: words for a shell; empty: nothing between
-    std::string doorbell;  // a socket where QEMU's ivshmem-doorbell asks for interrupts; empty: none
+    std::string wrapper;   // runs each worker: words for a shell; empty: no wrapper
+    std::string doorbell;  // a socket to which QEMU's ivshmem-doorbell connects; empty: none
     LimitOptions limits;
     MetricsOptions metrics;
-    std::string user;    // that root's bridge becomes, and its group ("NAME:GROUP"); empty: it stays root
-    cage::Wish cage;     // of which the bridge itself fills in what it knows of the worker
-    turns::Share share;  // this VM's part of the GPUs' time; without a weight: whatever comes
-    std::string turns;   // the file by which bridges share them; empty: this user's own, where there is a weight
-    bool no_vm = false;  // clients are programs of this kernel: they are heard when they come
-    int ready_fd = -1;   // a line is written here once guests may come
-    int served_fd = -1;  // closed when all that the bridge has made is gone, its workers too
+    std::string user;    // the user and group that root's bridge becomes ("NAME:GROUP"); empty: it stays root
+    cage::Wish cage;     // the bridge fills in what it knows of the worker
+    turns::Share share;  // this VM's part of the GPUs' time; without a weight: no turns
+    std::string turns;   // the file with which bridges share them; empty: this user's own, if there is a weight
+    bool no_vm = false;  // clients are programs of this kernel: the bridge hears of each
+    int ready_fd = -1;   // the bridge writes a line here when guests may connect
+    int served_fd = -1;  // closed when everything that the bridge has made is gone, also its workers
 };
 
 }  // namespace barcuda

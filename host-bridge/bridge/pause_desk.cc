@@ -10,9 +10,9 @@
 namespace barcuda {
 namespace {
 
-// What a context takes of a GPU that no worker counts: 525 MiB were seen on an H100.
+// GPU memory of a context that no worker counts: 525 MiB were seen on an H100.
 constexpr std::uint64_t of_a_context = 640 << 20;
-// A monitor that has not answered by then has no NVML that works.
+// A monitor that has not answered by then has no working NVML.
 constexpr std::chrono::seconds monitor_answers_within{5};
 
 std::uint32_t page_word(Paused state) {
@@ -37,7 +37,7 @@ std::string PauseDesk::pause(Client& client, const PauseRequest& request) {
     Pausing::Facts facts{.wrapped = wrapped_, .shares_with = shared_.shares_with(slot)};
     for (std::size_t i = 0; i < worker.devices().size(); ++i) {
         const int device = worker.devices()[i];
-        // A worker says any number: it is allowed no more of its own memory than the GPU has.
+        // A worker may report any number: it may take no more host memory than the GPU has.
         const std::uint64_t its =
             std::min(std::max(observe(worker.sheet().device_memory[i]), quotas_.held(slot, device)), memory_of(device));
         if (its != 0 || i == 0) facts.memory.emplace_back(device, its + (host_.software ? 0 : of_a_context));
@@ -50,7 +50,7 @@ std::string PauseDesk::pause(Client& client, const PauseRequest& request) {
     return why;
 }
 
-// The worker is to hold more of its own memory than its client may have it take.
+// Lets the worker hold more memory than its client may normally make it take.
 void PauseDesk::allow_away(Client& client) {
     const std::uint64_t bytes = pausing_.away_bytes(client.slot());
     if (bytes == client.away) return;
@@ -71,7 +71,7 @@ std::optional<std::uint64_t> PauseDesk::free_memory(int device, Clock::time_poin
     if (seen && taken > std::chrono::system_clock::now() - waited && seen->free[device] != Busy::not_known)
         return seen->free[device];
     if (monitor_.asks() && waited < monitor_answers_within) return {};
-    // Without NVML: as far as this guest's clients are concerned.
+    // Without NVML: what this guest's clients hold.
     std::uint64_t held = 0;
     clients_.each([&](const Client& client) {
         if (pausing_.away_bytes(client.slot()) == 0) held += quotas_.held(client.slot(), device);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause_desk.h: how the bridge pauses its clients and lets them go on. It answers `barcuda pause` and `barcuda resume`
-// (pause_link.h), tells Pausing (pausing.h) the facts, and carries out what that decides: the worker is woken, the
-// client and the log are told.
+// pause_desk.h: how the bridge pauses and resumes its clients. It answers `barcuda pause` and `barcuda resume`
+// (pause_link.h), gives Pausing (pausing.h) the facts, and carries out its decisions: it wakes the worker, and informs
+// the client and the log.
 #pragma once
 #include <sys/socket.h>
 
@@ -27,8 +27,8 @@ class PauseDesk {
   public:
     using Clock = Pausing::Clock;
     struct Monitor {
-        std::function<const Busy*(std::chrono::system_clock::time_point)> busy;  // null: not known just now
-        std::function<void()> want;                                              // that is to be known
+        std::function<const Busy*(std::chrono::system_clock::time_point)> busy;  // null: not known now
+        std::function<void()> want;                                              // asks for that
         std::function<bool()> asks;                                              // there is an NVML to ask
     };
     // `wrapped`: another program is between bridge and workers. `books`: a record for each slot.
@@ -48,8 +48,8 @@ class PauseDesk {
     void restore(Client& client);
     // In each turn of the loop: what has become of the orders.
     void look();
-    bool is_busy() const { return pausing_.busy(); }  // look() is to be called often
-    // That client has no worker any more.
+    bool is_busy() const { return pausing_.busy(); }  // look() must be called often
+    // That client no longer has a worker.
     void forget(std::uint32_t slot) { pausing_.forget(slot); }
 
     Paused state(std::uint32_t slot) const { return pausing_.state(slot); }

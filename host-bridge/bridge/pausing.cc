@@ -16,12 +16,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A worker that has not answered by then never will: a driver was seen to take 5.3 s for 8 GiB, and 0.5 s for nothing.
+// A worker that has not answered by then never will: a driver took up to 5.3 s for 8 GiB, and 0.5 s for nothing.
 constexpr auto grace = 20s, for_each_gibibyte = 3s;
 std::chrono::seconds driver_takes(std::uint64_t bytes) {
     return grace + for_each_gibibyte * (std::min<std::uint64_t>(bytes >> 30, 1024) + 1);
 }
-// Beyond the time that its GPU's work may take: a worker that has not begun by then is inside a call of its driver.
+// Added to the time that the GPU's work may take: a worker that has not begun by then is inside a call of its driver.
 constexpr auto begins_within = 1s;
 
 // Refusals of the driver's that are about the machine (MIG, MPS, an old driver), and not about the moment.
@@ -31,7 +31,7 @@ bool is_for_good(Obstacle obstacle, std::int32_t result) {
 
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
     return b > ~a ? ~std::uint64_t{0} : a + b;
-}  // a worker says any number
+}  // a worker may report any number
 
 std::string text(std::uint64_t bytes) { return about(Limit::device_memory).text(bytes); }
 
@@ -193,7 +193,7 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
         };
         const bool next_to_another = std::ranges::any_of(
             all_, [&](const auto& other) { return other.second.returns() && uses_one_of(other.second); });
-        if (next_to_another) return one.asked = now, std::nullopt;  // and then the room is another
+        if (next_to_another) return one.asked = now, std::nullopt;  // then the room is different
         for (const auto& [device, bytes] : one.memory) {
             const std::optional<std::uint64_t> free = room(device, one.asked);
             if (!free) return {};

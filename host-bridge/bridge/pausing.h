@@ -40,47 +40,48 @@ class Pausing {
     void restore(std::uint32_t slot, Orders& orders, Clock::time_point now = Clock::now());
     struct Facts {                      // of a client that is to be paused
         bool wrapped = false;           // another program is between bridge and worker
-        std::int64_t shares_with = -1;  // a client's channel (its own: others may open what it has shown); -1: none
+        std::int64_t shares_with = -1;  // a client's channel (its own: others may open what it has shared); -1: none
         std::vector<std::pair<int, std::uint64_t>> memory{};  // that it has, by GPU
     };
     struct Terms {
         bool keep_memory = false;
         std::chrono::milliseconds within{};
-        std::uint64_t limit = 0;  // of the host's memory for all clients that are away; 0: none
+        std::uint64_t limit = 0;  // on the host's memory for all clients that are away; 0: none
     };
-    // Orders it. Returns why not; empty: it is under way, or already so.
+    // Orders a pause. Returns why not; empty: it is under way, or done already.
     std::string pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts, const Terms& terms,
                       Clock::time_point now = Clock::now());
-    // The same, of its return; whether there is room for it look() says.
+    // The same for its return; look() finds out whether there is room.
     std::string resume(std::uint32_t slot, Clock::time_point now = Clock::now());
     void forget(std::uint32_t slot);
 
     struct News {
-        enum What { paused, resumed, refused, lost } what;  // lost: the client is to be ended
+        enum What { paused, resumed, refused, lost } what;  // lost: the client must be ended
         std::uint32_t slot;
-        std::string text;  // why, of the last two
+        std::string text;  // why, for the last two
     };
     // Free bytes of a GPU, measured after that time. None: they have not been measured yet.
     using Room = std::function<std::optional<std::uint64_t>(int device, Clock::time_point after)>;
-    // What has become of the orders; gives those that are due.
+    // Follows the orders' progress, and gives those that are due.
     std::vector<News> look(const Room& room, Clock::time_point now = Clock::now());
 
-    bool busy() const;            // look() is to be called often
+    bool busy() const;            // look() must be called often
     bool waits_for_room() const;  // until it is measured
     bool is_busy(std::uint32_t slot) const;
     Paused state(std::uint32_t slot) const;
-    std::string refusal(std::uint32_t slot) const;                     // of the last order
-    std::optional<Clock::time_point> since(std::uint32_t slot) const;  // it is held or away; none: it is not
+    std::string refusal(std::uint32_t slot) const;  // of the last order
+    // when it was held or moved away; none: it is not
+    std::optional<Clock::time_point> since(std::uint32_t slot) const;
     std::uint64_t away_bytes(
-        std::uint32_t slot) const;     // that the host may have to hold for it; 0: its memory stays on the GPU
-    std::uint64_t away_bytes() const;  // the same, of all
+        std::uint32_t slot) const;     // bytes that the host may have to hold for it; 0: its memory stays on the GPU
+    std::uint64_t away_bytes() const;  // the same for all
 
   private:
     struct One {
         Orders* orders = nullptr;
-        std::uint32_t order = 0;  // the last that was given
+        std::uint32_t order = 0;  // the last order
         Paused wanted = Paused::running, state = Paused::running;
-        bool pending = false;     // it has not been answered
+        bool pending = false;     // it has no answer yet
         bool wants_back = false;  // and waits for others, or for room
         std::chrono::milliseconds within{};
         Clock::time_point deadline{}, since{}, asked{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// place.h: whether the region's file is still where it was. Who removes it, or puts another one there (a VM's manager that thinks it its own), cuts off
-// all that come from then on; those that have it mapped go on.
+// place.h: whether the region's file is still in its place. A program that removes or replaces it (such as a VM's
+// manager that takes it for its own) cuts off all later clients; those that have it mapped continue.
 #pragma once
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@ class Place {
   public:
     Place() = default;
     Place(std::string path, int fd);
-    void look();  // as often as you like; says so in the log, once each time that something has changed
+    void look();  // call it at any time; logs each change once
 
   private:
     using Clock = std::chrono::steady_clock;

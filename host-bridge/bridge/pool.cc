@@ -25,11 +25,11 @@ Pool::Place Pool::find(const std::vector<int>& devices) {
 Pool::Worker Pool::take(const std::vector<int>& devices, const std::function<bool(std::uint64_t)>& may_have,
                         Clock::time_point now) {
     Place found = find(devices);
-    if (found != waiting_.end() && (*found)->has_gone()) {  // it serves no client any more
+    if (found != waiting_.end() && (*found)->has_gone()) {  // it can serve no client any more
         reap_waiting(now);
         found = find(devices);
     }
-    if (found != waiting_.end() && !may_have((*found)->reserved_bytes())) {  // a limit is lower than it was
+    if (found != waiting_.end() && !may_have((*found)->reserved_bytes())) {  // a limit was lowered meanwhile
         dismiss(std::move(*found));
         waiting_.erase(found);
         found = waiting_.end();
@@ -83,7 +83,7 @@ void Pool::keep(const Clients& clients, Clock::time_point now) {
     }
 }
 
-// Those that leave are looked at in each turn of the loop.
+// Ending workers are checked in each turn of the loop.
 void Pool::add(Worker worker) {
     if (!worker->hear_log(loop_) || !worker->hear_end(loop_, [this] { reap_waiting(); }))
         return dismiss(std::move(worker));

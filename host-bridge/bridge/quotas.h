@@ -54,7 +54,7 @@ class Quotas {
         };
         return std::min(room(limits.client, held(slot, device)), room(limits.guest, held(device)));
     }
-    // What the client has already is lent in any case: nothing is taken away when a limit is lowered.
+    // Memory that the client already has is always lent: a lower limit takes nothing away.
     bool lend(std::uint32_t slot, int device, std::uint64_t bytes, const MemoryLimits& limits) {
         Account& its = of(slot, device);
         const std::uint64_t after = plus(its.lent, bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// requests.h: what workers ask the bridge (link.h), and what it answers: one function for each request. A message is
-// checked once, on receipt; behind that there are requests of known forms only. A worker's mapper asks too, by the
+// requests.h: what workers ask the bridge (link.h), and its answers: one function for each request. A message is
+// checked once, on receipt; after that there are only requests of known forms. A worker's mapper also asks, through the
 // kernel (cage/mapper.h).
 // Each request is carried out once, whichever bridge answers it: it is written down before it is served, its answer
 // before that is sent, and it stays in the link until then. A bridge that finds it there again knows how far the
@@ -22,10 +22,10 @@
 
 namespace barcuda {
 
-// The longest request. A message that is longer is none.
+// The longest request. A longer message is not a request.
 constexpr std::size_t longest_request = sizeof(Message<request::Share>);
 
-// Null: the message has no form that there is, or another length than its form, or names a kind that there is not.
+// Null: the message has an unknown form, another length than its form, or names an unknown kind.
 std::optional<BridgeRequest> read_request(std::span<const char> message);
 
 class Requests {
@@ -40,7 +40,7 @@ class Requests {
     };
     Requests(Desks desks, Loop& loop) : desks_(desks), loop_(loop) {}
 
-    // Hears that client's worker from now on, as long as it is to serve. False: it cannot be heard.
+    // Listens to that client's worker while it serves. False: it cannot be watched.
     bool hear(Client& client);
     // Behind an earlier bridge that was killed: finishes what that client's worker has asked, or makes it undone. The
     // worker is heard after that.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// service.h: the bridge as a unit of systemd (barcuda-bridge@.service): it says when guests may come, what it serves, that
-// it still looks after its clients, and that it leaves. Started by anything else it says nothing.
+// service.h: the bridge as a unit of systemd (barcuda-bridge@.service): it reports when guests may connect, what it
+// serves, that it still serves its clients, and that it ends. Without systemd it reports nothing.
 #pragma once
 #include <chrono>
 #include <string>
@@ -11,7 +11,7 @@ class Service {
   public:
     Service();
     void ready(const std::string& serves) const;
-    void beat();  // as often as you like; without it for WatchdogSec systemd starts another bridge
+    void beat();  // call it at any time; without it for WatchdogSec systemd starts another bridge
     void leaving() const;
 
   private:

@@ -17,7 +17,7 @@
 namespace barcuda {
 namespace {
 
-// Any place may be another one's source: so all sources move out of the way first.
+// Any target number may be another one's source, so all sources move out of the way first.
 bool place(const std::vector<Spawn::Given>& files) {
     constexpr int out_of_the_way = 16;
     std::vector<int> moved;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn.h: what the bridge starts, as one value, and the fork and exec that do so. The child enters its control group
-// and its namespaces, puts its descriptors in their places and executes its command; what fails on the way is said by
-// its exit status.
+// spawn.h: what the bridge starts, as one value, and the fork and exec that do it. The child enters its control group
+// and its namespaces, moves its descriptors to their numbers and executes its command; its exit status says what failed
+// on the way.
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -16,25 +16,25 @@ namespace barcuda {
 
 struct Spawn {
     struct Given {
-        int file;   // of this process; -1: nothing is open there
+        int file;   // of this process; -1: none is open at that number
         int place;  // in the child
     };
     std::string program;                 // its path
     std::vector<std::string> command;    // its name and its arguments
-    std::vector<Given> files;            // all other descriptors behind the last place are closed
-    std::optional<std::string> devices;  // CUDA_VISIBLE_DEVICES; else as here
+    std::vector<Given> files;            // all other descriptors above the last number are closed
+    std::optional<std::string> devices;  // CUDA_VISIBLE_DEVICES; none: as here
     bool wrapped = false;                // another program is around the worker: it keeps the whole environment
-    bool before_cage = false;            // this process has not taken on its own part of the cage yet: the child does
+    bool before_cage = false;            // this process has not taken its own part of the cage yet, so the child does
     const cage::Plan* cage = nullptr;    // null: none
     std::string group;                   // the control group to join; empty: none
     std::optional<rlimit> open_files;
     bool sibling = false;  // it becomes the child of this process's parent, the keeper (keeper/keeper.h)
 };
 
-// How a child ends that did not come as far as its command.
+// The exit status of a child that did not reach its command.
 constexpr int no_descriptors = 125, no_namespaces = 124, no_group = 123, no_command = 127;
 
-// The child; -1, with errno: there is none.
+// Returns the child; -1: there is none, and errno says why.
 pid_t spawn(const Spawn& what);
 
 }  // namespace barcuda

@@ -25,7 +25,8 @@
 namespace barcuda {
 namespace {
 
-// All that the bridge touches of the region is there for good (shm-device/region/create.cc), unless its file is cut short.
+// Everything that the bridge uses of the region stays there (shm-device/region/create.cc), unless its file is
+// truncated.
 void say_that_memory_is_gone(int) {
     constexpr std::string_view text =
         "barcuda-bridge: the region's memory is gone: its file was cut short, or holes were made in it. All clients "
@@ -34,7 +35,7 @@ void say_that_memory_is_gone(int) {
     _exit(1);
 }
 
-// A wrapper is words for a shell. Here: is there a program of the first one's name?
+// A wrapper is words for a shell. Checks whether there is a program with the name of the first word.
 std::string check_wrapper(const std::string& wrapper) {
     const pid_t child = fork();
     if (child == 0) {
@@ -56,7 +57,8 @@ WarmOptions Startup::warm(const BridgeOptions& options) {
 }
 
 std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlimit& given) {
-    constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;  // segments of 20 MiB, as PyTorch has them, of 80 GiB
+    // segments of 20 MiB, as PyTorch uses them, of 80 GiB
+    constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;
     getrlimit(RLIMIT_NOFILE, &given);
     rlimit all = given;
     all.rlim_cur = all.rlim_max;
@@ -82,9 +84,10 @@ std::string Startup::check() {
 
 std::string Startup::find_devices() {
     HostDevices& devices = ground_.host.devices;
-    // A program whose list names a part of a GPU that is not here sees no device; the bridge looks without that list.
+    // A program whose list names a part of a GPU that is not here sees no device; the bridge then looks without that
+    // list.
     const bool names_a_part = options_.expected.starts_with("MIG-");
-    // What there is of a region is not touched before it is known that there is a driver.
+    // An existing region is not touched before a driver has been found.
     first_worker_says_ = WarmPool(warm(options_)).wanted({}) > 0 && options_.gpus.empty() && !names_a_part &&
                          access(options_.region.c_str(), F_OK) != 0;
     choice_ = first_worker_says_ ? likely_device(options_.device, stop_) : choose_device(options_.device, stop_);
@@ -172,7 +175,7 @@ std::string Startup::start_driver(Launcher& launcher, Pool& pool) {
     return error;
 }
 
-// How workers of that driver are shut in. `meanwhile`: while that is tried, with what is planned in the ground's cage.
+// The cage of that driver's workers. `meanwhile` runs while it is tried, with the planned cage in `ground_`.
 std::string Startup::plan_cage(const std::function<void()>& meanwhile) {
     Host& host = ground_.host;
     host.library = choice_.library;
@@ -187,12 +190,11 @@ std::string Startup::plan_cage(const std::function<void()>& meanwhile) {
     return ground_.cage.error;
 }
 
-// The driver starts once, not twice, on the way to the first client: the first worker says what devices there are, and
-// then waits for that client. It starts while a child tries its cage; where that finds something missing another one
-// starts, without it.
+// The driver starts once, not twice, before the first client: the first worker reports the devices, and then waits for
+// that client. It starts while a child tries its cage; if that finds something missing, another one starts without it.
 std::string Startup::start_first(Launcher& launcher, Pool& pool) {
     std::unique_ptr<WorkerProcess> first;
-    unsigned tried = 0;  // the measures that it was started with
+    unsigned tried = 0;  // the measures with which it was started
     const auto start = [&] {
         tried = ground_.cage.order.on;
         first = launcher.start_first();
@@ -212,7 +214,7 @@ std::string Startup::start_first(Launcher& launcher, Pool& pool) {
         pool.add(std::move(first));
         return {};
     }
-    constexpr int patience = 1000;  // milliseconds: of one that ends by itself, and has said why or died
+    constexpr int patience = 1000;  // milliseconds, for one that ends by itself, and has reported why or died
     pollfd ended[] = {{first->end(), POLLIN, 0}, {stop_, POLLIN, 0}};
     poll(ended, std::size(ended), patience);
     if (ended[0].revents == 0) first->dismiss();
@@ -240,7 +242,7 @@ std::string Startup::publish_devices() {
                            host.devices.all.size(), BARCUDA_MAX_DEVICES);
     barcuda::publish_devices(ground_.region, host.devices);
     host.every = devices_seen(host.devices, nullptr);
-    // The driver itself keeps workers, whatever their clients send them, from devices that are not this VM's.
+    // The driver itself keeps workers, whatever their clients send, away from devices that are not this VM's.
     if (host.devices.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(host.devices, host.every).c_str(), 1);
     return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// startup.h: what a bridge stands on, and the steps in which that is opened before the first client comes. Each step
-// returns what is wrong; empty: nothing.
+// startup.h: the foundation of a bridge, and the steps that open it before the first client. Each step returns what is
+// wrong; empty: nothing.
 #pragma once
 #include <sys/resource.h>
 
@@ -31,30 +31,30 @@ struct Ground {
     Ledger ledger;
     Doorbell doorbell;
     turns::Member turns;
-    cage::Plan cage;  // of each worker
+    cage::Plan cage;  // for each worker
     Host host;
-    rlimit files{};  // that a process may have open, as the bridge was given it: workers get it
+    rlimit files{};  // the limit of open files that the bridge was given: workers get it
     Control control;
     Exporting exporting;
 };
 
 class Startup {
   public:
-    // Where `stop` can be read nothing is waited for any more.
+    // The startup stops waiting when `stop` becomes readable.
     Startup(Ground& ground, int stop) : ground_(ground), options_(ground.options), stop_(stop) {}
 
     std::string check();         // the options; and the bridge becomes its user
-    std::string find_devices();  // or leaves it to the first worker to say what there is
+    std::string find_devices();  // or leaves it to the first worker to report them
     std::string open_region();   // with the doorbell and the book of turns
     std::string start_driver(Launcher& launcher, Pool& pool);
-    std::string open_to_tools();  // `barcuda limit`, metrics; and the bridge takes on its own part of the cage
+    std::string open_to_tools();  // `barcuda limit`, metrics; and the bridge takes its own part of the cage
     std::string publish_devices();
 
-    // The workers that clients may find: none with a wrapper. A profile is of a client's work, and the tool that writes
+    // The workers that wait for clients: none with a wrapper. A profile is of a client's work, and the tool that writes
     // it may not be started twice.
     static WarmOptions warm(const BridgeOptions& options);
-    // How many descriptors a client may have the bridge hold: an equal share of what the bridge does not need itself.
-    // Raises the bridge's own limit, and leaves in `given` the one that workers get.
+    // How many descriptors the bridge may hold for a client: an equal share of what it does not need itself. Raises the
+    // bridge's own limit, and leaves in `given` the one that workers get.
     static std::size_t files_of_each(std::size_t clients, unsigned most_warm, rlimit& given);
 
   private:

@@ -41,7 +41,7 @@ bool is_a_bridges(const Visitor& visitor) {
     std::ifstream stat(fmt::format("/proc/{}/stat", visitor.pid));
     std::string line;
     std::getline(stat, line);
-    const std::size_t name = line.rfind(')');  // then " S PARENT"; the name may hold anything
+    const std::size_t name = line.rfind(')');  // followed by " S PARENT"; the name may contain anything
     if (name == line.npos || line.size() < name + 5) return false;
     std::ifstream comm(fmt::format("/proc/{}/comm", std::atoi(line.c_str() + name + 4)));
     std::string parent;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// visitor.h: who has connected to one of the bridge's sockets, as the kernel says. QEMU and operators are let in by the
-// modes of these sockets' files; a worker never is, this bridge's or another's, whoever its user is.
+// visitor.h: the process that has connected to one of the bridge's sockets, as the kernel reports it. The modes of
+// these sockets' files admit QEMU and operators; a worker is never admitted, neither this bridge's nor another's,
+// whatever its user.
 #pragma once
 #include <sys/types.h>
 
@@ -14,12 +15,12 @@ namespace barcuda {
 struct Visitor {
     pid_t pid = -1;
     uid_t user = 0;
-    File process;  // its pidfd: the number of a process that has ended may be another's
+    File process;  // its pidfd: the number of an ended process may be reused
 };
-// At the other end of this socket. Without a process: it has ended, and is not known.
+// The process at the other end of this socket. Without a process: it has ended, and is not known.
 Visitor visitor_at(int socket);
 
-// Whether a bridge has started it. (What a worker is called the worker can change, its parent it cannot.)
+// Whether a bridge has started it. (A worker can change its name, but not its parent.)
 bool is_a_bridges(const Visitor& visitor);
 
 }  // namespace barcuda

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// warm.h: how many workers wait, with their driver open, for clients to come. As many as an operator says, always; and more, up to a second
-// number, where clients have come faster than that: one for each that found none, until nobody has come for a while. Until the first
-// client comes there may be others: who starts a bridge for one program wants a worker that waits for it, and none behind that. More than
-// always wait only within the memory that an operator gives them.
-// Drivers start one behind the other in the kernel, and hold up what others ask of theirs. So nobody's worker begins once clients have
-// stopped coming for a moment, theirs have started, and the last of its kind has; or now and then, where that does not happen. The moment is
-// longer for many that came together: their first launches and copies take a driver as long.
+// warm.h: how many workers wait, with their driver open, for clients. At least as many as the operator says; and more,
+// up to a second number, if clients have come faster: one more for each that found none, until no client has come for
+// some time. Before the first client another number may apply: an operator who starts a bridge for one program wants a
+// worker that waits for it, and no more. Extra workers wait only within the memory that the operator allows.
+// Drivers start one after the other in the kernel, and delay calls of other drivers. So a worker without a client
+// starts only when no client has come for a moment, the clients' own workers have started, and so has the last waiting
+// one; or at intervals, if that does not happen. The moment is longer after many clients that came together: their
+// first launches and copies keep a driver busy as long.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -17,8 +18,8 @@ namespace barcuda {
 struct WarmOptions {
     unsigned least = 1, most = 0;  // most below least: least
     std::chrono::seconds idle{60};
-    unsigned first = 0;        // until a client has come
-    std::uint64_t memory = 0;  // bytes of the host that all of them may hold, where more wait than always; 0: no limit
+    unsigned first = 0;        // before the first client
+    std::uint64_t memory = 0;  // bytes of host memory for all of them, if more wait than always; 0: no limit
 };
 
 class WarmPool {
@@ -27,16 +28,17 @@ class WarmPool {
 
     explicit WarmPool(WarmOptions options) : options_(options), wanted_(options.least) {}
 
-    // A client has come that a waiting worker serves, or would have served, had there been one. (The first one's may start still.)
+    // A client has come that a waiting worker serves, or would have served. (The first client's worker may still be
+    // starting.)
     void client_came(bool found, Time now) {
         if (now - last_ >= least) together_ = 0;
         ++together_;
         last_ = now, came_ = true;
         if (std::exchange(options_.first, 0) == 0 && !found && wanted_ < most()) ++wanted_;
     }
-    // So much is held by the one that holds most of those that wait.
+    // The most that one of the waiting workers holds.
     void note_memory(std::uint64_t bytes) { each_ = bytes; }
-    // How many are to wait now.
+    // How many should wait now.
     unsigned wanted(Time now) {
         if (now - last_ >= options_.idle) wanted_ = options_.least;
         const unsigned wish = std::max(wanted_, options_.first);
@@ -44,7 +46,7 @@ class WarmPool {
         return room < wish ? std::max(options_.least, static_cast<unsigned>(room)) : wish;
     }
     bool looks_at_memory() const { return options_.memory != 0; }
-    // Whether those may begin that are wanted and not there. `one_starts`: a worker, for a client or for nobody.
+    // Whether missing workers may start. `one_starts`: a worker is starting, for a client or in advance.
     bool may_begin(bool one_starts, Time now) {
         const bool quiet = !came_ || now - last_ >= settled();
         if (!one_starts && quiet) return put_off_since_ = {}, true;
@@ -66,7 +68,7 @@ class WarmPool {
     std::uint64_t each_ = 0;  // bytes
     Time last_{}, put_off_since_{};
     bool came_ = false;
-    int together_ = 0;  // clients that came with no moment between them
+    int together_ = 0;  // clients that came without a moment between them
 };
 
 }  // namespace barcuda

@@ -10,12 +10,12 @@
 namespace barcuda {
 namespace {
 
-// So much is read at a time: what a pipe holds.
+// Read at most this much at a time: what a pipe holds.
 constexpr std::size_t pipes_worth = 64 << 10;
-// A worker that has said too much waits so long for each further pipe's worth, which is thrown away.
+// A worker that has said too much waits this long for each further pipe's worth, which is dropped.
 constexpr std::chrono::milliseconds quiet{100};
 
-// The level that a line says that it has, which it loses; critical lines are the bridge's alone.
+// Removes the level at the beginning of a line; only the bridge may log critical lines.
 log::Level take_level(std::string_view& line) {
     if (line.size() < 3 || line[0] != '<' || line[1] < '0' || line[1] > '7' || line[2] != '>') return log::Level::warn;
     const char digit = line[1];
@@ -47,7 +47,7 @@ void WorkerLog::finish_line(const Limits& limits, Time now, const Say& say) {
     if (!std::exchange(begun_, false)) return;
     std::string text = std::exchange(line_, {});
     if (std::exchange(cut_, false)) text += "...";
-    // Journald hides a line that is no UTF-8, and a line may have been cut within a character.
+    // Journald hides a line that is not UTF-8, and a line may have been cut within a character.
     std::ranges::replace_if(
         text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
     std::string_view line = text;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker_log.h: what a worker says for the log. It has a pipe of its own for that, and nothing of the bridge's: a
-// worker that somebody has taken over can fill the pipe, and neither read, change nor remove what the log holds. The
-// bridge reads the pipe, bounds each line and all of them together, and puts before each whose it is; log.h makes it
-// printable. A line may begin with a level as sd-daemon(3) has it ("<4>"), as the worker's own lines do
-// (log::start_worker); what has none is the driver's, and a warning.
+// worker_log.h: a worker's messages for the log. The worker has a pipe of its own for them, and no access to the log: a
+// worker under an attacker's control can fill the pipe, but cannot read, change or remove what is in the log. The
+// bridge reads the pipe, limits each line and all of them together, and puts the worker's name before each; log.h makes
+// it printable. A line may begin with a level as in sd-daemon(3) ("<4>"), as the worker's own lines do
+// (log::start_worker); a line without one is the driver's, and a warning.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -34,14 +34,14 @@ class WorkerLog {
 
     // To poll; -1: no more will come. (It is closed with end().)
     int fd() const { return over_ ? -1 : pipe_.fd(); }
-    // A worker that says more than it may is left alone until then: it waits in its write.
+    // A worker that says more than it may is not read until then: it waits in its write.
     Time quiet_until() const { return quiet_until_; }
     int fd(Time now) const { return now < quiet_until_ ? -1 : fd(); }
-    // What has come, at most a pipe's worth.
+    // Reads what has arrived, at most a pipe's worth.
     void read_on(const Limits& limits, Time now, const Say& say);
-    // Of text that has come another way: the driver's, which is left behind when its worker ends.
+    // Text that has come in another way: the driver's, which is left when its worker ends.
     void add(std::string_view text, const Limits& limits, Time now, const Say& say);
-    // The worker has ended: the rest of its pipe, the line that was not finished, and how much was left out.
+    // The worker has ended: reads the rest of its pipe, logs the unfinished line, and how much was dropped.
     void end(const Limits& limits, Time now, const Say& say);
 
   private:

@@ -36,7 +36,7 @@ struct Row {
     const char* name;
     unsigned successors;
 };
-// A state's name, and the states that may follow it. Each may end: a process can die at any time.
+// A state's name, and the permitted next states. Each may end: a process can die at any time.
 constexpr Row table[] = {
     {"starting", bit(State::warm) | bit(State::assigned) | bit(State::leaving) | bit(State::ended)},
     {"warm", bit(State::serving) | bit(State::leaving) | bit(State::ended)},
@@ -94,7 +94,7 @@ bool WorkerProcess::permits(State from, State to) {
     return (table[static_cast<unsigned>(from)].successors & bit(to)) != 0;
 }
 
-// The one place that changes the state.
+// The only function that changes the state.
 void WorkerProcess::enter(State to) {
     if (!permits(state_, to)) {
         log::critical("{}: a worker that is {} cannot be {}", called_, name(state_), name(to));
@@ -295,7 +295,7 @@ void WorkerProcess::dismiss() {
     else kill(pid_, SIGKILL);
 }
 
-// In a wrapper the worker has released its link, too. (A profiler's daemon may have inherited that, and live on: a
+// With a wrapper: the worker has released its link, too. (A profiler's daemon may have inherited it, and live on: a
 // worker ends within ten seconds of its dismissal.)
 bool WorkerProcess::has_gone() const {
     constexpr std::chrono::seconds at_last{15};
@@ -315,7 +315,7 @@ std::string WorkerProcess::reap() {
     on_log_ = {};
     log_.end(limits, now, say());
     char text[4096];
-    int parts = 16;  // a pipe holds no more; a child of the worker's may go on writing
+    int parts = 16;  // a pipe holds no more; a child of the worker may continue to write
     for (ssize_t n; parts-- > 0 && (n = read(errors_.fd(), text, sizeof text)) > 0;)
         log_.add({text, static_cast<std::size_t>(n)}, limits, now, say());
     log_.end(limits, now, say());
@@ -337,13 +337,13 @@ bool WorkerProcess::is_ending() const {
     std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid_)), line);
     std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
     std::string state;
-    unsigned long flags = exiting;  // nothing to read: it has gone
+    unsigned long flags = exiting;  // nothing to read: the process has ended
     long number = 0;
     fields >> state >> number >> number >> number >> number >> number >> flags;
     return (flags & exiting) != 0;
 }
 
-// What its sheet has noted of it, the status of its process, and whether it was too large.
+// From the notes in its sheet, the status of its process, and whether it was too large.
 std::string WorkerProcess::describe_end(int status) const {
     const std::uint32_t denied = observe(sheet_->denied), command = observe(sheet_->command);
     const bool too_large = !group_.empty() && WIFSIGNALED(status) && groups_->was_too_large(group_);

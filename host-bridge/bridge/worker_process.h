@@ -66,8 +66,8 @@ class WorkerProcess {
         std::uint64_t may_say = 0;                  // Limit::log_text
         WorkersText* text = nullptr;                // of all workers; null: there is no such limit
     };
-    // Starts one: adds to `what` the worker's own descriptors (link, log, errors, sheet) and, where the cage has one, a
-    // control group. Null, with errno: it cannot be started.
+    // Starts one: adds to `what` the worker's own descriptors (link, log, errors, sheet) and, if the cage has one, a
+    // control group. Null: it cannot be started, and errno says why.
     static std::unique_ptr<WorkerProcess> start(Spawn what, Facts facts);
     // One that an earlier bridge has started, and that lives; it has a client. `start`: as of /proc/PID/stat, so that a
     // number that was used again is not taken for it. Null: it has gone, or this bridge does not understand it.
@@ -84,29 +84,29 @@ class WorkerProcess {
     State state() const { return state_; }
     // Its client has come.
     void assign(std::string called);
-    // Looks whether its driver is open by now.
+    // Checks whether its driver is open.
     void look();
-    // Tells it to end. One in a wrapper ends by itself then, since the wrapper has work to do behind it.
+    // Tells it to end. A wrapped one then ends by itself, because the wrapper has work to do afterwards.
     void dismiss();
-    // Whether nothing of it uses its client's memory any more. One that a debugger keeps has not ended yet.
+    // Whether it no longer uses its client's memory. A process under a debugger has not ended yet.
     bool has_gone() const;
-    // Collects it when it has gone: "was killed in NAME".
+    // Reaps it when it has ended: "was killed in NAME".
     std::string reap();
-    // dismiss(), and reap() if it has gone. False: it is still there.
+    // dismiss(), and reap() if it has ended. False: it still exists.
     bool release();
-    // Its process has begun to end, which a driver can make last.
+    // Its process is ending, for which a driver may take long.
     bool is_ending() const;
 
-    bool is_open() const { return state_ == State::warm || state_ == State::serving; }  // its driver is
+    bool is_open() const { return state_ == State::warm || state_ == State::serving; }  // its driver is open
     bool is_leaving() const { return state_ == State::leaving; }
     bool has_ended() const { return state_ == State::ended; }
 
     pid_t pid() const { return pid_; }
     bool wrapped() const { return wrapped_; }
     int end() const { return pidfd_.fd(); }  // readable: its process has ended
-    int link() const { return link_.fd(); }  // of which the bridge's end never makes it wait
+    int link() const { return link_.fd(); }  // the bridge's end never blocks
     const cage::Listener& mapper() const { return mapper_; }
-    // Takes what came with its mapper's message. Why it is refused; null: it is not. (cage::Listener::meet)
+    // Takes the descriptor of its mapper's message. Returns why it is refused; null: it is not. (cage::Listener::meet)
     const char* meet_mapper(File listener, std::span<const int> others);
     void answer_mapper(short events, std::uint64_t base, const cage::MayMap& may);
     Sheet& sheet() { return *sheet_; }
@@ -119,25 +119,25 @@ class WorkerProcess {
     void may_say(std::uint64_t bytes_a_second) { may_say_ = bytes_a_second; }
 
     // ---- what the bridge's loop hears of it: its log to its end, the rest until it is told to end.
-    // False: it cannot be heard.
+    // False: it cannot be watched.
     bool hear_log(Loop& loop);
-    bool hear_end(Loop& loop, std::function<void()> f);  // in place of the earlier `f`
+    bool hear_end(Loop& loop, std::function<void()> f);  // replaces the earlier `f`
     bool hear_requests(Loop& loop, std::function<void()> f);
-    bool hear_mapper(Loop& loop, Loop::Handle f);  // once it has been met
+    bool hear_mapper(Loop& loop, Loop::Handle f);  // after it has been met
 
-    // What the bridge keeps of the region for its client to come.
+    // What the bridge keeps of the region for its later client.
     std::vector<Grants::Run> reserved;
     std::uint64_t reserved_bytes() const;
     std::uint64_t held = 0;  // bytes of the host's memory while it waits; 0: not known yet
 
-    // Bytes of the host's memory: its own, and the region's that it keeps for a client.
+    // Bytes of host memory: its own, and the region's that it keeps for a client.
     std::uint64_t memory() const;
-    // Bytes beyond those when its client came.
+    // Bytes added since its client came.
     std::uint64_t own_data() const;
-    // Limits its data to `bytes` beyond those at its start (0: no limit). Nothing before its driver is open, and
-    // in a wrapper, whose process is another. False, with errno: it cannot be limited.
+    // Limits its data to `bytes` beyond those at its start (0: no limit). No effect before its driver is open, and with
+    // a wrapper, whose process is another. False: errno says why.
     bool limit_data(std::uint64_t bytes);
-    // Limits its control group to that, beyond what was in use at its start (0: no limit). False: it cannot be limited.
+    // Limits its control group to that, beyond what was in use at its start (0: no limit). False: not possible.
     bool limit_group(std::uint64_t bytes);
     bool has_group() const { return !group_.empty(); }
 
@@ -169,7 +169,7 @@ class WorkerProcess {
     File pidfd_, link_, errors_;
     std::unique_ptr<Sheet, Unmap> sheet_;
     WorkerLog log_;
-    cage::Listener mapper_;  // for what its mapper asks
+    cage::Listener mapper_;  // for its mapper's questions
     std::string called_;     // in the log
     std::uint64_t may_say_ = 0;
     WorkersText* text_ = nullptr;
@@ -179,7 +179,7 @@ class WorkerProcess {
     std::string group_;
     std::uint64_t bare_ = 0;  // bytes of memory in its group when its client came
     Clock::time_point dismissed_{};
-    Loop::Watch on_log_, on_end_, on_request_, on_mapper_;  // behind what they watch: they end first
+    Loop::Watch on_log_, on_end_, on_request_, on_mapper_;  // after what they watch, so that they end first
 };
 
 }  // namespace barcuda
