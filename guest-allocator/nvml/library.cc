@@ -207,7 +207,7 @@ extern "C" {
 // Not NVML's: how the bridge knows this library from the host's, and why nvmlInit failed, for a person (`barcuda smi`).
 [[gnu::visibility("default")]] extern const char barcuda_guest_library[] = BARCUDA_VERSION;
 [[gnu::visibility("default")]] const char* barcuda_nvml_reason() { return barcuda::guest::nvml::reason; }
-// The pids of the clients that the host has paused; returns how many they are, of which at most so many are copied.
+// Copies the pids of the clients that the host has paused, as many as there is room for. Returns how many there are.
 [[gnu::visibility("default")]] unsigned barcuda_nvml_paused(unsigned* pids, unsigned most) {
     namespace snapshot = barcuda::snapshot;
     using namespace barcuda::guest::nvml;

@@ -15,13 +15,13 @@ constexpr std::size_t longest_name = 95;
 
 enum class Form : std::uint32_t {
     keep = 1,  // the descriptor that comes with it, under that name; in place of an earlier one
-    drop,      // that name
+    drop,      // forget that name
     take,      // a descriptor of that name; it stays kept
-    list,      // the name behind that name, in the order of names
-    reap,      // a child of the keeper's that has ended: its status
-    look,      // the same, and it stays to be reaped
+    list,      // the next name after that one, in alphabetical order
+    reap,      // the status of a child of the keeper that has ended
+    look,      // whether it has ended; it stays a zombie
     ready,     // the bridge serves from now on
-    done,      // all that the bridge has made is gone; it ends
+    done,      // the bridge has released everything, and ends
     count
 };
 
@@ -30,13 +30,13 @@ struct Request {  // bridge -> keeper
     std::int32_t process = 0;  // of `reap` and `look`
     char name[longest_name + 1] = {};
 
-    // Nothing: no bridge of this version sends that.
+    // Checks a message. Nothing: no bridge of this version sends it.
     static std::optional<Request> read(std::span<const char> message);
     std::string_view name_text() const { return name; }
 };
 struct Answer {  // keeper -> bridge
     std::uint32_t form = 0, bytes = sizeof(Answer);
-    std::int32_t error = 0;   // an errno; EAGAIN: that process runs still
+    std::int32_t error = 0;   // an errno; EAGAIN: that process still runs
     std::int32_t status = 0;  // as of waitpid(2)
     char name[longest_name + 1] = {};
 };

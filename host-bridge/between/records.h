@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// records.h: what records are made of that outlive the process that writes them, in memory that the next process maps
-// (bridge/ledger.h). The writer may be killed between any two of its stores. So each change becomes visible by the
-// store of one word: a Word is such a word, a Twice is a record of any size with such a word. Where a change has
-// several of them, their writer says in which order, and what the reader makes of a change that is half done.
+// records.h: records that outlive their writer, in memory that the next process maps (bridge/ledger.h). The writer may
+// be killed between any two stores, so each change takes effect with the store of one word: a Word is such a word, a
+// Twice is a record of any size with one. If a change needs several of them, its writer defines the order, and what the
+// reader does with a change that is half done.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -14,16 +14,16 @@
 namespace barcuda {
 namespace records {
 
-inline void (*before_store)() = nullptr;  // a test's: it ends the process before any store that it likes
-// Before a store, and before a message, with which another process learns of one.
+inline void (*before_store)() = nullptr;  // set by tests, to end the process before a chosen store
+// Called before a store, and before a message that tells another process of one.
 inline void step() {
     if (before_store) before_store();
 }
 
 }  // namespace records
 
-// Only one process writes at a time. The release order keeps what was stored before in front of this store, so that a
-// process that is killed has not made the two in another order.
+// Only one process writes at a time. The release order keeps earlier stores before this one, also when the process is
+// killed.
 template <class T> class Word {
     static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
 
@@ -42,7 +42,7 @@ template <class T> class Word {
     T value_{};
 };
 
-// A record of two copies and the word that says which one holds. The other one is written first.
+// A record in two copies, and the word that selects the valid one. A change writes the other copy first.
 template <class T> class Twice {
     static_assert(std::is_trivially_copyable_v<T>);
 
@@ -65,10 +65,10 @@ template <class T> class Twice {
     Word<std::uint32_t> which_;
 };
 
-// The records that one class writes. None: the class has records of its own, which end with it.
+// The records of one class. Without any, the class uses records of its own, which end with it.
 template <class Record> struct Part {
     std::span<Record> records = {};
-    bool kept = false;  // they are an earlier process's: its successor goes on with them
+    bool kept = false;  // an earlier process wrote them
 };
 
 }  // namespace barcuda

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // shared.h: what clients of one region show each other: by handles (cuIpc*, pointers of pools), or by descriptors
-// (cuMem*ShareableHandle). The driver's handles say which process of the host to turn to, its descriptors are files of the
-// host: guests never see either, nor could they hand in one of their own making. They get a token, 128 random bits, and only
-// in this region does it lead back to the driver's. A descriptor keeps its memory alive, here as natively: it is held until its
-// client withdraws it, or ends.
-// Where the bridge has books (bridge/ledger.h), each token is written there, and its descriptor is kept outside the bridge: first the
-// descriptor, then the record, and last the word that makes it one. A token is marked until the answer that has it is written down.
+// (cuMem*ShareableHandle). The driver's handles say which process of the host to turn to, its descriptors are files of
+// the host: guests never see either, nor could they hand in one of their own making. They get a token, 128 random bits,
+// and only in this region does it lead back to the driver's. A descriptor keeps its memory alive, here as natively: it
+// is held until its client withdraws it, or ends. Where the bridge has books (bridge/ledger.h), each token is written
+// there, and its descriptor is kept outside the bridge: first the descriptor, then the record, and last the word that
+// makes it one. A token is marked until the answer that has it is written down.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -37,7 +37,7 @@ class Shared {
     };
 
     static constexpr std::size_t most = 1 << 14;              // handles of one client
-    static constexpr std::size_t most_descriptors = 1 << 12;  // likewise, however many files a process may have open
+    static constexpr std::size_t most_descriptors = 1 << 12;  // descriptors of one client, with any limit of open files
     struct Token {
         enum State : std::uint32_t { free, unanswered, offered };
         Word<std::uint32_t> state;  // stored last
@@ -51,7 +51,7 @@ class Shared {
         Word<std::uint64_t> opened[BARCUDA_MAX_CHANNELS / 64];  // a bit for each channel whose things it has opened
         Token tokens[most + most_descriptors];
     };
-    // Where descriptors lie that the bridge must not lose, by name.
+    // The store of descriptors that must outlive the bridge, by name.
     struct Keep {
         std::function<bool(const std::string& name, int fd)> keep;  // in place of what has that name. False: it cannot
         std::function<void(const std::string& name)> drop;
@@ -63,13 +63,13 @@ class Shared {
     explicit Shared(std::size_t files = 64, Part<Shown> books = {}, Keep keep = {})
         : most_files_(std::min(files, most_descriptors)), books_(books.records), keep_(std::move(keep)) {}
 
-    // ---- behind an earlier bridge that was killed
-    // What a channel has that does not live is nobody's.
+    // ---- after an earlier bridge was killed
+    // Forgets what channels without a client have.
     void restore(const std::function<bool(std::uint32_t channel)>& lives);
-    // Whether what that channel offered last was answered: else there is no such token.
+    // Whether the channel's last offer was answered: otherwise its token is withdrawn.
     void settle(std::uint32_t channel, bool answered);
-    // The token of a thing that this channel's client has: the same for the same handle; each descriptor has its own. False:
-    // it has too many.
+    // The token of a thing that this channel's client has: the same for the same handle; each descriptor has its own.
+    // False: it has too many.
     bool offer(std::uint32_t channel, Kind kind, Handle& handle, File file = {});
     // The answer with that token is written down.
     void confirm(const Handle& token);

@@ -55,8 +55,8 @@ struct KeptRules {
 // Limits of one client alone.
 using OwnLimits = std::array<std::optional<std::uint64_t>, limit_count>;
 
-// A client of which a bridge that comes later must know: one that was given a worker, or was refused. One that waits for
-// a worker is met again.
+// A client of which a bridge that comes later must know: one that was given a worker, or was refused. One that waits
+// for a worker is met again.
 struct KeptClient {
     enum State : std::uint32_t { none, assigned, ended };  // ended: it has no worker any more
     State state;

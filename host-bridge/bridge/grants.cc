@@ -7,7 +7,7 @@
 
 namespace barcuda {
 namespace {
-constexpr std::uint32_t nobody = 0, reserved = ~0u;
+constexpr std::uint32_t no_owner = 0, reserved = ~0u;
 }
 
 Grants::Grants(const Shape& shape, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear,
@@ -26,11 +26,13 @@ Grants::Grants(const Shape& shape, barcuda_grant* table, std::function<void(std:
 }
 
 void Grants::restore(const std::function<bool(std::uint32_t)>& lives) {
-    const auto is_gone = [&](std::uint32_t owner) { return owner != nobody && owner != reserved && !lives(owner - 1); };
+    const auto is_gone = [&](std::uint32_t owner) {
+        return owner != no_owner && owner != reserved && !lives(owner - 1);
+    };
     for (std::size_t g = 0; g < granules_.size(); ++g) {
         const Granule& its = granules_[g];
         if (is_gone(its.mapper)) forget_mapper(g);
-        set_owner(g, is_gone(its.owner) ? nobody : its.owner);
+        set_owner(g, is_gone(its.owner) ? no_owner : its.owner);
     }
 }
 
@@ -38,27 +40,27 @@ void Grants::settle(std::uint32_t channel, bool answered) {
     for (std::size_t g = 0; g < granules_.size(); ++g) {
         Granule& its = granules_[g];
         if (its.owner != channel + 1 || !its.unanswered) continue;
-        if (!answered) set_owner(g, nobody);
+        if (!answered) set_owner(g, no_owner);
         its.unanswered = 0;
     }
 }
 
 void Grants::release_reserves() {
     for (std::size_t g = 0; g < granules_.size(); ++g)
-        if (granules_[g].owner == reserved) set_owner(g, nobody);
+        if (granules_[g].owner == reserved) set_owner(g, no_owner);
 }
 
 void Grants::release_rest(std::uint32_t channel, Run run) {
     if (!is_in_heap(run)) return;
     for (std::size_t g = first(run); g < end(run); ++g)
-        if (granules_[g].owner == channel + 1) set_owner(g, nobody);
+        if (granules_[g].owner == channel + 1) set_owner(g, no_owner);
 }
 
 void Grants::confirm(Run granted) {
     for (std::size_t g = first(granted); g < end(granted); ++g) granules_[g].unanswered = 0;
 }
 
-bool Grants::is_unused(std::size_t i) const { return granules_[i].owner == nobody && observe(table_[i].mapped) == 0; }
+bool Grants::is_unused(std::size_t i) const { return granules_[i].owner == no_owner && observe(table_[i].mapped) == 0; }
 
 Grants::Run Grants::grant(std::uint32_t channel, std::uint64_t bytes, std::uint64_t more, const HasTime& has_time) {
     return take(channel + 1, bytes, more, has_time);
@@ -70,7 +72,7 @@ Grants::Run Grants::reserve(std::uint64_t bytes, const HasTime& has_time) {
 
 void Grants::hand_over(Run run, std::uint32_t channel) { set(run, channel + 1); }
 
-void Grants::release(Run run) { set(run, nobody); }
+void Grants::release(Run run) { set(run, no_owner); }
 
 void Grants::set(Run run, std::uint32_t owner) {
     for (std::size_t g = first(run); g < end(run); ++g) set_owner(g, owner);
@@ -78,14 +80,14 @@ void Grants::set(Run run, std::uint32_t owner) {
 
 void Grants::set_owner(std::size_t granule, std::uint32_t owner) {
     granules_[granule].owner = owner;
-    publish(table_[granule].owner, owner == reserved ? nobody : owner);
+    publish(table_[granule].owner, owner == reserved ? no_owner : owner);
 }
 
 // Its worker may have written there since the granule was emptied. The other order would give the next client what this
 // one has written, after a bridge that ends in between.
 void Grants::forget_mapper(std::size_t granule) {
     granules_[granule].dirty = 1;
-    granules_[granule].mapper = nobody;
+    granules_[granule].mapper = no_owner;
 }
 
 // The first run that fits: it adds at most `want.more` bytes to what its owner already holds.
@@ -94,7 +96,7 @@ std::optional<std::size_t> Grants::find(const Want& want, Among among) const {
     const auto can_have = [&](std::size_t i) {
         if (!is_unused(i) && (among != Among::reserved_too || granules_[i].owner != reserved)) return false;
         const std::uint32_t mapper = granules_[i].mapper;
-        return mapper == want.owner || (among != Among::own && mapper == nobody);
+        return mapper == want.owner || (among != Among::own && mapper == no_owner);
     };
     std::size_t run = 0, added = 0;  // of the last granules: how many in a row, and those of them that are new
     for (std::size_t i = 0; i < granules_.size(); ++i) {
@@ -102,8 +104,8 @@ std::optional<std::size_t> Grants::find(const Want& want, Among among) const {
             run = added = 0;
             continue;
         }
-        added += granules_[i].mapper == nobody;
-        if (++run > want.granules) added -= granules_[i - want.granules].mapper == nobody;
+        added += granules_[i].mapper == no_owner;
+        if (++run > want.granules) added -= granules_[i - want.granules].mapper == no_owner;
         if (run >= want.granules && added * granule_ <= want.more) return i + 1 - want.granules;
     }
     return {};
@@ -152,14 +154,14 @@ bool Grants::let_map(std::uint32_t channel, Run run) {
 
 bool Grants::release(std::uint32_t channel, Run run) {
     if (!belongs(channel, run)) return false;
-    set(run, nobody);
+    set(run, no_owner);
     return true;
 }
 
 std::size_t Grants::release_all(std::uint32_t channel) {
     std::size_t count = 0;
     for (std::size_t g = 0; g < granules_.size(); ++g) {
-        if (granules_[g].owner == channel + 1) set_owner(g, nobody), ++count;
+        if (granules_[g].owner == channel + 1) set_owner(g, no_owner), ++count;
         if (granules_[g].mapper == channel + 1) forget_mapper(g);
     }
     return count;
@@ -186,13 +188,14 @@ std::uint64_t Grants::held(std::uint32_t channel) const {
 
 std::uint64_t Grants::held() const {
     std::uint64_t n = 0;
-    for (const Granule& its : granules_) n += (its.owner != nobody && its.owner != reserved) || its.mapper != nobody;
+    for (const Granule& its : granules_)
+        n += (its.owner != no_owner && its.owner != reserved) || its.mapper != no_owner;
     return n * granule_;
 }
 
 std::uint64_t Grants::free() const {
     std::uint64_t n = 0;
-    for (std::size_t g = 0; g < granules_.size(); ++g) n += is_unused(g) && granules_[g].mapper == nobody;
+    for (std::size_t g = 0; g < granules_.size(); ++g) n += is_unused(g) && granules_[g].mapper == no_owner;
     return n * granule_;
 }
 

@@ -32,24 +32,24 @@ class Grants {
     Grants(const Shape& shape, barcuda_grant* table, std::function<void(std::uint64_t, std::uint64_t)> clear,
            Part<Granule> books = {});
 
-    // ---- behind an earlier bridge that was killed
-    // A channel that does not live holds nothing any more. The region's table is told the owners.
+    // ---- after an earlier bridge was killed
+    // Releases the granules of channels without a client, and writes the owners to the region's table.
     void restore(const std::function<bool(std::uint32_t channel)>& lives);
-    // Whether what was granted last to that channel was answered: else it is free again.
+    // Whether the channel's last grant was answered: otherwise it is released.
     void settle(std::uint32_t channel, bool answered);
-    // Of workers that waited for clients, and have ended.
+    // Releases what was reserved for workers that have ended without a client.
     void release_reserves();
-    // What is the channel's of that run: a release that was half done.
+    // Completes a release that was half done.
     void release_rest(std::uint32_t channel, Run run);
 
     using HasTime = std::function<bool()>;
     static bool always() { return true; }
     // A run of at least `bytes` for this channel, which then holds at most `more` bytes more than before: one that it
-    // has released, if it can be. To empty a granule takes milliseconds where it was used: when `has_time` says no, what has
-    // been emptied stays so, and nothing is granted yet.
+    // has released, if it can be. To empty a granule takes milliseconds where it was used: when `has_time` says no,
+    // what has been emptied stays so, and nothing is granted yet.
     Run grant(std::uint32_t channel, std::uint64_t bytes, std::uint64_t more = ~std::uint64_t{0},
               const HasTime& has_time = always);
-    // Its answer is written down: it is the channel's, whatever becomes of this bridge.
+    // The answer is recorded: the channel owns the run even if this bridge ends now.
     void confirm(Run granted);
     // A run that a worker prepares while it waits for a client: nobody's, until it is handed to a channel or released.
     Run reserve(std::uint64_t bytes, const HasTime& has_time = always);

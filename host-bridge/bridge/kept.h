@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kept.h: what a bridge asks of its keeper (keeper/keeper.h). Without one (in tests) nothing is kept, and workers are
-// the bridge's own children.
+// kept.h: the bridge's end of its link to the keeper (keeper/keeper.h). Without a keeper (in tests) nothing is kept,
+// and workers are the bridge's own children.
 #pragma once
 #include <sys/types.h>
 
@@ -27,10 +27,10 @@ class Kept {
     void drop_all(const std::string& prefix) const;
 
     // ---- children: the keeper's, or this process's own
-    // How that one has ended, as of waitpid(2). Nothing: it has not, or a debugger keeps it.
+    // The child's status, as of waitpid(2). Nothing: it still runs, or a debugger keeps it.
     std::optional<int> look(pid_t child) const;
     std::optional<int> reap(pid_t child) const;
-    // Waits for that.
+    // Waits until it has ended.
     int await(pid_t child) const;
 
     void ready() const;

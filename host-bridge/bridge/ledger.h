@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ledger.h: the bridge's books: all that a new bridge must know to go on with the clients of one that was killed. Plain
-// records at fixed places of a file in memory, whose length nobody can change. Only the bridge maps that file; no worker
-// gets it, and nothing that a guest can write is in it but as a copy that the bridge has checked. The classes that
-// write records are given their part of them and know what a half-done change is (records.h); what follows from the
-// records is computed when they are read. The file has holes where nothing was written.
+// ledger.h: the bridge's books: what a new bridge needs to continue with the clients of one that was killed. They are
+// plain records at fixed places of a sealed file in memory. Only the bridge maps the file; no worker gets it, and
+// guests' values are in it only as copies that the bridge has checked. Each class writes its own part, and knows what a
+// change that is half done means (records.h); values that follow from the records are computed when they are read. The
+// file is sparse.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -38,9 +38,9 @@ class Ledger {
     Ledger& operator=(Ledger&& other) noexcept;
     ~Ledger();
 
-    // A new one, in a file. What is wrong; empty: nothing.
+    // Makes a new one. Returns what is wrong; empty: nothing.
     std::string make(const Shape& shape);
-    // An earlier bridge's. It is refused where this bridge reads it differently.
+    // Opens an earlier bridge's. Returns why this bridge cannot read it; empty: it can.
     std::string open(File file);
     // A new one that ends with the process, for tests. Its children see it.
     static Ledger anonymous(const Shape& shape);

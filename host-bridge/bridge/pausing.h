@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// pausing.h: which clients are paused, by slot: what is ordered of their workers, how long that may take, what an order is refused for
-// before it is given, and which client returns next. On each GPU one client returns at a time, and only while there is room for it: a driver
-// that finds none in the middle loses the client (checkpoint_calls.cc has that driver). (The worker's half: worker/hold.h.)
-// In the bridge's books (ledger.h) an order is written down before the worker is told of it. A bridge that comes later tells it again.
+// pausing.h: which clients are paused, by slot: what is ordered of their workers, how long that may take, what an order
+// is refused for before it is given, and which client returns next. On each GPU one client returns at a time, and only
+// while there is room for it: a driver that finds none in the middle loses the client (checkpoint_calls.cc has that
+// driver). (The worker's half: worker/hold.h.) In the bridge's books (ledger.h) an order is written down before the
+// worker is told of it. A bridge that comes later tells it again.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -88,7 +89,8 @@ class Pausing {
         std::vector<std::pair<int, std::uint64_t>> memory{};
         std::string refusal{};
         std::string
-            never_away{};  // why the driver will not let it go away: the next pause says so, and holds up no work for it
+            // Why the driver will not let it go away: the next pause says so, and holds up no work for it.
+            never_away{};
         std::uint64_t bytes() const;
         bool returns() const { return pending && wanted == Paused::running && state == Paused::away; }
     };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // quotas.h: how much device memory the clients of a guest have, and may have yet. A worker counts what its client has
-// (worker/quota.h) and borrows what it needs here, in whole units; what is lent to a client comes back with the client. A
-// worker whose client has no limit asks for nothing, and some memory a driver takes without asking: of that its worker only says how
-// much there is. It counts as if it had been lent.
-// The accounts are a part of the bridge's books (ledger.h): each change of one is a single store.
+// (worker/quota.h) and borrows what it needs here, in whole units; what is lent to a client comes back with the client.
+// A worker whose client has no limit asks for nothing, and some memory a driver takes without asking: of that its
+// worker only says how much there is. It counts as if it had been lent. The accounts are a part of the bridge's books
+// (ledger.h): each change of one is a single store.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -71,8 +71,8 @@ class Quotas {
             if (its.held() != 0) its.lent = 0, its.noted = 0;
     }
 
-    // ---- behind an earlier bridge that was killed
-    // What a channel has that does not live is nobody's.
+    // ---- after an earlier bridge was killed
+    // Forgets what slots without a client have.
     void restore(const std::function<bool(std::uint32_t slot)>& lives) {
         for (std::uint32_t slot = 0; slot < of_.size(); ++slot)
             if (!lives(slot)) repay_all(slot);

@@ -127,8 +127,8 @@ std::string Startup::open_region() {
     return e;
 }
 
-// An earlier bridge of this keeper was killed. What it served goes on, or else all of it ends, as with a bridge that has
-// no keeper.
+// An earlier bridge of this keeper was killed. What it served goes on, or else all of it ends, as with a bridge that
+// has no keeper.
 bool Startup::adopt_region(const Format& format) {
     const Kept& kept = ground_.kept;
     File books = kept.take("books");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // keeper.h: the process that outlives a bridge. People start it as barcuda-bridge; it forks the bridge proper, and is
 // the parent of the bridge's workers, which the bridge starts as its siblings (bridge/spawn.h). It holds, by name, the
-// descriptors that a later bridge needs: the region with its lock, the books, the workers' links. A bridge that is
-// killed is followed by another one, which goes on with the same clients. The keeper reads nothing of a guest and
-// nothing of a worker.
+// descriptors that a later bridge needs: the region with its lock, the books, the workers' links. When the bridge is
+// killed, the keeper starts another one, which continues with the same clients. The keeper reads no data of guests or
+// workers.
 //
 //   starting  the bridge opens its region and its driver       backing_off  it was killed; the next one starts soon
 //   serving   it serves                                        ending       it ends, or was told to
@@ -65,7 +65,7 @@ class Keeper {
     Clock::time_point next_start_{}, ready_at_{};
     std::uint64_t beats_ = 0;
     File signals_, link_;
-    File stop_;  // to the bridge: a byte ends it, whichever user it has become
+    File stop_;  // a byte stops the bridge, also if it has become another user
 };
 
 }  // namespace barcuda
