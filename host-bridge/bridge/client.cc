@@ -65,14 +65,14 @@ void Client::begin_request(std::uint64_t number_asked, std::span<const char> mes
     number_asked_ = number_asked;
     if (!books_.request || number_asked == 0) return;
     KeptRequest kept{KeptRequest::asked, static_cast<std::uint32_t>(message.size()), number_asked, lent, {}};
-    std::memcpy(kept.message, message.data(), std::min(message.size(), sizeof kept.message));
+    std::copy_n(message.begin(), std::min(message.size(), sizeof kept.message), kept.message);
     books_.request->set(kept);
 }
 
 void Client::write_down_answer(std::span<const char> answer) {
     if (!books_.request || number_asked_ == 0) return;
     KeptRequest kept{KeptRequest::answered, static_cast<std::uint32_t>(answer.size()), number_asked_, 0, {}};
-    std::memcpy(kept.message, answer.data(), answer.size());
+    std::copy_n(answer.begin(), std::min(answer.size(), sizeof kept.message), kept.message);
     books_.request->set(kept);
 }
 

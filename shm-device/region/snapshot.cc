@@ -61,11 +61,11 @@ Read answer(const barcuda_snapshot& snapshot, std::uint64_t identity, std::size_
         const std::uint32_t rows = observe(snapshot.answer_count);
         if (!within(sizeof snapshot, std::size_t{rows} * sizeof(barcuda_answers))) return Read::absent;
         for (std::uint32_t i = 0; i < rows; ++i) {
-            barcuda_answers row{};
-            copy_out(&row, at(snapshot, sizeof snapshot + i * sizeof row), sizeof row);
-            if (row.identity != identity) continue;
-            if (row.bytes != count * to.size() || n >= count || !within(row.offset, row.bytes)) return Read::absent;
-            copy_out(to.data(), at(snapshot, row.offset + n * to.size()), to.size());
+            const auto& row = reinterpret_cast<const barcuda_answers*>(at(snapshot, sizeof snapshot))[i];
+            if (observe(row.identity) != identity) continue;
+            const std::size_t offset = observe(row.offset), bytes = observe(row.bytes);
+            if (bytes != count * to.size() || n >= count || !within(offset, bytes)) return Read::absent;
+            copy_out(to.data(), at(snapshot, offset + n * to.size()), to.size());
             return Read::done;
         }
         return Read::absent;
