@@ -195,13 +195,15 @@ void Shared::forget(std::uint32_t channel) {
                 bits = bits & ~(std::uint64_t{1} << channel % 64);
             }
     }
+    const auto release = [&](const Handle& token) {
+        const auto found = things_.find(token);
+        if (found == things_.end()) return;  // a handle with a file is in both
+        drop(found->second);
+        things_.erase(found);
+    };
     const Client& client = clients_[channel];
-    for (const auto& [thing, token] : client.tokens) things_.erase(token);
-    for (const Handle& token : client.files)
-        if (const auto found = things_.find(token); found != things_.end()) {
-            drop(found->second);
-            things_.erase(found);
-        }
+    for (const auto& [thing, token] : client.tokens) release(token);
+    for (const Handle& token : client.files) release(token);
     clients_.erase(channel);
     std::erase_if(opened_, [&](const auto& pair) { return pair.first == channel || pair.second == channel; });
 }

@@ -442,19 +442,23 @@ TEST_F(RepeatedRequests, MemoryIsRepaidOnce) {
             EXPECT_EQ(own_quotas->lent(channel.index, 0), 35u);
         });
 }
-TEST_F(RepeatedRequests, ADescriptorIsSharedOnce) {
-    at_each_store<request::Share>(
-        [] {
-            return request::Share{Shared::Kind::allocation, {}};
-        },
-        true,
-        [this](const auto& answer) {
-            EXPECT_EQ(answer.error, 0);
-            EXPECT_TRUE(own_shared->find(Shared::Kind::allocation, answer.reply.token));
-            EXPECT_EQ(own_shared->size(), 1u);
-            EXPECT_EQ(kept.size(), 1u);
-        });
-}
+struct SharedDescriptors : RepeatedRequests {
+    void are_shared_once(Shared::Kind kind) {
+        at_each_store<request::Share>(
+            [kind] {
+                return request::Share{kind, {}};
+            },
+            true,
+            [this, kind](const auto& answer) {
+                EXPECT_EQ(answer.error, 0);
+                EXPECT_TRUE(own_shared->find(kind, answer.reply.token));
+                EXPECT_EQ(own_shared->size(), 1u);
+                EXPECT_EQ(kept.size(), 1u);
+            });
+    }
+};
+TEST_F(SharedDescriptors, OfAnAllocation) { are_shared_once(Shared::Kind::allocation); }
+TEST_F(SharedDescriptors, OfAHandle) { are_shared_once(Shared::Kind::memory); }
 TEST_F(RepeatedRequests, AGrantThatWaitsIsAnsweredByTheNextBridge) {
     arrive();
     if (!link) GTEST_SKIP() << "no descriptor of another process may be taken here";
