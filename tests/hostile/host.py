@@ -73,6 +73,22 @@ class Host:
     def lives(self):
         return self.bridge.poll() is None
 
+    def proper(self):
+        """The process that serves, a child of the keeper's; None where none serves at this moment."""
+        return next((p for p in children(self.bridge.pid) if self.words_of(p)[1:2] == [b'--region']), None)
+
+    def returned(self):
+        """How many bridges have taken the place of one that ended."""
+        return self.said().count('this bridge goes on with')
+
+    def kill(self):
+        """Kills the keeper, and waits until the process that serves has ended with it."""
+        proper = self.proper()
+        self.bridge.kill()
+        self.bridge.wait()
+        while proper and state_of(proper) not in (None, 'Z', 'X'):
+            time.sleep(0.01)
+
     def workers(self):
         """(serving, waiting): the bridge's workers by what they do."""
         serving, slots = set(), 0

@@ -109,9 +109,13 @@ def test_doctor_finds_a_bridge_that_serves(region):
 
 
 def test_doctor_finds_a_bridge_that_stands_still(region):
-    region.serve("--no-vm").send_signal(signal.SIGSTOP)
-    found = Diagnosis(region)
-    assert found.silent() and found.all["missing"] == 2, found.all
+    stopped = region.serve("--no-vm").proper
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        found = Diagnosis(region)
+        assert found.silent() and found.all["missing"] == 2, found.all
+    finally:
+        os.kill(stopped, signal.SIGCONT)
 
 
 def test_doctor_finds_a_bridge_that_was_killed(region):
