@@ -126,9 +126,11 @@ CUresult Deferred::free(CUdeviceptr address) {
     for (const Entry& e : entries_)
         if (e.what == What::memory) kept += e.bytes;
     // A graph is not launched again while the driver has its memory, and this memory was freed before that: so free it
-    // in the order of the calls.
+    // in the order of the calls. The GPU does that; an allocation that fails until then waits for it (reap).
     if (addresses_.is_a_graphs(address) && driver_.cuMemFreeAsync) {
         addresses_.forget(address);
+        note_work();
+        note_freed();
         return driver_.cuMemFreeAsync(address, nullptr);
     }
     const Addresses::Allocation known = addresses_.allocation(address);

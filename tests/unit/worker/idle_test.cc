@@ -239,6 +239,17 @@ TEST_F(IdleTest, ADriverIsWaitedForOnceWhereAPoolsMemoryWasFreed) {
     EXPECT_EQ(all.waited_in, std::vector{one});
     EXPECT_FALSE(session.deferred().pending());
 }
+// The GPU frees it, in the order of the null stream.
+TEST_F(IdleTest, AnAllocationThatFailsWaitsForTheMemoryOfAGraph) {
+    const auto graph = reinterpret_cast<CUgraph>(0x700);
+    session.addresses().promise(0x8000, 1 * MiB, graph);
+    EXPECT_EQ(session.deferred().free(0x8000), CUDA_SUCCESS);
+    session.addresses().graph_gone(graph);
+    EXPECT_TRUE(session.deferred().pending());
+    EXPECT_TRUE(session.deferred().reap(true));
+    EXPECT_EQ(all.waited_in, std::vector{one});
+    EXPECT_FALSE(session.deferred().pending());
+}
 TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
     const SessionScope scope(session);
     busy();
