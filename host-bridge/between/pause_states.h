@@ -53,6 +53,7 @@ enum class Obstacle : std::uint32_t {
     checkpoint,     // to move its memory away,
     restore,        // to bring the memory back,
     unlock,         // to unlock the process
+    unified,        // the driver moves no unified memory
 };
 constexpr std::string_view text_of(Obstacle obstacle) {
     switch (obstacle) {
@@ -68,6 +69,9 @@ constexpr std::string_view text_of(Obstacle obstacle) {
         case Obstacle::checkpoint: return "the driver did not move the client's memory from the GPU";
         case Obstacle::restore: return "the driver did not bring the client's memory back to the GPU";
         case Obstacle::unlock: return "the driver did not unlock the process";
+        case Obstacle::unified:
+            return "the driver does not support that for what the client has, as for __managed__ variables, which are "
+                   "in its unified memory: --keep-memory holds the client, and leaves its memory on the GPU";
     }
     return "unknown";
 }

@@ -144,7 +144,8 @@ std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     if (found == all_.end()) return "";
     One& one = found->second;
     if (one.pending) return "it is on its way to another state already: try again when it is there";
-    if (one.state == Paused::running || one.wants_back) return "";
+    if (one.state == Paused::running) return one.refusal.clear(), "";  // that of an earlier pause
+    if (one.wants_back) return "";
     one.wants_back = true, one.asked = now;
     one.refusal.clear();
     write_down(slot, one);

@@ -95,6 +95,7 @@ void Hold::leave() {
             become(Paused::away);
             return answer(Obstacle::none);
         }
+        if (result == CUDA_ERROR_NOT_SUPPORTED) obstacle = Obstacle::unified;
         if (const CUresult r = driver.cuCheckpointProcessUnlock(getpid(), nullptr); r != CUDA_SUCCESS) {
             become(Paused::stuck);
             return answer(Obstacle::unlock, r);

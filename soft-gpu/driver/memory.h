@@ -74,6 +74,8 @@ struct Allocation {
     bool on_device() const {
         return kind == Kind::device || kind == Kind::mapped || kind == Kind::global || kind == Kind::opened;
     }
+    // Natively unified memory. (The flags of a global are those of a managed variable.)
+    bool is_managed() const { return kind == Kind::managed || (kind == Kind::global && flags != 0); }
     bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
     bool of_others_pool() const { return kind == Kind::opened && pool; }  // from cuMemPoolImportPointer
     bool freeable() const { return in_heap() || of_others_pool(); }       // cuMemFree accepts it

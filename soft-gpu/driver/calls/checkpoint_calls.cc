@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkpoint_calls.cc: cuCheckpointProcess*, for the process that calls them. A locked process is idle and takes no
 // call. A checkpoint moves the contents of its device memory to memory of the process, and frees the device memory; a
-// restore needs room for all of it. Where a real device fails permanently, so does this one (seen with driver 580.159
-// on an H100): a restore without room is the last one, and a process that has opened another one's memory is never
-// restored.
+// restore needs room for all of it. What a real device refuses this one refuses (seen with driver 580.159 on an H100):
+// managed memory and managed variables. Where a real device fails permanently, so does this one: a restore without room
+// is the last one, and a process that has opened another one's memory is never restored.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -93,6 +93,7 @@ class Image {
         std::set<std::shared_ptr<Physical>> physicals;
         for (auto& physical : driver.physicals.all()) physicals.insert(physical);
         driver.memory.each([&](const Allocation& range) {
+            if (range.is_managed()) fail(CUDA_ERROR_NOT_SUPPORTED);
             if (range.opened) never_ = CUDA_ERROR_INVALID_VALUE;
             if (range.physical) physicals.insert(range.physical);
         });

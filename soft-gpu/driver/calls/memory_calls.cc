@@ -199,9 +199,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
             return host_reads ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: put<bool>(data, found->sync_memops); break;
         case CU_POINTER_ATTRIBUTE_BUFFER_ID: put<unsigned long long>(data, found->id); break;
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-            put<bool>(data, found->kind == Kind::managed || (found->kind == Kind::global && found->flags != 0));
-            break;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED: put<bool>(data, found->is_managed()); break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, found->device); break;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put<bool>(data, found->legacy_ipc()); break;
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(data, found->base); break;
@@ -287,7 +285,7 @@ namespace {
 void require_managed(CUdeviceptr address, std::size_t size) {
     const auto found = Driver::get().memory.find(address);
     require(found && size != 0 && size <= found->base + found->size - address);
-    require(found->kind == Kind::managed || (found->kind == Kind::global && found->flags != 0) || found->host_pinned());
+    require(found->is_managed() || found->host_pinned());
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from e2e.flat import BARCUDA, BRIDGE, BUILD, Program, children, need, run, succeed, until
+from e2e.flat import BARCUDA, BRIDGE, BUILD, Program, children, need, needs_soft, run, succeed, until
 
 OWN_MOUNTS = "devices", """
 mount -t tmpfs tmpfs /mnt && (cd /mnt && mkdir pts shm && touch null zero full random urandom tty nvidiactl &&
@@ -55,6 +55,7 @@ def host(region):
     return Host(region)
 
 
+@needs_soft("the system has a driver")
 def test_without_a_driver_programs_run_on_the_software_gpu(host):
     """There is no libcuda.so.1, or one without its devices."""
     host.refuses("no usable GPU: ")

@@ -122,10 +122,11 @@ GRAPHS = [[BUILD / "programs" / name] for name in ("graph_capture", "graph_memor
 @pytest.mark.parametrize(("commands", "options"), [
     ([model("copy_model", "steps=1500")], []),
     ([model("copy_model", "steps=1500")], ["--keep-memory"]),
-    ([model("managed_model", "steps=500")], []),
+    ([model("managed_heap_model", "steps=500")], []),
+    ([model("managed_model", "steps=500")], ["--keep-memory"]),
     ([model("api_model", "steps=300")], []),
     (GRAPHS, []),
-], ids=["copies", "copies_with_their_memory_kept", "managed_memory", "api", "graphs"])
+], ids=["copies", "copies_with_their_memory_kept", "managed_memory", "managed_variables_with_their_memory_kept", "api", "graphs"])
 def test_programs_that_are_paused_compute_what_they_always_do(paused, commands, options):
     pauses_of(paused, commands, *options)
 
@@ -247,6 +248,19 @@ def test_where_one_of_several_cannot_be_paused_none_is(paused, first):
     assert paused.state(first) == "away", "a refused pause lets a client run that was paused before"
     paused.resume("--client", first.pid)
     paused.ends_well(waits, first)
+
+
+def test_a_client_with_managed_variables_is_refused_and_computes_on(paused):
+    program = paused.region.background("program", *model("managed_model", "seconds=3"))
+    paused.region.wait_for_log("client admitted")
+
+    def refused():
+        ran = paused.ask("pause")
+        paused.resume()
+        return "__managed__ variables" in ran.err
+    until(refused, "a pause is refused once the variables are there")
+    paused.refused("__managed__ variables", "pause")
+    assert program.wait() == 0, program
 
 
 def test_a_client_whose_memory_others_may_open_is_refused_and_can_be_held(paused):

@@ -35,8 +35,13 @@ std::mutex capturing;        // a wait for the device is no part of a graph
 std::atomic<uint64_t> touched{0}, launched{0}, prefetched{0}, forked{0};
 
 constexpr size_t lanes = 16, variable_bytes = 100000;
+#ifdef WITHOUT_VARIABLES
+unsigned char* variable;
+unsigned* counters;
+#else
 __managed__ unsigned char variable[lanes * variable_bytes];
 __managed__ unsigned counters[lanes];
+#endif
 
 __global__ void exclusive_or(unsigned char* p, size_t n, unsigned char key) {
     for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] ^= key;
@@ -447,6 +452,11 @@ class Program {
 
 int main(int argc, char** argv) {
     parse(argc, argv, lanes, {{"max", &max_bytes}});
+#ifdef WITHOUT_VARIABLES
+    CHECK(cudaMallocManaged(&variable, lanes * variable_bytes));
+    CHECK(cudaMallocManaged(&counters, lanes * sizeof *counters));
+    std::memset(counters, 0, lanes * sizeof *counters);
+#endif
     run_lanes([](int number) {
         Program program(number);
         act(program);

@@ -109,6 +109,8 @@ TEST_F(PausingTest, WhatStandsInTheWorkersWayIsNamedAndTheClientRuns) {
     EXPECT_EQ(Paused::running, pausing.state(0));
     EXPECT_EQ(0u, pausing.away_bytes(0));
     EXPECT_FALSE(pausing.since(0));
+    EXPECT_EQ("", pausing.resume(0, now));
+    EXPECT_EQ("", pausing.refusal(0)) << "the pause was refused, and not the resume";
 }
 TEST_F(PausingTest, WhatTheDriverDoesNotSupportIsRememberedAndNotTriedAgain) {
     EXPECT_EQ("", pause(0, facts()));

@@ -252,6 +252,20 @@ TEST_F(SoftCheckpoint, ACheckpointForWhichTheProcessHasNoMemoryChangesNothing) {
     OK(cuMemFree(at));
 }
 
+TEST_F(SoftCheckpoint, ManagedMemoryIsRefusedAndNothingHasChanged) {
+    CUdeviceptr at = 0;
+    OK(cuMemAllocManaged(&at, mebibyte, CU_MEM_ATTACH_GLOBAL));
+    OK(lock());
+    EXPECT_EQ(CUDA_ERROR_NOT_SUPPORTED, checkpoint());
+    EXPECT_EQ(CU_PROCESS_STATE_LOCKED, state());
+    OK(unlock());
+    OK(cuMemFree(at));
+    OK(lock());
+    OK(checkpoint());
+    OK(restore());
+    OK(unlock());
+}
+
 TEST_F(SoftCheckpoint, ARestoreWithoutRoomIsTheLastOne) {
     const auto dies = [] {
         device_memory(32 * mebibyte);

@@ -162,6 +162,14 @@ TEST_F(HoldTest, WhereTheMemoryDoesNotGoTheDriverIsUnlockedAndNothingHasChanged)
     EXPECT_TRUE(hold.stops());
     EXPECT_EQ(is(), Paused::held) << "it was, before";
 }
+TEST_F(HoldTest, UnifiedMemoryIsNamed) {
+    answers.checkpoint = CUDA_ERROR_NOT_SUPPORTED;
+    order(Paused::away);
+    EXPECT_FALSE(hold.stops());
+    EXPECT_EQ(obstacle(), Obstacle::unified);
+    EXPECT_EQ(is(), Paused::running);
+    EXPECT_EQ(answers.locked, 0);
+}
 TEST_F(HoldTest, ADriverThatDoesNotUnlockIsTheEnd) {
     answers.checkpoint = CUDA_ERROR_OUT_OF_MEMORY, answers.unlock = CUDA_ERROR_UNKNOWN;
     order(Paused::away);
