@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/message.h"
 #include "host-bridge/between/driver.h"
 #include "shm-device/cuda/visible_devices.h"
 
@@ -97,25 +98,25 @@ HostDevices receive_devices(int link, const std::string& library, int stop) {
 
 HostDevices probe_devices(const std::string& library, int stop) {
     HostDevices found;
-    int link[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         found.error = fmt::format("cannot ask the driver in a process of its own: {}", strerror(errno));
         return found;
     }
+    const File link(ends[0]);
+    File end_of_child(ends[1]);
     const pid_t child = fork();
     if (child == 0) {
         Driver driver;
         const bool open = !driver.open(library) && driver.cuInit(0) == CUDA_SUCCESS;
-        _exit(open && report_devices(driver, link[1]) ? 0 : 1);
+        _exit(open && report_devices(driver, end_of_child.fd()) ? 0 : 1);
     }
-    close(link[1]);
     if (child < 0) {
-        close(link[0]);
         found.error = fmt::format("cannot start a process: {}", strerror(errno));
         return found;
     }
-    found = receive_devices(link[0], library, stop);
-    close(link[0]);
+    end_of_child = File();  // so that the child's death ends the wait
+    found = receive_devices(link.fd(), library, stop);
     if (!found.error.empty()) kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     return found;

@@ -35,16 +35,15 @@ constexpr std::chrono::seconds between_launches{5};
 Monitoring::~Monitoring() {
     if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, WNOHANG);  // a driver may block it for long
     if (roster_) munmap(roster_, sizeof *roster_);
-    if (roster_file_ >= 0) close(roster_file_);
 }
 
 void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda) {
     region_ = &region;
     library_ = nvml_of(cuda);
-    roster_file_ = memfd_create("barcuda-roster", MFD_CLOEXEC);
+    roster_file_ = File(memfd_create("barcuda-roster", MFD_CLOEXEC));
     void* at = MAP_FAILED;
-    if (roster_file_ >= 0 && ftruncate(roster_file_, sizeof(Roster)) == 0)
-        at = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_file_, 0);
+    if (roster_file_ && ftruncate(roster_file_.fd(), sizeof(Roster)) == 0)
+        at = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_file_.fd(), 0);
     if (at == MAP_FAILED) return log::error("no NVML in guests: {}", strerror(errno)), say(BARCUDA_SNAPSHOT_NONE);
     roster_ = static_cast<Roster*>(at);
     roster_->bridge = getpid();
@@ -60,7 +59,7 @@ void Monitoring::launch() {
     if (pid_ < 0) return log::error("cannot start the monitor: {}", strerror(errno));
     if (pid_ > 0) return;
     // Through unused descriptor numbers, as for a worker.
-    const int region = fcntl(region_->fd(), F_DUPFD, 16), roster = fcntl(roster_file_, F_DUPFD, 16);
+    const int region = fcntl(region_->fd(), F_DUPFD, 16), roster = fcntl(roster_file_.fd(), F_DUPFD, 16);
     dup2(region, region_fd), dup2(roster, roster_fd);
     close_range(roster_fd + 1, ~0u, 0);
     sigset_t none;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/message.h"
 #include "host-bridge/monitor/monitor.h"
 #include "shm-device/region/host_region.h"
 
@@ -34,7 +35,7 @@ class Monitoring {
 
     HostRegion* region_ = nullptr;
     std::string library_;
-    int roster_file_ = -1;
+    File roster_file_;
     Roster* roster_ = nullptr;
     pid_t pid_ = -1;
     barcuda_snapshot_state state_ = BARCUDA_SNAPSHOT_TAKEN;  // last said
