@@ -34,13 +34,13 @@ archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
 without_toolkit := $(if $(toolkit),,$(shell tests/without_toolkit $(foreach a,$(archives),$(sources_$(a))) tests/unit/*/*_test.cc))
 buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
 
-# An archive is made again when a source has come or gone.
+# An archive is made again when a source has come or gone. It names its objects, and has no copies of them.
 $(B)/%.sources: FORCE
 	@mkdir -p $(@D) && echo $(sources_$*) | cmp -s - $@ || echo $(sources_$*) > $@
 .PHONY: FORCE
 define archive
 $(B)/$(1).a: $(patsubst %.cc,$(B)/%.o,$(call buildable,$(sources_$(1)))) $(B)/$(1).sources
-	@rm -f $$@ && $$(AR) rcs $$@ $$(filter %.o,$$^)
+	@rm -f $$@ && $$(AR) rcsT $$@ $$(filter %.o,$$^)
 endef
 $(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
@@ -57,7 +57,7 @@ $(if $(toolkit),$(B)/guest-driver.a): $(patsubst %.cc,$(B)/%.o,$(sources_guest-d
 	@sh guest-allocator/exports/admission.sh $(B)/entries > $(B)/entries.cc
 	@$(CXX) $(compile) $(if $(clang),-fconstexpr-steps=20000000) -c -o $(B)/entries.o $(B)/entries.cc
 	@sed 's/.*/& inside_&/' $(B)/entries > $(B)/inside_names
-	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null
+	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null && rm $(B)/inside.a
 
 # The library's variables of threads are few and small, and lie where the loader has put them when a thread began: a call that finds them
 # (__tls_get_addr) may take the loader's lock (guest-allocator/heap/next.h).

@@ -26,9 +26,14 @@ quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsa
 cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
 # GCC says by these names what clang says by __has_feature.
 cppflags += $(if $(clang),$(foreach s,address thread,$(if $(findstring $(s),$(SANITIZE)),-D__SANITIZE_$(shell echo $(s) | tr a-z A-Z)__)))
+# A unit test names file and line itself, and a hundred programs with symbols take a gigabyte. CXXFLAGS=-g gives them symbols, for a debugger.
+debug := -g1
+unit_debug := $(if $(SANITIZE)$(findstring -g,$(CXXFLAGS)),-g1,-g0)
+$(B)/tests/unit/%.o: debug := $(unit_debug)
+$(B)/tests/%: private ldflags += $(if $(filter -g0,$(unit_debug)),-s)
 # What runs under a sanitizer takes longer to compile than it will ever run.
 optimize = $(if $(SANITIZE),-O0,-O2)
-cxxflags = -std=c++20 $(optimize) -g1 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
+cxxflags = -std=c++20 $(optimize) $(debug) -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
             $(if $(SANITIZE),$(sanitize) -fno-omit-frame-pointer $(if $(clang),,$(quiet)))
 ldflags := -pthread $(sanitize)
 # Libraries name all that they need; but clang's sanitizers are in the program that loads them.
