@@ -66,6 +66,10 @@ std::string escaped(const std::string& path) {  // in QEMU's options a comma end
     return text;
 }
 
+// x86-64-v2, the level that distributions and numpy require; a higher one would slow an emulated processor down.
+// tests/vm/guest.py reads this line.
+constexpr const char* emulated_processor = "qemu64,+rdrand,+ssse3,+sse4.1,+sse4.2,+popcnt";
+
 struct Machine {
     Disk disk;
     VmConfig device;
@@ -78,9 +82,8 @@ struct Machine {
 Words qemu_words(const VmOptions& c, const Machine& m, const std::string& said) {
     Words words = {"qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35"};
     const auto add = [&](Words more) { words.insert(words.end(), more.begin(), more.end()); };
-    // the level that distributions require; a higher one would slow an emulated processor down
     if (m.kvm) add({"-accel", "kvm", "-cpu", "host"});
-    else add({"-accel", "tcg,thread=multi", "-cpu", "qemu64,+rdrand,+ssse3,+sse4.1,+sse4.2,+popcnt"});
+    else add({"-accel", "tcg,thread=multi", "-cpu", emulated_processor});
     add({"-smp", std::to_string(c.cpus)});
     if (!m.device.pmem) add({"-m", fmt::format("{}M", c.memory >> 20)});
     add(qemu_options(m.device));

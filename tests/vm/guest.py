@@ -58,13 +58,14 @@ def has_kvm():
     return bool(re.search(r'\b(vmx|svm)\b', cpu)) and os.access('/dev/kvm', os.R_OK | os.W_OK)
 
 
-EMULATED = 'rdrand', 'ssse3', 'sse4.1', 'sse4.2', 'popcnt'  # beside qemu64: with them it is an x86-64-v2, for which numpy asks
+# The processor without KVM, as `barcuda vm` has it.
+EMULATED = re.search(r'emulated_processor = "(.*)";', (TOP / 'host-bridge/cli/vm.cc').read_text())[1]
 
 
 def accelerator():
     if has_kvm():
         return ['-accel', 'kvm', '-cpu', 'host']
-    return ['-accel', 'tcg,thread=multi', '-cpu', ','.join(['qemu64', *(f'+{feature}' for feature in EMULATED)])]
+    return ['-accel', 'tcg,thread=multi', '-cpu', EMULATED]
 
 
 # no_timer_check: on a busy host the emulated timer fails the kernel's test of it
@@ -125,14 +126,15 @@ def domain(a, region, log):
     _, made = parts(a)
     channels = ''.join(f"<channel type='unix'><source mode='connect' path={quoteattr(f'{log}/{name}')}/>"
                        f"<target type='virtio' name='{name}'/></channel>" for name in PORTS)
-    features = ''.join(f"<feature policy='require' name='{f}'/>" for f in EMULATED)
+    model, *features = EMULATED.split(',')
+    features = ''.join(f"<feature policy='require' name='{f.removeprefix('+')}'/>" for f in features)
     kvm = has_kvm()
     element, in_devices = told(a, region, log)
     return f"""<domain type='{'kvm' if kvm else 'qemu'}' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
 <name>{name_of_vm(region)}</name><memory unit='b'>{bytes_of(a.memory)}</memory><vcpu>{a.cpus}</vcpu>
 <os><type arch='x86_64' machine='q35'>hvm</type><kernel>{made}/vmlinux</kernel><initrd>{made}/initramfs</initrd>
 <cmdline>{KERNEL}{a.kernel}</cmdline></os><features><acpi/></features>
-{"<cpu mode='host-passthrough'/>" if kvm else f"<cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model>{features}</cpu>"}
+{"<cpu mode='host-passthrough'/>" if kvm else f"<cpu mode='custom' match='exact' check='none'><model fallback='allow'>{model}</model>{features}</cpu>"}
 <on_reboot>destroy</on_reboot><devices><serial type='file'><source path={quoteattr(f'{log}/console')}/></serial>
 <filesystem type='mount' accessmode='squash' multidevs='remap'><source dir={quoteattr(a.root_dir)}/><target dir='host'/><readonly/></filesystem>
 {channels}{element if in_devices else ''}</devices>{'' if in_devices else element}
