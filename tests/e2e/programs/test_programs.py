@@ -22,8 +22,9 @@ def test_a_program_passes(program):
     passes(program)
 
 
-def test_managed_memory_in_the_region_passes():
-    passes("managed", BARCUDA_MANAGED="host")
+@pytest.mark.parametrize("program", ["managed", "managed_process"])
+def test_managed_memory_in_the_region_passes(program):
+    passes(program, BARCUDA_MANAGED="host")
 
 
 @pytest.mark.parametrize("queues", [1, 8])
