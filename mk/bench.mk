@@ -7,9 +7,7 @@ $(B)/bench/cuda_bench $(B)/bench/many_bench $(B)/bench/devices_bench: tests/benc
 $(B)/bench/many_bench: tests/bench/modules.h
 $(B)/bench/exits_bench: tests/programs/check.h
 $(patsubst %,$(B)/bench/%_bench,cuda many devices sharing exits): $(B)/bench/%: tests/bench/%.cu
-	$(call making,NVCC,$<)
-	@$(NVCC) -std=c++17 -cudart=shared -O2 -Itests/bench -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
-	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ tests/bench/$*.cu
+	$(call cuda,-std=c++17 -cudart=shared -Itests/bench -Itests/programs)
 $(B)/bench/libjump.so: tests/bench/jump.cc
 	$(call making,LINK)
 	@$(CXX) -O2 -shared -fPIC -fno-plt -o $@ $<

@@ -36,9 +36,7 @@ $(absent):
 
 # NVML. A library of its own: a program that asks about the GPUs is no client, and must not get our malloc.
 $(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device base)
-	$(call making,LINK)
-	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(B)/guest-nvml.a -Wl,--no-whole-archive $(B)/shm-device.a $(B)/base.a \
-	    $(old_glibc) $(link) $(hidden_gcc)
+	$(call library,$(soname),$<,$(B)/shm-device.a $(B)/base.a $(old_glibc) $(link) $(hidden_gcc))
 
 # The names of cuBLAS and cuRAND, for guests that have no libraries of NVIDIA's: a directory of its own for LD_LIBRARY_PATH.
 $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
@@ -48,20 +46,16 @@ $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 	@$(CC) -shared -nostdlib -o $@ $(B)/$(@F).s -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,-z,defs $<
 
 $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) soft-gpu/driver/exports.map
-	$(call making,LINK)
-	@$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 $(defs) -Wl,-Bsymbolic -Wl,--version-script=soft-gpu/driver/exports.map -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive \
-	    $(link) $(gcc_inside) -lzstd -llz4
+	$(call library,$(soname) $(exported),$(filter %.a,$^),$(link) $(gcc_inside) -lzstd -llz4)
 
 # What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it.
 $(lib)/barcuda-soft/libbarcuda-ptx.so: $(B)/soft-compiler.a
-	$(call making,LINK)
-	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $^ -Wl,--no-whole-archive $(link) $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared)
+	$(call library,,$^,$(link) $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared))
 
 # The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
+beside := -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags
 $(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
-	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
-	    -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags $(link) $(hidden_gcc)
+	$(call library,$(soname),$<,$(lib)/barcuda-soft/libcuda.so.1 $(beside) $(link) $(hidden_gcc))
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
 # driver that they need is there before they are opened.
@@ -70,21 +64,16 @@ $(lib)/barcuda-soft/libcublas.so.13: $(B)/soft-blas.a
 $(lib)/barcuda-soft/libcurand.so.10: with := -ldl
 $(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
-	@echo "  LINK $@"
-	@$(CXX) -shared -o $@ $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(filter %.a,$^) -Wl,--no-whole-archive $(lib)/barcuda-soft/libcuda.so.1 \
-	    $(with) $(link) $(hidden_gcc)
+	$(call library,,$(filter %.a,$^),$(lib)/barcuda-soft/libcuda.so.1 $(with) $(link) $(hidden_gcc))
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device base)
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link) $(host_libraries)
+	$(call program,$(host_libraries))
 
 $(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-commands guest-pmem host-watch host-cage host-between base-cli shm-device base)
-	$(call making,LINK)
-	@$(CXX) -o $@ $(filter %.o %.a,$^) $(link) $(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl
+	$(call program,$(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl)
 
 $(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-between shm-device base)
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link) $(host_libraries) -lmicrohttpd
+	$(call program,$(host_libraries) -lmicrohttpd)
 
 # The device plugin for Kubernetes, and a kubelet's side of its protocol for its test: only where they are asked for, since gRPC is large.
 kubernetes: packages += libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc pkg-config
@@ -106,9 +95,7 @@ grpc_libraries = $(shell pkg-config --libs grpc++ protobuf)
 protocol := $(generated).pb.o $(generated).grpc.pb.o
 $(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc base/cli/installation.cc) \
         $(protocol) $(call archive_files,host-watch host-between shm-device base)
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link) $(host_libraries) $(grpc_libraries)
+	$(call program,$(host_libraries) $(grpc_libraries))
 $(B)/e2e/kubelet: $(B)/tests/e2e/install/kubelet.o $(protocol)
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link) $(grpc_libraries)
+	$(call program,$(grpc_libraries))
 .PHONY: kubernetes

@@ -14,9 +14,7 @@ $(B)/programs/fft: libraries := -Xlinker -rpath,$(CUDA_HOME)/lib64 -ldl
 $(B)/programs/prints: packing := --compress-mode=size
 $(B)/programs/thread_ends: streams := --default-stream per-thread
 $(B)/programs/%: tests/programs/%.cu $(wildcard tests/programs/*.h)
-	$(call making,NVCC,$<)
-	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets $(packing) $(streams) -gencode arch=compute_75,code=compute_75 \
-	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(libraries)
+	$(call cuda,-cudart=$(cudart) -Itests/programs $(packing) $(streams),$(libraries))
 
 # Programs that were built on an old system, for tests/e2e/install/test_any_guest.py.
 any_glibc := $(patsubst %,$(B)/any-glibc/%,vector_add static_runtime)
@@ -24,7 +22,7 @@ $(any_glibc): cudart := shared
 $(B)/any-glibc/static_runtime: cudart := static
 $(any_glibc): $(B)/any-glibc/%: tests/programs/%.cu $(wildcard tests/programs/*.h) $(B)/glibc-$(glibc)/libc.so
 	$(call making,NVCC,$< (any glibc))
-	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $< \
+	@$(NVCC) -cudart=$(cudart) -O2 -Itests/programs $(oldest) -o $@ $< \
 	    -L$(B)/glibc-$(glibc) -Xcompiler -static-libstdc++,-static-libgcc
 
 e2e_sources := $(wildcard tests/e2e/*/*.cu)
@@ -39,12 +37,9 @@ $(e2e_programs): $(B)/e2e/%: $$(call e2e_source,$$*) $(wildcard tests/e2e/*/*.h)
 $(B)/tests/hostile/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 hostile := $(B)/hostile/hostile $(B)/hostile/innocent
 $(B)/hostile/innocent: tests/hostile/innocent.cu
-	$(call making,NVCC,$<)
-	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 \
-	    -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $<
+	$(call cuda,-cudart=shared)
 $(B)/hostile/hostile: $(patsubst %.cc,$(B)/%.o,$(wildcard tests/hostile/*.cc)) $(call archive_files,guest-client shm-device base)
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link)
+	$(call program)
 
 # Makes a region look like one of another version: tests/e2e/install/test_versions.py.
 $(B)/e2e/rows: $(B)/tests/e2e/install/rows.o $(B)/shm-device.a

@@ -50,6 +50,25 @@ glibc := 2.28
 carried_libraries := -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
 old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 
-
 # The first line of a recipe: the folder is there, and the reader hears what is made. $(call making,KIND[,WHAT])
 making = @mkdir -p $(@D) && echo "  $(1) $(if $(2),$(2),$@)"
+
+# One recipe for each kind of product.
+# $(call program,LIBRARIES): of objects and archives.
+define program
+$(call making,LINK)
+@$(CXX) -o $@ $(filter %.o %.a,$^) $(link) $(1)
+endef
+# $(call library,OPTIONS,WHOLE,OTHERS): everything of the archives WHOLE. An option with a comma needs a variable, as soname.
+define library
+$(call making,LINK)
+@$(CXX) -shared -o $@ $(1) $(defs) -Wl,-Bsymbolic -Wl,--whole-archive $(2) -Wl,--no-whole-archive $(3)
+endef
+soname = -Wl,-soname,$(@F)
+exported = -Wl,--version-script=$(filter %.map,$^)
+# $(call cuda,OPTIONS,LIBRARIES): a CUDA program, as users build theirs, for the oldest GPU and for an H100.
+oldest := -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75
+define cuda
+$(call making,NVCC,$<)
+@$(NVCC) $(1) -O2 $(oldest) -gencode arch=compute_90,code=[sm_90,compute_90] -o $@ $< $(2)
+endef

@@ -39,13 +39,11 @@ $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $
 $(B)/heap/stress: $(B)/tests/heap/stress.o
 $(B)/heap/model: $(B)/tests/heap/model.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
 $(B)/heap/stress $(B)/heap/model:
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link) -ldl
+	$(call program,-ldl)
 
 # Writes random kernels: tests/soft/compare.
 $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
-	$(call making,LINK)
-	@$(CXX) -o $@ $^ $(link) $(gcc_inside)
+	$(call program,$(gcc_inside))
 
 tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests
