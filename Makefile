@@ -78,6 +78,7 @@ clean:
 	rm -rf $(B)
 
 help:
+	@echo "make             libraries and programs, in build/ (make deps: what they need of Debian; make clean: build/ is gone; make format)"
 	@echo "make demo        install what is missing, build, boot a QEMU guest and run CUDA programs in it"
 	@echo "make check       install what is missing, build, run every test that needs no GPU"
 	@echo "make check-unit  the unit tests; without a CUDA toolkit, those that need none"
