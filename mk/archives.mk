@@ -70,7 +70,9 @@ $(B)/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
 $(B)/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
 $(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
 $(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
-# So do tests always. But those of the queue and of the heap run long.
+# A subcommand does little work.
+$(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+# The same is true of most tests; those of the queue and of the heap run long.
 $(B)/tests/unit/%.o: optimize := -O0
 $(B)/tests/unit/queue/virtqueue_%.o $(B)/tests/unit/queue/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
 $(foreach folder,base shm-device guest-allocator/heap tests/unit/heap/,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
