@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/cli/home.h"
+#include "host-bridge/between/device_choice.h"
 
 namespace barcuda {
 namespace {

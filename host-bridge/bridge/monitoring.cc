@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "base/os/futex.h"
-#include "host-bridge/between/driver.h"
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/link.h"
 #include "shm-device/queue/sync.h"
 

@@ -20,7 +20,7 @@
 #include "base/trace.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/users.h"
-#include "shm-device/rows/identity.h"
+#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
@@ -109,7 +109,7 @@ std::string Startup::open_region() {
     format.base = options_.base;
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
-    format.rows = identities;
+    format.rows = row_identities();
     ground_.adopted = adopt_region(format);
     if (!ground_.adopted)
         if (std::string e = make_region(format); !e.empty()) return e;

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "host-bridge/between/driver.h"
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/between/turns.h"
 #include "host-bridge/bridge/control.h"

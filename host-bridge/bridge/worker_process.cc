@@ -23,7 +23,7 @@
 #include "base/os/process.h"
 #include "host-bridge/cage/users.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/rows/identity.h"
+#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
@@ -350,7 +350,7 @@ std::string WorkerProcess::describe_end(int status) const {
     return (denied != Sheet::nothing ? cage::denied(denied)
             : too_large ? "was killed, for it took more of the host's memory than its client may have (worker-memory)"
                         : describe_status(status)) +
-           (command < op_names.size() ? fmt::format(" in {}", op_names[command]) : "");
+           (command < row_texts().size() ? fmt::format(" in {}", row_texts()[command].name) : "");
 }
 
 const char* WorkerProcess::meet_mapper(File listener, std::span<const int> others) {

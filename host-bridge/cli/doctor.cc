@@ -17,6 +17,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -25,7 +26,7 @@
 #include "base/cli/installation.h"
 #include "base/cli/options.h"
 #include "guest-allocator/commands/machine.h"
-#include "host-bridge/between/driver.h"
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
@@ -35,7 +36,7 @@
 #include "shm-device/doors/service_messages.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/region/region.h"
-#include "shm-device/rows/identity.h"
+#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
@@ -100,12 +101,13 @@ void look_at_books(const Region& region) {
 
 // Reports commands that this installation's library could send and that the bridge would not know.
 void look_at_rows(const Region& region) {
-    RowNumber numbers[identities.size()];
-    match(identities, region.rows(), numbers);
+    const std::span<const RowText> rows = row_texts();
+    std::vector<RowNumber> numbers(rows.size());
+    match(row_identities(), region.rows(), numbers);
     std::string names;
     unsigned lacking = 0;
-    for (std::size_t op = 0; op < identities.size(); ++op)
-        if (numbers[op] == no_row) names += fmt::format("{}{}", lacking++ ? ", " : "", op_names[op]);
+    for (std::size_t op = 0; op < rows.size(); ++op)
+        if (numbers[op] == no_row) names += fmt::format("{}{}", lacking++ ? ", " : "", rows[op].name);
     if (lacking)
         note(fmt::format(
             "that bridge lacks {} commands of this library, which answer \"not supported\" (docs/versions.md): {}",
@@ -318,7 +320,7 @@ int doctor(bool json) {
     report.json = json;
     const Machine machine;
     report.line(fmt::format("Barcuda {}, layout {}, packets {}, {} commands", BARCUDA_VERSION, BARCUDA_LAYOUT,
-                            BARCUDA_PACKETS, identities.size()));
+                            BARCUDA_PACKETS, row_identities().size()));
     report.begin("This installation");
     look_at_installation(machine);
     const char* const named = getenv("BARCUDA_REGION");
@@ -349,7 +351,7 @@ int doctor(bool json) {
         fmt::print("{}\n", Json{{"version", BARCUDA_VERSION},
                                 {"layout", BARCUDA_LAYOUT},
                                 {"packets", BARCUDA_PACKETS},
-                                {"commands", identities.size()},
+                                {"commands", row_identities().size()},
                                 {"as", is_guest ? "guest" : "host"},
                                 {"missing", report.missing},
                                 {"findings", report.findings},

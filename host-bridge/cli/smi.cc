@@ -15,7 +15,7 @@
 
 #include "base/cli/installation.h"
 #include "base/cli/options.h"
-#include "host-bridge/between/driver.h"
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/cli/commands.h"
 #include "shm-device/region/region.h"
 #include "shm-device/rows/nvml_rows.h"

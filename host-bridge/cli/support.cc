@@ -10,18 +10,10 @@
 
 #include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
-#include "shm-device/rows/commands.h"
+#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
-
-struct {
-    std::string_view name, how;
-} constexpr rows[] = {
-#define X(name, how, ...) {#name, #how},
-    BARCUDA_ROWS(X)
-#undef X
-};
 
 // From the name alone: CUDA's names begin with the name of their library, Barcuda's own commands do not.
 std::string_view library_of(std::string_view name) {
@@ -34,12 +26,12 @@ std::string_view library_of(std::string_view name) {
 int support(bool json) {
     if (json) {
         nlohmann::ordered_json all = nlohmann::ordered_json::array();
-        for (const auto& [name, how] : rows)
+        for (const auto& [name, how] : row_texts())
             all.push_back({{"name", name}, {"how", how}, {"library", library_of(name)}});
         fmt::print("{}\n", all.dump(1));
         return 0;
     }
-    for (const auto& [name, how] : rows) fmt::print("{:<8} {:<12} {}\n", library_of(name), how, name);
+    for (const auto& [name, how] : row_texts()) fmt::print("{:<8} {:<12} {}\n", library_of(name), how, name);
     return 0;
 }
 

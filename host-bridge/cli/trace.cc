@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "host-bridge/cli/commands.h"
-#include "shm-device/rows/commands.h"
+#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
@@ -50,14 +50,9 @@ std::int64_t pid_of(const Json& event) { return event.value("pid", std::int64_t{
 
 // Commands for which a client waits.
 const std::set<std::string>& waited_for() {
-    static constexpr std::pair<const char*, std::string_view> rows[] = {
-#define X(name, how, ...) {#name, #how},
-        BARCUDA_ROWS(X)
-#undef X
-    };
     static const std::set<std::string> names = [] {
         std::set<std::string> all;
-        for (const auto& [name, how] : rows)
+        for (const auto& [name, how] : row_texts())
             if (how.ends_with("call")) all.emplace(name);
         return all;
     }();

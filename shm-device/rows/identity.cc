@@ -10,5 +10,15 @@ constinit const std::array<std::uint64_t, static_cast<std::size_t>(Op::count)> i
     BARCUDA_ROWS(X)
 #undef X
 };
+std::span<const std::uint64_t> row_identities() { return identities; }
+
+std::span<const RowText> row_texts() {
+    static constexpr RowText texts[] = {
+#define X(name, how, ...) {#name, #how},
+        BARCUDA_ROWS(X)
+#undef X
+    };
+    return texts;
+}
 
 }  // namespace barcuda

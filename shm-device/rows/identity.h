@@ -5,17 +5,15 @@
 // at. The bridge writes the identities of its rows into the region; a client that connects looks its own rows up there
 // (match()) and from then on sends the bridge's numbers. docs/versions.md says what follows when a row changes.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 
 #include "base/hash.h"
-#include "shm-device/queue/sync.h"
 #include "shm-device/rows/commands.h"
+#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 
@@ -40,34 +38,6 @@ template <class... P> struct Identity<std::tuple<P...>> {
 
 // By row number. identity.cc computes them: the compiler takes half a second for it.
 extern const std::array<std::uint64_t, static_cast<std::size_t>(Op::count)> identities;
-
-// The number of a row at the bridge; `no_row`: the bridge has no such row.
-using RowNumber = std::uint16_t;
-constexpr RowNumber no_row = 0xffff;
-static_assert(BARCUDA_MAX_ROWS <= no_row && Op::count <= static_cast<Op>(BARCUDA_MAX_ROWS));
-
-// Looks up each row of `own` in `theirs`, which may change meanwhile: numbers[i] is the place of own[i] there. Returns
-// a hash of what was found, which the other side computes too (rows_hash()). Two tables that differ in few rows are one
-// walk: each search begins after the last match.
-inline std::uint64_t match(std::span<const std::uint64_t> own, std::span<const std::uint64_t> theirs,
-                           std::span<RowNumber> numbers) noexcept {
-    std::fill(numbers.begin(), numbers.end(), no_row);
-    Hash seen;
-    std::size_t next = 0;
-    for (std::size_t there = 0; there < theirs.size() && there < no_row; ++there) {
-        const std::uint64_t identity = observe(theirs[there]);
-        seen.number(identity);
-        for (std::size_t tries = 0, found = own.size(); tries < own.size() && found == own.size(); ++tries) {
-            if (own[next] == identity) numbers[found = next] = static_cast<RowNumber>(there);
-            next = next + 1 < own.size() ? next + 1 : 0;
-        }
-    }
-    return seen.value();
-}
-constexpr std::uint64_t rows_hash(std::span<const std::uint64_t> rows) {
-    Hash hash;
-    for (std::uint64_t identity : rows) hash.number(identity);
-    return hash.value();
-}
+static_assert(Op::count <= static_cast<Op>(BARCUDA_MAX_ROWS));
 
 }  // namespace barcuda

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/monitor/sweep.h"
 #include "host-bridge/worker/quota/quota.h"
 

@@ -16,6 +16,7 @@
 
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/heap/settings.h"
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/bridge/grants.h"
