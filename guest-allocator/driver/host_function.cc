@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "guest-allocator/client/command.h"
+#include "guest-allocator/client/client.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"

@@ -4,7 +4,7 @@
 // block can be valid on both sides while kernels run.
 #include <algorithm>
 
-#include "guest-allocator/client/command.h"
+#include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed/arguments.h"
 #include "guest-allocator/driver/managed/managed.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "guest-allocator/client/command.h"
+#include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/host_function.h"
 #include "guest-allocator/driver/managed/mechanism/migration.h"

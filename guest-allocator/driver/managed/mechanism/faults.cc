@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/os/thread.h"
-#include "guest-allocator/client/command.h"
+#include "guest-allocator/client/client.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/fence.h"
