@@ -12,7 +12,7 @@ def on_config(config):
                 if isinstance(target, list):
                     pages(target)
                 elif (folder := Path(config["docs_dir"], target)).is_dir():
-                    entry[title] = [f"{target}/{page.name}" for page in sorted(folder.glob("*.md"))]
+                    entry[title] = [f"{target}/{page.name}" for page in sorted(folder.glob("*.md"), key=lambda page: (page.name != "README.md", page.name))]
 
     pages(config["nav"])
     return config

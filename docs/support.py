@@ -257,7 +257,7 @@ def page(build, tests):
                       "the names and with the parameters that they know.")
     head += ["", "| how | |", "|---|---|"] + [f"| {how} | {what} |" for how, what in HOW]
     head += ["", *paragraph("*test* is the first test that names the function, a whole program where there is one; `-`: none does. What a "
-                            "served function does not do is at the end of [design.md](design.md)."), ""]
+                            "served function does not do is at the end of [cuda-users.md](cuda-users.md)."), ""]
     return "\n".join(
         head + driver(build, tests) + runtime(build, tests)
         + library("cuBLAS", "Those of `<cublas_api.h>`, `<cublas.h>`, `<cublasXt.h>` and `<cublasLt.h>`, for guests that use the host's "

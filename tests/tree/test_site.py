@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages as a site (make site), without mkdocs: each page is in its navigation, or in a folder that is; what is there is a page; each decision
-is in the overview's table; and a link to a part of a page leads to a heading. (test_names.py looks for the files that links name.)"""
+is in the table of docs/decisions/README.md; and a link to a part of a page leads to a heading. (test_names.py looks for the files that links name.)"""
 import re
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = sorted(str(page.relative_to(TOP)) for page in [*TOP.glob("*.md"), *(TOP / "docs").rglob("*.md")])
-DECISIONS = sorted((TOP / "docs/decisions").glob("*.md"))
+DECISIONS = sorted(set((TOP / "docs/decisions").glob("*.md")) - {TOP / "docs/decisions/README.md"})
 MKDOCS = (TOP / "docs/mkdocs.yml").read_text()
 FOLDERS = re.findall(r"^ +- .*: (docs/[\w/-]+)(?: #.*)?$", MKDOCS, re.M)
 NAVIGATION = re.findall(r"^ +- .*: (\S+\.md)$", MKDOCS, re.M) + [str(page.relative_to(TOP)) for folder in FOLDERS
@@ -26,11 +26,11 @@ def test_each_page_is_in_the_navigation_once():
 
 
 @pytest.mark.parametrize("number, page", enumerate(DECISIONS, 1), ids=lambda value: getattr(value, "stem", ""))
-def test_a_decision_has_its_number_its_four_headings_and_its_line_in_the_overview(number, page):
+def test_a_decision_has_its_number_its_four_headings_and_its_line_in_the_table(number, page):
     text = page.read_text()
     assert page.name.startswith(f"{number:04}-") and text.startswith(f"# {number}. ")
     assert re.findall(r"^## (.*)", text, re.M) == ["Context", "Decision", "Consequences", "Rejected"]
-    assert f"| [{number:04}](decisions/{page.name}) |" in (TOP / "docs/design.md").read_text()
+    assert f"| [{number:04}]({page.name}) |" in (TOP / "docs/decisions/README.md").read_text()
 
 
 def anchors(page):
