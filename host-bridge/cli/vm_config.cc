@@ -102,7 +102,7 @@ std::string kubevirt(const VmConfig& c) {
     }
     return fmt::format(
         "# KubeVirt's feature gate Sidecar must be on, and on the node `barcuda-device-plugin --vms` run "
-        "(docs/kubernetes.md).\n"
+        "(docs/containers.md).\n"
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: barcuda-{0}\ndata:\n  barcuda.sh: |\n{1}"
         "---\n# Of the VirtualMachineInstance, or in spec.template of the VirtualMachine:\nmetadata:\n  annotations:\n"
         "    hooks.kubevirt.io/hookSidecars: '[{{\"args\": [\"--version\", \"v1alpha2\"], \"configMap\": {{\"name\": "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each message of docs/troubleshooting.md, and of docs/kubernetes.md, is said somewhere in the source: what stands in code in the first column
+"""Each message of docs/troubleshooting.md, and of docs/containers.md, is said somewhere in the source: what stands in code in the first column
 of its tables, where ... stands for what differs. QEMU's and libvirt's own are theirs."""
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ def said():
 
 def pieces():
     """The parts of the pages' messages that are the same in each."""
-    tables = (TOP / "docs/troubleshooting.md").read_text().split("\n## QEMU and libvirt")[0] + (TOP / "docs/kubernetes.md").read_text()
+    tables = (TOP / "docs/troubleshooting.md").read_text().split("\n## QEMU and libvirt")[0] + (TOP / "docs/containers.md").read_text()
     for row in re.findall(r"^\| (.*?) \| [^|]* \| [^|]* \|$", tables, re.M):
         for _, message in re.findall(r"(`+)(.+?)\1(?!`)", row):
             for piece in (piece.strip().strip(":;, ") for piece in message.split("...")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest's Debian packages are installed by apt in a root of each of Debian's releases that docs/distributions.md promises, and removed again
+"""A guest's Debian packages are installed by apt in a root of each of Debian's releases that docs/install.md promises, and removed again
 without a trace. The module's package, whose compiler and headers are large, is only resolved.
 
   RELEASES="NAME ..."  these releases; default: bullseye bookworm trixie
