@@ -43,9 +43,9 @@ std::uint32_t served = 0;  // a worker's client
 pid_t owner = 0;           // a forked child inherits what is held back; it is not the child's to write
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct Locked {
-    Locked() { pthread_mutex_lock(&lock); }
-    ~Locked() { pthread_mutex_unlock(&lock); }
+struct LockedTrace {
+    LockedTrace() { pthread_mutex_lock(&lock); }
+    ~LockedTrace() { pthread_mutex_unlock(&lock); }
 };
 
 bool is_worker() { return !strcmp(program_invocation_short_name, "barcuda-bridge"); }
@@ -187,7 +187,7 @@ const char* begin_run() noexcept {
 void serves(std::uint32_t client) noexcept { served = client; }
 
 void flush() noexcept {
-    Locked locked;
+    LockedTrace locked;
     write_held();
 }
 
@@ -205,7 +205,7 @@ void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view me
                  json::Microseconds(at).text, owner, thread ? thread : static_cast<unsigned>(this_thread()),
                  static_cast<int>(members.size()), members.data());
     if (bytes < 0 || static_cast<std::size_t>(bytes) >= sizeof line) return;
-    Locked locked;
+    LockedTrace locked;
     if (noted_bytes + static_cast<std::size_t>(bytes) > sizeof noted) write_held();
     memcpy(noted + noted_bytes, line, static_cast<std::size_t>(bytes));
     noted_bytes += static_cast<std::size_t>(bytes);
@@ -214,7 +214,7 @@ void note(char phase, std::int64_t at, std::uint32_t thread, std::string_view me
 void take(std::string_view name, std::int64_t start) noexcept {
     const std::int64_t end = clock();
     const pid_t thread = this_thread();  // not under the lock: the loader may have to create the variable
-    Locked locked;
+    LockedTrace locked;
     if (static bool threaded = false; !threaded && is_worker()) {
         threaded = true;  // not in start(): the bridge reads the environment too, and forks
         pthread_t writer;

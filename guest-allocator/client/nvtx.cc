@@ -38,26 +38,26 @@ struct Domain {
     std::string name;
     std::map<std::uint32_t, std::string> categories;
 };
-struct Range {
+struct NvtxRange {
     const Domain* domain;
     std::string members;
     std::int64_t start;
 };
 
 Mutex mutex;
-struct State {
+struct NvtxState {
     Domain unnamed;
     std::map<std::string, std::unique_ptr<Domain>> domains;
     std::map<std::string, std::unique_ptr<std::string>> strings;
     std::map<nvtxRangeId_t, std::string> ranges;  // started, not ended: their members
     nvtxRangeId_t last_range = 0;
 };
-State& state() {
-    static auto& all = *new State;  // never destroyed: programs end ranges in static destructors
+NvtxState& state() {
+    static auto& all = *new NvtxState;  // never destroyed: programs end ranges in static destructors
     return all;
 }
-std::vector<Range>& pushed() {
-    thread_local auto* const ranges = new std::vector<Range>;  // never destroyed, for the same reason
+std::vector<NvtxRange>& pushed() {
+    thread_local auto* const ranges = new std::vector<NvtxRange>;  // never destroyed, for the same reason
     return *ranges;
 }
 
@@ -142,7 +142,7 @@ void mark(const std::string& members) { trace::note('i', trace::clock(), 0, memb
 
 int level(const Domain* domain) {  // how many ranges of the domain are open in this thread
     int open = 0;
-    for (const Range& range : pushed()) open += range.domain == domain;
+    for (const NvtxRange& range : pushed()) open += range.domain == domain;
     return open;
 }
 int push(const Domain* domain, std::string members) {

@@ -15,7 +15,7 @@
 namespace barcuda::guest {
 namespace {
 
-struct Refusal {
+struct RefusedNames {
     std::string_view why, instead, names;
 
     constexpr bool names_it(std::string_view name) const {
@@ -28,7 +28,7 @@ struct Refusal {
         return false;
     }
 };
-constexpr Refusal refusals[] = {
+constexpr RefusedNames refusals[] = {
 #define X(why, instead, names) {why, instead, names},
     BARCUDA_REFUSED(X)
 #undef X

@@ -76,14 +76,14 @@ std::string without_ours(const std::string& text) {
     return kept;
 }
 
-struct Place {
+struct SettingsFile {
     fs::path file;
     std::string what, lines;
     bool shared;       // other programs write there too
     const char* says;  // the begin of a line of another program that says the same; null: there is none
 };
 
-std::vector<Place> places(const GuestOptions& c, const Installation& here) {
+std::vector<SettingsFile> places(const GuestOptions& c, const Installation& here) {
     const std::string path = "LD_LIBRARY_PATH=" + here.links, library = "LD_PRELOAD=" + here.library;
     const std::string both = c.every_program ? path : library + '\n' + path;
     if (c.user) {
@@ -99,7 +99,7 @@ std::vector<Place> places(const GuestOptions& c, const Installation& here) {
     std::string words;
     std::istringstream in(both);
     for (std::string line; std::getline(in, line);) words += fmt::format("{}\"{}\"", words.empty() ? "" : " ", line);
-    std::vector<Place> all = {
+    std::vector<SettingsFile> all = {
         {root / "etc/environment", "logins, ssh, cron, su", both + '\n', true, "LD_PRELOAD="},
         {root / "etc/environment.d/50-barcuda.conf", "sessions of users", both + '\n', false, nullptr},
         {root / "etc/systemd/system.conf.d/50-barcuda.conf", "services",
@@ -112,15 +112,15 @@ std::vector<Place> places(const GuestOptions& c, const Installation& here) {
 
 int refuse(const std::string& why) { return complain("guest", why); }
 
-int enable(const GuestOptions& c, const std::vector<Place>& all) {
-    for (const Place& p : all) {
+int enable(const GuestOptions& c, const std::vector<SettingsFile>& all) {
+    for (const SettingsFile& p : all) {
         std::istringstream in(p.says ? without_ours(read(p.file)) : "");
         for (std::string line; std::getline(in, line);)
             if (line.starts_with(p.says))
                 return refuse(fmt::format("{} has `{}` already; put {} in front there by hand, or remove that line",
                                           p.file.string(), line, p.lines.substr(0, p.lines.find('\n'))));
     }
-    for (const Place& p : all) {
+    for (const SettingsFile& p : all) {
         std::string before = p.shared ? without_ours(read(p.file)) : "";
         // ld.so.preload knows comments since glibc 2.35 alone: our line there says by itself whose it is.
         const bool bare = p.file.filename() == "ld.so.preload";
@@ -135,9 +135,9 @@ int enable(const GuestOptions& c, const std::vector<Place>& all) {
     return 0;
 }
 
-int disable(const std::vector<Place>& all, const std::string& library) {
+int disable(const std::vector<SettingsFile>& all, const std::string& library) {
     bool any = false;
-    for (const Place& p : all) {
+    for (const SettingsFile& p : all) {
         const std::string now = read(p.file);
         std::string kept = without_ours(now);
         if (p.file.filename() == "ld.so.preload")
@@ -157,7 +157,7 @@ int disable(const std::vector<Place>& all, const std::string& library) {
 }
 
 // Are its lines there?
-bool has_ours(const Place& p, const Installation& here) {
+bool has_ours(const SettingsFile& p, const Installation& here) {
     const std::string now = read(p.file);
     return without_ours(now) != now ||
            (p.file.filename() == "ld.so.preload" && now.find(here.library + '\n') != std::string::npos);
@@ -206,10 +206,10 @@ int status() {
     all.root.push_back('/');
     all.disable = true;  // all places, those of --every-program, too
     own.user = true;
-    for (const Place& p : places(all, here))
+    for (const SettingsFile& p : places(all, here))
         if (has_ours(p, here)) told.push_back(fmt::format("{} ({})", p.what, p.file.string()));
     if (getenv("HOME"))
-        for (const Place& p : places(own, here))
+        for (const SettingsFile& p : places(own, here))
             if (has_ours(p, here)) told.push_back(fmt::format("{} ({})", p.what, p.file.string()));
     if (told.empty())
         say("enabled", "for no program; `barcuda guest enable` does that, and `barcuda exec PROGRAM` runs one without");

@@ -197,16 +197,16 @@ template <class Description> CUresult copy(const Description* d, CUstream stream
 }
 
 // A run of bytes of an array's first row.
-struct Run {
+struct RunEnd {
     CUmemorytype type;
     const void* memory;
     CUarray array;
     std::size_t x;
 };
-Run run(CUarray array, std::size_t x) { return {CU_MEMORYTYPE_ARRAY, nullptr, array, x}; }
-Run run(CUdeviceptr p) { return {CU_MEMORYTYPE_UNIFIED, reinterpret_cast<void*>(p), nullptr, 0}; }
-Run run(const void* p) { return {CU_MEMORYTYPE_HOST, p, nullptr, 0}; }
-CUresult copy_run(Run to, Run from, std::size_t bytes, CUstream stream, Until until) {
+RunEnd run(CUarray array, std::size_t x) { return {CU_MEMORYTYPE_ARRAY, nullptr, array, x}; }
+RunEnd run(CUdeviceptr p) { return {CU_MEMORYTYPE_UNIFIED, reinterpret_cast<void*>(p), nullptr, 0}; }
+RunEnd run(const void* p) { return {CU_MEMORYTYPE_HOST, p, nullptr, 0}; }
+CUresult copy_run(RunEnd to, RunEnd from, std::size_t bytes, CUstream stream, Until until) {
     CUDA_MEMCPY3D c{};
     c.srcMemoryType = from.type, c.srcHost = from.memory, c.srcDevice = reinterpret_cast<CUdeviceptr>(from.memory);
     c.srcArray = from.array, c.srcXInBytes = from.x;

@@ -25,15 +25,15 @@ bool ask_capturing(CUstream stream) noexcept {
 namespace {
 
 // A capture that has begun; each has an entry until the program ends it.
-struct Open {
+struct OpenCapture {
     CUstream stream;  // where it began
     CUstreamCaptureMode mode;
     std::uint64_t thread;
     CUgraph into;  // null: the capture makes a graph
 };
 Mutex mutex;
-std::vector<Open>& opened() {
-    static auto* list = new std::vector<Open>;  // never destroyed: programs capture in static destructors
+std::vector<OpenCapture>& opened() {
+    static auto* list = new std::vector<OpenCapture>;  // never destroyed: programs capture in static destructors
     return *list;
 }
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -46,14 +46,14 @@ std::uint64_t this_thread() noexcept {  // not a thread's id, which another one 
 
 void close(CUstream stream) noexcept {
     std::lock_guard lock(mutex);
-    if (std::erase_if(opened(), [&](const Open& o) { return o.stream == stream; }) == 0) return;
+    if (std::erase_if(opened(), [&](const OpenCapture& o) { return o.stream == stream; }) == 0) return;
     open_captures.fetch_sub(1, std::memory_order_relaxed);
     stop_watching_calls();
 }
 
 // CUDA's rule (cuThreadExchangeStreamCaptureMode): a thread's own captures count, and, for a thread in the global mode,
 // those of other threads that began in the global mode.
-bool forbids(const Open& o) noexcept {
+bool forbids(const OpenCapture& o) noexcept {
     if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || o.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
     return o.thread == this_thread() ||
            (thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && o.mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -92,13 +92,13 @@ CUresult spoil_capture(CUstream stream) noexcept {
 }
 
 CUresult forbidden_by_captures() noexcept {
-    std::vector<Open> forbidding;
+    std::vector<OpenCapture> forbidding;
     {
         std::lock_guard lock(mutex);
         std::ranges::copy_if(opened(), std::back_inserter(forbidding), forbids);
     }
     bool forbidden = false;
-    for (const Open& o : forbidding) {
+    for (const OpenCapture& o : forbidding) {
         const InContext in(context_of(o.stream));
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
         const CUresult r = command<Op::cuStreamIsCapturing>(o.stream, &status);
@@ -130,7 +130,7 @@ CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
     CUgraph into = nullptr;
     {
         std::lock_guard lock(mutex);
-        const auto o = std::ranges::find(opened(), real(stream), &Open::stream);
+        const auto o = std::ranges::find(opened(), real(stream), &OpenCapture::stream);
         if (o != opened().end()) {
             own = o->mode == CU_STREAM_CAPTURE_MODE_RELAXED || o->thread == this_thread();
             into = o->into;

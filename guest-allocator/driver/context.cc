@@ -21,7 +21,7 @@ namespace {
 constexpr int depth_limit = 64;  // pushes without pops: a program this deep has lost count
 // Only the top is here, since a library has little room for thread-local variables (runtime.h). The rest is in memory
 // of its own.
-struct Stack {
+struct ContextStack {
     CUcontext top = nullptr;
     CUcontext* below = nullptr;
     int depth = 0;
@@ -33,12 +33,12 @@ struct Stack {
         return was;
     }
 };
-thread_local constinit Stack stack;
+thread_local constinit ContextStack stack;
 constinit ThreadEnd thread_end{[]() noexcept {
     delete[] std::exchange(stack.below, nullptr);
     stack.depth = stack.depth ? 1 : 0;  // keys' destructors that come later find the context still
 }};
-CUresult Stack::push(CUcontext context) noexcept {
+CUresult ContextStack::push(CUcontext context) noexcept {
     if (depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
     if (depth > 0) {
         if (!below && !(below = new (std::nothrow) CUcontext[depth_limit])) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -57,7 +57,7 @@ struct InNone {
 };
 
 // Which device a context belongs to, and the primary ones. A handful per process: a table under a lock.
-struct Known {
+struct ContextRecord {
     CUcontext context;
     CUdevice device;
     int retained;           // primary contexts: how often; -1: not a primary one
@@ -67,21 +67,21 @@ Mutex mutex;
 std::atomic<unsigned> living{0};
 IdTable<std::atomic<std::uint32_t>> ends;  // by context
 IdTable<std::atomic<CUdevice>> devices;    // by context, too
-Known known[BARCUDA_MAX_DEVICES * 4];
+ContextRecord known[BARCUDA_MAX_DEVICES * 4];
 unsigned known_count = 0;
 
-Known* find(CUcontext context) {
+ContextRecord* find(CUcontext context) {
     for (unsigned i = 0; i < known_count; ++i)
         if (known[i].context == context) return &known[i];
     return nullptr;
 }
-Known* find_primary(CUdevice device) {
+ContextRecord* find_primary(CUdevice device) {
     for (unsigned i = 0; i < known_count; ++i)
         if (known[i].device == device && known[i].retained >= 0 && known[i].context) return &known[i];
     return nullptr;
 }
-Known* add(CUcontext context, CUdevice device, int retained, unsigned long long id = new_number()) {
-    Known* at = find(nullptr);
+ContextRecord* add(CUcontext context, CUdevice device, int retained, unsigned long long id = new_number()) {
+    ContextRecord* at = find(nullptr);
     if (!at) {
         if (known_count == std::size(known)) return nullptr;
         at = &known[known_count++];
@@ -91,7 +91,7 @@ Known* add(CUcontext context, CUdevice device, int retained, unsigned long long 
     return &(*at = {context, device, retained, id});
 }
 // Before the context ends: then its id may be another's.
-Known take(Known& k) {
+ContextRecord take(ContextRecord& k) {
     if (auto* times = ends.of(k.context)) times->fetch_add(1, std::memory_order_release);
     living.fetch_sub(1, std::memory_order_relaxed);
     return std::exchange(k, {});
@@ -162,7 +162,7 @@ void end_own_context(CUcontext context) noexcept {
 namespace {
 
 // Ends a context that no thread finds any more. If that fails, it is as before.
-template <class Ask> CUresult end(const Known& gone, Ask ask) {
+template <class Ask> CUresult end(const ContextRecord& gone, Ask ask) {
     managed::context_ends(gone.context);
     const CUresult r = ask();
     if (r == CUDA_SUCCESS) return forget_streams(gone.context), r;
@@ -181,7 +181,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     if (!Client::initialized()) return CUDA_ERROR_NOT_INITIALIZED;
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(mutex);
-    Known* primary = find_primary(device);
+    ContextRecord* primary = find_primary(device);
     if (!primary) {
         CUcontext fresh = nullptr;
         if (const InNone none; CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device)) return r;
@@ -198,7 +198,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(mutex);
-    Known* primary = find_primary(device);
+    ContextRecord* primary = find_primary(device);
     if (!primary || primary->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
     --primary->retained;
     return CUDA_SUCCESS;
@@ -206,8 +206,8 @@ CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
-    Known gone{};
-    if (std::lock_guard lock(mutex); Known* primary = find_primary(device)) gone = take(*primary);
+    ContextRecord gone{};
+    if (std::lock_guard lock(mutex); ContextRecord* primary = find_primary(device)) gone = take(*primary);
     if (!gone.context) return CUDA_SUCCESS;
     const CUresult r = end(gone, [=] {
         const InNone none;
@@ -220,7 +220,7 @@ CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
     if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(mutex);
-    const Known* primary = find_primary(device);
+    const ContextRecord* primary = find_primary(device);
     *flags = primary_flags[device];
     *active = primary && primary->retained > 0;
     return CUDA_SUCCESS;
@@ -238,7 +238,7 @@ CU cuCtxSetFlags(unsigned flags) {
     const CUresult r = command<Op::cuCtxSetFlags>(flags);
     if (r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
-    if (const Known* k = find(current_context()); k && k->retained >= 0) primary_flags[k->device] = flags;
+    if (const ContextRecord* k = find(current_context()); k && k->retained >= 0) primary_flags[k->device] = flags;
     return note_flags(flags), CUDA_SUCCESS;
 }
 
@@ -260,9 +260,9 @@ CU cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
 }
 
 CU cuCtxDestroy_v2(CUcontext context) {
-    Known gone{};
+    ContextRecord gone{};
     if (std::lock_guard lock(mutex); context)
-        if (Known* k = find(context); k && k->retained < 0) gone = take(*k);
+        if (ContextRecord* k = find(context); k && k->retained < 0) gone = take(*k);
     if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult r = end(gone, [=] {
         const InNone none;
@@ -303,7 +303,7 @@ CU cuCtxGetDevice(CUdevice* device) {
     if (!device) return CUDA_ERROR_INVALID_VALUE;
     if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
     std::lock_guard lock(mutex);
-    Known* k = current_context() ? find(current_context()) : nullptr;
+    ContextRecord* k = current_context() ? find(current_context()) : nullptr;
     if (!k) return CUDA_ERROR_INVALID_CONTEXT;
     *device = k->device;
     return CUDA_SUCCESS;
@@ -312,7 +312,7 @@ CU cuCtxGetDevice(CUdevice* device) {
 CU cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
     if (!context) return cuCtxGetDevice(device);
     std::lock_guard lock(mutex);
-    Known* k = find(context);
+    ContextRecord* k = find(context);
     if (!device || !k) return CUDA_ERROR_INVALID_CONTEXT;
     *device = k->device;
     return CUDA_SUCCESS;
@@ -323,7 +323,7 @@ CU cuCtxGetId(CUcontext context, unsigned long long* id) {
     if (!context) context = current_context();
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
     std::lock_guard lock(mutex);
-    const Known* k = find(context);
+    const ContextRecord* k = find(context);
     if (!k) return CUDA_ERROR_INVALID_CONTEXT;
     *id = k->id;
     return CUDA_SUCCESS;

@@ -18,7 +18,7 @@
 namespace barcuda::guest {
 namespace {
 
-struct Event {
+struct EventRecord {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: the driver must be asked
     std::atomic<bool> shared;    // other processes record it: the driver must be asked
@@ -32,25 +32,25 @@ struct Event {
         return others ? nullptr : fence.load(std::memory_order_acquire);
     }
 };
-IdTable<Event> events;
+IdTable<EventRecord> events;
 
 // Null: there is no such event, or it went with its context.
-Event* find(CUevent event) {
+EventRecord* find(CUevent event) {
     const Client* client = Client::current();
     if (!event || !client || !client->knows(reinterpret_cast<std::uint64_t>(event))) return nullptr;
-    Event* e = events.of(event);
+    EventRecord* e = events.of(event);
     return e && e->ends.load(std::memory_order_relaxed) == ends_of(e->its_context()) ? e : nullptr;
 }
 
 // Another fence instead of one whose values come by another queue, or are still to come.
-void renew(Event& e, Fence* old, std::uint64_t order) {
+void renew(EventRecord& e, Fence* old, std::uint64_t order) {
     Fence* f = take_fence(order);
     if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
     recycle_fence(f);
 }
 
 // The event's fence, and the value that its next record writes. Null: no room.
-Fence* ask(Event& e, CUstream stream, std::uint64_t& value) {
+Fence* ask(EventRecord& e, CUstream stream, std::uint64_t& value) {
     const std::uint64_t order = order_of(stream);
     for (Fence* f; (f = e.fence.load(std::memory_order_acquire)); renew(e, f, order))
         if (f->order == order) return value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1, f;
@@ -58,7 +58,7 @@ Fence* ask(Event& e, CUstream stream, std::uint64_t& value) {
 }
 
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
-    Event* e = find(event);
+    EventRecord* e = find(event);
     // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
     if (!e || e->its_context() != context_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (capturing(stream)) {
@@ -81,7 +81,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
 
 // A new event whose id other events may have had: what those recorded does not concern it.
 CUresult begin(CUevent event, unsigned flags) {
-    Event* e = events.of(event);
+    EventRecord* e = events.of(event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->in_graph.store(false, std::memory_order_relaxed);
     e->shared.store(flags & CU_EVENT_INTERPROCESS, std::memory_order_relaxed);
@@ -96,7 +96,7 @@ CUresult begin(CUevent event, unsigned flags) {
 }  // namespace
 
 void recorded_by_graph(CUevent event) noexcept {
-    if (Event* e = events.of(event); event && e) e->in_graph.store(true, std::memory_order_relaxed);
+    if (EventRecord* e = events.of(event); event && e) e->in_graph.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace barcuda::guest
@@ -127,7 +127,7 @@ CU cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, 
 CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
 
 CU cuCtxRecordEvent(CUcontext context, CUevent event) {
-    Event* e = find(event);
+    EventRecord* e = find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult r = command<Op::cuCtxRecordEvent>(context, event);
     if (r == CUDA_SUCCESS) e->in_graph.store(true, std::memory_order_relaxed);  // no stream writes its fence for us
@@ -136,7 +136,7 @@ CU cuCtxRecordEvent(CUcontext context, CUevent event) {
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-    if (Event* e = find(event)) e->awaited.store(true, std::memory_order_relaxed);
+    if (EventRecord* e = find(event)) e->awaited.store(true, std::memory_order_relaxed);
     std::unique_lock<Mutex> nobody_else;
     if (open_captures.load(std::memory_order_relaxed) > 0) nobody_else = before_capture(stream);
     return command<Op::cuStreamWaitEvent>(stream, event, flags);
@@ -144,7 +144,7 @@ CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 
 CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
-    const Event* e = find(event);
+    const EventRecord* e = find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const Fence* f = e->own_fence();
     if (!f) return command<Op::cuEventQuery>(event);
@@ -160,7 +160,7 @@ CU cuEventQuery(CUevent event) {
 
 CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
-    const Event* e = find(event);
+    const EventRecord* e = find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const Fence* f = e->own_fence();
     if (!f) {

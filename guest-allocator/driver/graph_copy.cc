@@ -108,7 +108,7 @@ template <class Use> CUresult with_child(const Plan& p, CUcontext context, Use u
 }
 
 // What is in a node that is such a child graph. All null: it is another node.
-struct Inside {
+struct StagedNode {
     CUgraphNode copy = nullptr;
     struct Function {
         CUgraphNode node = nullptr;
@@ -117,7 +117,7 @@ struct Inside {
     } fill, empty;
     explicit operator bool() const { return copy; }
 };
-Inside inside(CUgraphNode node) {
+StagedNode inside(CUgraphNode node) {
     if (!any.load(std::memory_order_acquire)) return {};
     CUgraphNodeType type{};
     CUgraph child = nullptr;
@@ -127,7 +127,7 @@ Inside inside(CUgraphNode node) {
         command<Op::cuGraphChildGraphNodeGetGraph>(node, &child) != CUDA_SUCCESS ||
         command<Op::cuGraphGetNodes>(child, nodes, &count) != CUDA_SUCCESS || count == std::size(nodes))
         return {};
-    Inside all;
+    StagedNode all;
     for (std::size_t i = 0; i < count; ++i) {
         std::uint64_t number = 0;
         CUDA_HOST_NODE_PARAMS function{};
@@ -142,11 +142,11 @@ Inside inside(CUgraphNode node) {
         const Rows& rows = static_cast<const Transfer*>(function.userData)->first;
         (rows.fill ? all.fill : all.empty) = {nodes[i], &rows};
     }
-    return all.fill || all.empty ? all : Inside{};
+    return all.fill || all.empty ? all : StagedNode{};
 }
 
 // A node's kind, and the nodes of its child graph, are what they are.
-CUresult fits(const Inside& node, const Plan& p) {
+CUresult fits(const StagedNode& node, const Plan& p) {
     if ((p.fill != 0) == !!node.fill && (p.empty != 0) == !!node.empty) return CUDA_SUCCESS;
     if (logs_debug())
         log_line(
@@ -188,7 +188,7 @@ CU cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* aft
 }
 
 CU cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* copy) {
-    const Inside staged = inside(node);
+    const StagedNode staged = inside(node);
     const CUresult r = command<Op::cuGraphMemcpyNodeGetParams>(staged ? staged.copy : node, copy);
     if (r != CUDA_SUCCESS) return r;
     if (staged.fill) put_source(*copy, staged.fill.rows->side);
@@ -199,7 +199,7 @@ CU cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* copy) {
 CU cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* copy) {
     Plan p;
     if (CUresult r = make_plan(copy, p); r != CUDA_SUCCESS) return r;
-    const Inside staged = inside(node);
+    const StagedNode staged = inside(node);
     if (CUresult r = fits(staged, p); r != CUDA_SUCCESS) return r;
     CUresult r = command<Op::cuGraphMemcpyNodeSetParams>(staged ? staged.copy : node, &p.copy);
     if (r == CUDA_SUCCESS && staged.fill) r = command<Op::set_host_node>(staged.fill.node, p.fill);

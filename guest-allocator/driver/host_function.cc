@@ -24,7 +24,7 @@
 namespace barcuda::guest {
 namespace {
 
-struct Function {
+struct QueuedFunction {
     enum Kind : std::uint8_t { none, host, callback } kind;
     bool once;  // a stream's, forgotten when it has run; a graph's stays
     union {
@@ -40,7 +40,7 @@ struct Function {
     };
 };
 
-IdTable<Function> functions;
+IdTable<QueuedFunction> functions;
 Mutex mutex;
 std::condition_variable_any& wake() {
     static auto* condition =
@@ -58,25 +58,25 @@ using Then = void (*)() noexcept;
 constinit thread_local Then at_return = nullptr;  // of the function that this thread runs
 
 void run(std::uint64_t number, CUresult status) {
-    Function f{};
+    QueuedFunction f{};
     {
         std::lock_guard lock(mutex);
-        Function* kept = functions.at(number);
-        if (!kept || kept->kind == Function::none) return;
+        QueuedFunction* kept = functions.at(number);
+        if (!kept || kept->kind == QueuedFunction::none) return;
         f = *kept;
         if (f.once) {
-            kept->kind = Function::none;
+            kept->kind = QueuedFunction::none;
             if (free_count < std::size(free_numbers)) free_numbers[free_count++] = number;
         }
     }
     running = true;
     watch_calls();
     switch (f.kind) {
-        case Function::host: f.host_function.function(f.host_function.data); break;
-        case Function::callback:
+        case QueuedFunction::host: f.host_function.function(f.host_function.data); break;
+        case QueuedFunction::callback:
             f.stream_callback.function(f.stream_callback.stream, status, f.stream_callback.data);
             break;
-        case Function::none: break;
+        case QueuedFunction::none: break;
     }
     if (const auto then = std::exchange(at_return, nullptr)) then();
     stop_watching_calls();
@@ -109,10 +109,10 @@ void start() {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-std::uint64_t keep(const Function& f) {
+std::uint64_t keep(const QueuedFunction& f) {
     std::lock_guard lock(mutex);
     const std::uint64_t number = f.once && free_count ? free_numbers[--free_count] : next_number++;
-    Function* place = functions.at(number);
+    QueuedFunction* place = functions.at(number);
     if (!place) return 0;
     *place = f;
     if (f.once) ++awaited;
@@ -124,30 +124,30 @@ std::uint64_t keep(const Function& f) {
 
 void forget(std::uint64_t number) {  // it could not be launched
     std::lock_guard lock(mutex);
-    Function* f = functions.at(number);
+    QueuedFunction* f = functions.at(number);
     if (f->once) --awaited;
-    f->kind = Function::none;
+    f->kind = QueuedFunction::none;
 }
 
 }  // namespace
 
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept {
-    Function f{};
-    f.kind = Function::host;
+    QueuedFunction f{};
+    f.kind = QueuedFunction::host;
     f.host_function = {function, data};
     return keep(f);
 }
 
 std::uint64_t await_function(CUhostFn function, void* data) noexcept {
-    Function f{};
-    f.kind = Function::host;
+    QueuedFunction f{};
+    f.kind = QueuedFunction::host;
     f.once = true;
     f.host_function = {function, data};
     return keep(f);
 }
 std::uint64_t await_callback(CUstreamCallback callback, void* data, CUstream stream) noexcept {
-    Function f{};
-    f.kind = Function::callback;
+    QueuedFunction f{};
+    f.kind = QueuedFunction::callback;
     f.once = true;
     f.stream_callback = {callback, data, stream};
     return keep(f);
@@ -173,8 +173,8 @@ bool other_functions_awaited() noexcept {
 
 bool kept_function(std::uint64_t number, CUDA_HOST_NODE_PARAMS& out) noexcept {
     std::lock_guard lock(mutex);
-    const Function* f = functions.at(number);
-    if (!f || f->kind != Function::host) return false;
+    const QueuedFunction* f = functions.at(number);
+    if (!f || f->kind != QueuedFunction::host) return false;
     out = {f->host_function.function, f->host_function.data};
     return true;
 }

@@ -79,11 +79,11 @@ CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, v
     return r;
 }
 
-struct Event {
+struct LaunchEvent {
     CUevent event;
     int flags;
 };
-Event event_of(const CUlaunchAttribute& a) {
+LaunchEvent event_of(const CUlaunchAttribute& a) {
     if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
         return {a.value.programmaticEvent.event, a.value.programmaticEvent.flags};
     if (a.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)

@@ -35,27 +35,27 @@ struct Instance {  // a kernel's function in a context, until that one ends
     CUfunction function;
     const Instance* next;
 };
-struct Known {
+struct FunctionRecord {
     std::atomic<const FunctionFacts*> facts;
     std::atomic<const char*> name;
     std::atomic<CUkernel> kernel;  // this one, if it is a kernel
     std::atomic<const Instance*> functions;
 };
-IdTable<Known> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
+IdTable<FunctionRecord> functions;  // CUfunction and CUkernel: both are named by the host, from one series of ids
 
 void note_kernel(CUkernel kernel) {
-    if (Known* k = kernel ? functions.of(kernel) : nullptr) k->kernel.store(kernel, std::memory_order_release);
+    if (FunctionRecord* k = kernel ? functions.of(kernel) : nullptr) k->kernel.store(kernel, std::memory_order_release);
 }
 
-Known* kernel_of(CUfunction function) {
-    Known* k = function ? functions.of(function) : nullptr;
+FunctionRecord* kernel_of(CUfunction function) {
+    FunctionRecord* k = function ? functions.of(function) : nullptr;
     const auto as_kernel = reinterpret_cast<CUkernel>(function);
     return k && k->kernel.load(std::memory_order_acquire) == as_kernel ? k : nullptr;
 }
 
 // The function that a handle means, which may be a kernel's.
 CUresult resolve(CUfunction& function) {
-    Known* k = kernel_of(function);
+    FunctionRecord* k = kernel_of(function);
     if (!k) [[likely]]
         return CUDA_SUCCESS;
     const CUcontext context = current_context();
@@ -126,7 +126,7 @@ CUresult load_file(Handle* handle, const char* path, const CompilerLogs& logs = 
 }
 
 template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle, CUresult& error) {
-    Known* k = functions.of(handle);
+    FunctionRecord* k = functions.of(handle);
     if (!handle || !k) return error = CUDA_ERROR_INVALID_HANDLE, nullptr;
     if (const FunctionFacts* f = k->facts.load(std::memory_order_acquire)) return f;
     // Too large for a thread's stack, and for the little room that the loader keeps for the variables of threads.
@@ -151,7 +151,7 @@ template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle
 }
 
 template <Op ask, class Handle> CUresult name_of(const char** name, Handle handle) {
-    Known* k = functions.of(handle);
+    FunctionRecord* k = functions.of(handle);
     if (!name || !handle || !k) return CUDA_ERROR_INVALID_VALUE;
     if (!k->name.load(std::memory_order_acquire)) {
         char text[4096];  // a mangled name of C++ templates can be long

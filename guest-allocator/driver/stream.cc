@@ -20,7 +20,7 @@
 namespace barcuda::guest {
 namespace {
 
-struct Known {
+struct StreamRecord {
     CUstream stream;
     CUcontext context;
     bool blocking;          // waits for, and is waited for by, the legacy default stream
@@ -30,8 +30,8 @@ Mutex mutex;
 std::atomic<std::uint32_t> destroyed{0};       // how many streams were
 std::atomic<std::uint32_t> forgotten{0};       // how many contexts were, with their streams
 IdTable<std::atomic<std::uint64_t>> contexts;  // of streams: the context's id; 0: no such stream
-std::vector<Known>& known() {
-    static auto* list = new std::vector<Known>;  // never destroyed: programs use streams in static destructors
+std::vector<StreamRecord>& known() {
+    static auto* list = new std::vector<StreamRecord>;  // never destroyed: programs use streams in static destructors
     return *list;
 }
 
@@ -64,14 +64,14 @@ CUresult destroy(CUstream stream) {
     bool watched = capturing(stream);  // then it is since before_capture()
     {
         std::lock_guard lock(mutex);
-        const auto k = std::ranges::find(known(), stream, &Known::stream);
+        const auto k = std::ranges::find(known(), stream, &StreamRecord::stream);
         if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
         watched = watched || watch(stream, k->context);
     }
     const CUresult r = watched ? CUDA_SUCCESS : wait_for(stream);
     {
         std::lock_guard lock(mutex);
-        if (std::erase_if(known(), [&](const Known& k) { return k.stream == stream; }) == 0)
+        if (std::erase_if(known(), [&](const StreamRecord& k) { return k.stream == stream; }) == 0)
             return CUDA_ERROR_INVALID_HANDLE;
         contexts.of(stream)->store(0, std::memory_order_relaxed);
     }
@@ -94,7 +94,7 @@ struct PerThread {
         if (const std::uint32_t now = guest::forgotten.load(std::memory_order_acquire); forgotten != now) {
             std::lock_guard lock(mutex);
             std::erase_if(all, [](const Own& o) {
-                return std::ranges::find(known(), o.stream, &Known::stream) == known().end();
+                return std::ranges::find(known(), o.stream, &StreamRecord::stream) == known().end();
             });
             forgotten = now;
         }
@@ -147,7 +147,7 @@ CUresult stream_id(CUstream stream, unsigned long long* id) noexcept {
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     if (!stream) return cuCtxGetId(nullptr, id);  // each context has one legacy stream: it has the context's number
     std::lock_guard lock(mutex);
-    const auto k = std::ranges::find(known(), stream, &Known::stream);
+    const auto k = std::ranges::find(known(), stream, &StreamRecord::stream);
     if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
     *id = k->id;
     return CUDA_SUCCESS;
@@ -180,7 +180,7 @@ bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CU
             if (may_be_busy(context, stream) && !watch(known_as, context)) others.push_back(known_as);
         };
         look(nullptr, CU_STREAM_LEGACY);
-        for (const Known& k : known())
+        for (const StreamRecord& k : known())
             if (k.context == context) look(k.stream, k.stream);
         for (const Leaving& l : leaving())
             if (l.context == context && l.fence->pending())
@@ -210,7 +210,7 @@ CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
         // behind a fence: before_capture().
         std::lock_guard lock(mutex);
         captures = captures || open_captures.load(std::memory_order_relaxed) == 0;
-        for (const Known& k : known()) {
+        for (const StreamRecord& k : known()) {
             if (k.context != context) continue;
             if (!captures && capturing(k.stream)) all = false, legacy = legacy && !k.blocking;
             else if ((!k.blocking || !captures) && !watch(k.stream, context)) others.push_back(k.stream);
@@ -250,7 +250,8 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
         std::lock_guard lock(mutex);  // no capture begins meanwhile
         for (const auto& [stream, context] : streams) {
             const InContext in(context);
-            const bool gone = real(stream) && std::ranges::find(known(), stream, &Known::stream) == known().end();
+            const bool gone =
+                real(stream) && std::ranges::find(known(), stream, &StreamRecord::stream) == known().end();
             const bool closed = gone || is_closed(stream, context);
             Fence* const f = closed ? nullptr : take_fence(0);
             if (closed)  // what it was given before is behind one of these: destroy(), before_capture()
@@ -282,7 +283,7 @@ bool is_closed(CUstream stream, CUcontext context) noexcept {
     if (open_captures.load(std::memory_order_relaxed) == 0) return false;
     if (real(stream)) return capturing(stream);
     return std::ranges::any_of(
-        known(), [&](const Known& k) { return k.context == context && k.blocking && capturing(k.stream); });
+        known(), [&](const StreamRecord& k) { return k.context == context && k.blocking && capturing(k.stream); });
 }
 
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
@@ -291,7 +292,7 @@ std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     // During the capture only a thread that touches managed memory waits for what the legacy stream was given.
     bool legacy = managed::exists() && context && (unnamed_may_be_busy(context) || may_be_busy(context, nullptr));
     std::unique_lock lock(mutex);
-    const auto k = std::ranges::find(known(), stream, &Known::stream);
+    const auto k = std::ranges::find(known(), stream, &StreamRecord::stream);
     legacy = legacy && k != known().end() && k->blocking;
     lock.unlock();
     managed::capture_begins(stream, legacy);
@@ -315,7 +316,7 @@ CUresult wait_for_contexts() noexcept {
 void forget_streams(CUcontext context) noexcept {
     managed::context_gone(context);
     std::lock_guard lock(mutex);
-    std::erase_if(known(), [&](const Known& k) {
+    std::erase_if(known(), [&](const StreamRecord& k) {
         if (k.context != context) return false;
         if (auto* its = contexts.of(k.stream)) its->store(0, std::memory_order_relaxed);
         return true;
@@ -355,7 +356,7 @@ CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
     if (reinterpret_cast<std::uintptr_t>(stream) <= 2)
         return *context = current_context(), *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     std::lock_guard lock(mutex);
-    for (const Known& k : known())
+    for (const StreamRecord& k : known())
         if (k.stream == stream) return *context = k.context, CUDA_SUCCESS;
     return CUDA_ERROR_INVALID_HANDLE;
 }

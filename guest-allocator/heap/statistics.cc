@@ -23,9 +23,9 @@ Statistics statistics;
 
 namespace {
 
-class Text {  // one write() a line: tables of several processes do not mix within a line
+class LineWriter {  // one write() a line: tables of several processes do not mix within a line
   public:
-    explicit Text(int fd) : fd_(fd) {}
+    explicit LineWriter(int fd) : fd_(fd) {}
     [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) noexcept {
         char text[512];
         va_list arguments;
@@ -63,7 +63,7 @@ void forget_statistics() noexcept {
 }
 
 void report(int fd) noexcept {
-    Text text(fd);
+    LineWriter text(fd);
     const Statistics& s = statistics;
     text.line("barcuda: %s[%d]", program_invocation_short_name, getpid());
     text.line("  %-22s %12s %14s", "copies", "calls", "bytes");

@@ -15,16 +15,16 @@
 namespace barcuda::guest {
 namespace {
 
-struct State {  // of a handle, by its id; zero: there is none
+struct HandleState {  // of a handle, by its id; zero: there is none
     std::atomic<std::uint32_t> alive;
     std::atomic<std::uint32_t> device;  // scalars and results lie in device memory
     std::atomic<CUstream> stream;
 };
-IdTable<State> states;
+IdTable<HandleState> states;
 
-State* state_of(cublasHandle_t handle) noexcept {
+HandleState* state_of(cublasHandle_t handle) noexcept {
     const auto id = reinterpret_cast<std::uint64_t>(handle);
-    State* s = id && id < wire::most_ids ? states.at(id) : nullptr;
+    HandleState* s = id && id < wire::most_ids ? states.at(id) : nullptr;
     return s && s->alive.load(std::memory_order_acquire) ? s : nullptr;
 }
 cublasHandle_t with_mode(cublasHandle_t handle, bool device) {
@@ -33,13 +33,13 @@ cublasHandle_t with_mode(cublasHandle_t handle, bool device) {
 }
 
 // The library on the host remembers the driver's stream, and would give work to what is gone.
-bool stream_is_gone(const State& state) {
+bool stream_is_gone(const HandleState& state) {
     const CUstream stream = state.stream.load(std::memory_order_relaxed);
     return reinterpret_cast<std::uintptr_t>(stream) > 2 && !context_of(stream);
 }
 
 // A result in host memory.
-template <Op op, class T, class... Before> CUresult await(State& state, T* result, Before... before) noexcept {
+template <Op op, class T, class... Before> CUresult await(HandleState& state, T* result, Before... before) noexcept {
     const CUstream stream = state.stream.load(std::memory_order_relaxed);
     if (!result) return CUDA_ERROR_INVALID_VALUE;
     if (capturing(stream)) return CUDA_ERROR_NOT_SUPPORTED;  // it would be known when the graph has run
@@ -62,12 +62,12 @@ template <Op op, class Prototype> struct Stub;
 template <Op op, class... P> struct Stub<op, cublasStatus_t(P...)> {
     static cublasStatus_t function(P... given) {
         if constexpr (RowOf<op>::how == How::post) {  // what runs on the GPU
-            const State* s = state_of(std::get<0>(std::tuple(given...)));
+            const HandleState* s = state_of(std::get<0>(std::tuple(given...)));
             if (s && stream_is_gone(*s)) return CUBLAS_STATUS_EXECUTION_FAILED;
         }
         if constexpr (answers<op>) {
             const std::tuple all(given...);
-            State* s = state_of(std::get<0>(all));
+            HandleState* s = state_of(std::get<0>(all));
             if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
             if (!s->device.load(std::memory_order_relaxed)) return [&]<std::size_t... I>(std::index_sequence<I...>) {
                     return Status<cublasStatus_t>::of(await<op>(*s, std::get<sizeof...(P) - 1>(all),
@@ -83,7 +83,7 @@ template <Op op, class... P> struct Stub<op, cublasStatus_t(P...)> {
 }  // namespace
 
 cublasHandle_t sent(cublasHandle_t handle) noexcept {
-    const State* s = state_of(handle);
+    const HandleState* s = state_of(handle);
     return s ? with_mode(handle, s->device.load(std::memory_order_relaxed)) : nullptr;
 }
 
@@ -107,7 +107,7 @@ BLAS cublasCreate_v2(cublasHandle_t* handle) {
     if (!handle) return CUBLAS_STATUS_INVALID_VALUE;
     cublasHandle_t fresh = nullptr;
     if (const CUresult r = send<Op::cublasCreate_v2>(&fresh); r != CUDA_SUCCESS) return Status<cublasStatus_t>::of(r);
-    State* s = states.of(fresh);
+    HandleState* s = states.of(fresh);
     if (!s) return send<Op::cublasDestroy_v2>(fresh), CUBLAS_STATUS_ALLOC_FAILED;
     s->device.store(false, std::memory_order_relaxed);
     s->stream.store(nullptr, std::memory_order_relaxed);
@@ -117,7 +117,7 @@ BLAS cublasCreate_v2(cublasHandle_t* handle) {
 
 // To destroy a handle waits for its work. The guest does that, not the worker.
 BLAS cublasDestroy_v2(cublasHandle_t handle) {
-    State* s = state_of(handle);
+    HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (runtime::ready() == CUDA_SUCCESS) wait_for_streams(current_context(), false);
     s->alive.store(false, std::memory_order_release);
@@ -125,27 +125,27 @@ BLAS cublasDestroy_v2(cublasHandle_t handle) {
 }
 
 BLAS cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
-    State* s = state_of(handle);
+    HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     const cublasStatus_t r = ask<Op::cublasSetStream_v2>(handle, stream);
     if (r == CUBLAS_STATUS_SUCCESS) s->stream.store(stream, std::memory_order_relaxed);
     return r;
 }
 BLAS cublasGetStream_v2(cublasHandle_t handle, cudaStream_t* stream) {
-    const State* s = state_of(handle);
+    const HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!stream) return CUBLAS_STATUS_INVALID_VALUE;
     return *stream = s->stream.load(std::memory_order_relaxed), CUBLAS_STATUS_SUCCESS;
 }
 
 BLAS cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t mode) {
-    State* s = state_of(handle);
+    HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (mode != CUBLAS_POINTER_MODE_HOST && mode != CUBLAS_POINTER_MODE_DEVICE) return CUBLAS_STATUS_INVALID_VALUE;
     return s->device.store(mode == CUBLAS_POINTER_MODE_DEVICE, std::memory_order_relaxed), CUBLAS_STATUS_SUCCESS;
 }
 BLAS cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t* mode) {
-    const State* s = state_of(handle);
+    const HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!mode) return CUBLAS_STATUS_INVALID_VALUE;
     *mode = s->device.load(std::memory_order_relaxed) ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST;

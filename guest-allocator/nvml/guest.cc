@@ -14,7 +14,7 @@ namespace barcuda::guest::nvml {
 namespace {
 
 // What both forms of a bus id say, "0000:BA:00.0" and "00000000:BA:00.0", with or without the function.
-struct Place {
+struct BusAddress {
     unsigned domain = 0, bus = 0, device = 0;
     bool read(const char* text) {
         int end = 0;
@@ -25,7 +25,7 @@ struct Place {
         }
         return !text[end] || (std::sscanf(text + end, ".%x%n", &function, &end) == 1 && function == 0);
     }
-    bool operator==(const Place&) const = default;
+    bool operator==(const BusAddress&) const = default;
 };
 
 template <class Matches> Status find_device(Device* found, const Matches& matches) {
@@ -45,12 +45,12 @@ Status by_text(Device* found, const char* wanted, Status (*ask)(Device, char*, u
 }
 
 Status by_bus(Device* found, const char* wanted) {
-    Place place;
+    BusAddress place;
     if (!wanted || !place.read(wanted)) return invalid_argument;
     return find_device(found, [&](unsigned i) {
         char text[sizeof(barcuda_device::pci_bus_id) + 1]{};
         std::memcpy(text, region().devices()[i].pci_bus_id, sizeof text - 1);
-        Place its;
+        BusAddress its;
         return its.read(text) && its == place;
     });
 }

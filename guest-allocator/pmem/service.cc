@@ -290,7 +290,7 @@ class Service {
     std::vector<std::uint32_t> given_;  // to which client, of granules that count as mapped
     std::size_t given_count_ = 0;
     std::uint32_t next_ = 0;  // with which a look begins
-    Visitors places_{Visitors::raise_descriptors()};
+    UserPlaces places_{UserPlaces::raise_descriptors()};
     std::vector<Visitor> visitors_;
 };
 

@@ -15,15 +15,15 @@ namespace {
 constexpr std::uint32_t block = 4096, group_blocks = 32768, inode_bytes = 256, root_inode = 2, first_inode = 11;
 constexpr std::uint16_t directory_mode = 040700, file_mode = 0100600;
 
-struct File {
+struct StoredFile {
     std::string name;
     std::uint32_t first, blocks;  // of the device
 };
 
 // Little-endian, as all of both is.
-class Image {
+class DiskImage {
   public:
-    explicit Image(std::size_t blocks) : bytes_(blocks * block) {}
+    explicit DiskImage(std::size_t blocks) : bytes_(blocks * block) {}
     template <class T> void put(std::size_t at, T value) { std::memcpy(bytes_.data() + at, &value, sizeof value); }
     void put32(std::size_t at, std::uint64_t value) { put(at, static_cast<std::uint32_t>(value)); }
     void put16(std::size_t at, std::uint64_t value) { put(at, static_cast<std::uint16_t>(value)); }
@@ -35,12 +35,12 @@ class Image {
     std::vector<std::byte> bytes_;
 };
 
-std::vector<File> files_of(const barcuda_header& h) {
+std::vector<StoredFile> files_of(const barcuda_header& h) {
     const auto part = [](std::string name, std::uint64_t offset, std::uint64_t bytes) {
-        return File{std::move(name), static_cast<std::uint32_t>((tables_room + offset) / block),
-                    static_cast<std::uint32_t>(bytes / block)};
+        return StoredFile{std::move(name), static_cast<std::uint32_t>((tables_room + offset) / block),
+                          static_cast<std::uint32_t>(bytes / block)};
     };
-    std::vector<File> files = {part(header_file, 0, BARCUDA_CHANNELS_OFFSET)};
+    std::vector<StoredFile> files = {part(header_file, 0, BARCUDA_CHANNELS_OFFSET)};
     for (std::uint32_t i = 0; i < h.channel_count; ++i)
         files.push_back(
             part(channel_file(i), BARCUDA_CHANNELS_OFFSET + i * BARCUDA_CHANNEL_SIZE, BARCUDA_CHANNEL_SIZE));
@@ -53,7 +53,7 @@ constexpr std::uint64_t up(std::uint64_t n, std::uint64_t step) { return (n + st
 std::size_t entry_bytes(const std::string& name) { return up(8 + name.size(), 4) * 4; }
 
 // An inode whose bytes are one run of blocks.
-void put_inode(Image& image, std::size_t at, std::uint16_t mode, unsigned links, std::uint32_t first,
+void put_inode(DiskImage& image, std::size_t at, std::uint16_t mode, unsigned links, std::uint32_t first,
                std::uint32_t blocks) {
     constexpr std::uint32_t uses_extents = 0x80000;
     constexpr std::uint16_t extents_magic = 0xf30a;
@@ -76,19 +76,19 @@ std::string channel_file(std::uint32_t index) { return fmt::format("c{}", index)
 std::string granule_file(std::uint32_t index) { return fmt::format("g{}", index); }
 
 std::vector<std::byte> tables(const barcuda_header& h) {
-    const std::vector<File> files = files_of(h);
+    const std::vector<StoredFile> files = files_of(h);
     const std::uint64_t blocks = (tables_room + h.size) / block, groups = up(blocks, group_blocks);
     constexpr std::size_t group_bytes = 32;
     const std::uint64_t inodes = up(first_inode + files.size(), 16) * 16;
     std::size_t folder_blocks = 1, left = block - entry_bytes(".") - entry_bytes("..");
-    for (const File& f : files) {
+    for (const StoredFile& f : files) {
         if (entry_bytes(f.name) > left) ++folder_blocks, left = block;
         left -= entry_bytes(f.name);
     }
     // Which blocks have what.
     const std::uint64_t bitmap = 1 + up(groups * group_bytes, block), nodes = bitmap + 1,
                         folder = nodes + up(inodes * inode_bytes, block), end = folder + folder_blocks;
-    Image image(end);
+    DiskImage image(end);
 
     constexpr std::size_t super = 1024;
     image.put32(super + 0x00, groups * inodes);

@@ -13,13 +13,13 @@
 
 namespace barcuda::pmem {
 
-class Visitors {
+class UserPlaces {
   public:
     static constexpr std::size_t most_wanted = 1024;  // clients, and those that only look
     // Beside the visitors: what the service has open of its own, and the files of one answer.
     static constexpr std::size_t own = 32 + door::most_files;
 
-    explicit Visitors(std::size_t descriptors)
+    explicit UserPlaces(std::size_t descriptors)
         : most_(descriptors > own ? std::min(most_wanted, descriptors - own) : 1),
           most_of_one_(std::max<std::size_t>(1, most_ / 4)) {}
     // As many descriptors as this process may have, now that it may have all that it can.

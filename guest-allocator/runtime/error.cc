@@ -21,7 +21,7 @@ namespace barcuda::guest {
 namespace barcuda::runtime {
 namespace {
 
-struct Text {
+struct ErrorText {
     cudaError_t error;
     const char* name;
     const char* text;
@@ -43,7 +43,7 @@ constexpr const char* own_text(cudaError_t error, const char* text) {
     { error, #error, drivers_text(error) }
 #define OWN(error, text) \
     { error, #error, own_text(error, text) }
-constexpr Text error_texts[] = {
+constexpr ErrorText error_texts[] = {
     // in ascending order
     SAME(cudaSuccess),
     SAME(cudaErrorInvalidValue),
@@ -190,9 +190,9 @@ constexpr Text error_texts[] = {
 #undef SAME
 #undef OWN
 
-const Text* find(cudaError_t error) {
+const ErrorText* find(cudaError_t error) {
     auto row = std::lower_bound(std::begin(error_texts), std::end(error_texts), error,
-                                [](const Text& text, cudaError_t key) { return text.error < key; });
+                                [](const ErrorText& text, cudaError_t key) { return text.error < key; });
     return row != std::end(error_texts) && row->error == error ? row : nullptr;
 }
 
@@ -256,11 +256,11 @@ API cudaGetLastError() {
 API cudaPeekAtLastError() { return thread.error; }
 
 extern "C" __attribute__((visibility("default"))) const char* cudaGetErrorName(cudaError_t error) {
-    const Text* row = find(error);
+    const ErrorText* row = find(error);
     return row ? row->name : "unrecognized error code";
 }
 
 extern "C" __attribute__((visibility("default"))) const char* cudaGetErrorString(cudaError_t error) {
-    const Text* row = find(error);
+    const ErrorText* row = find(error);
     return row ? row->text : "unrecognized error code";
 }

@@ -12,7 +12,7 @@
 
 namespace barcuda::runtime {
 
-File::File(const char* path) {
+ProgramFile::ProgramFile(const char* path) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
     if (fd >= 0 && !fstat(fd, &status) && status.st_size > 0) {
@@ -22,11 +22,11 @@ File::File(const char* path) {
     if (fd >= 0) close(fd);
 }
 
-File::~File() {
+ProgramFile::~ProgramFile() {
     if (data_) munmap(const_cast<char*>(data_), bytes_);
 }
 
-std::span<const Elf64_Phdr> File::segments() const {
+std::span<const Elf64_Phdr> ProgramFile::segments() const {
     if (bytes_ < sizeof(Elf64_Ehdr) || memcmp(data_, ELFMAG, SELFMAG)) return {};
     const auto& header = *reinterpret_cast<const Elf64_Ehdr*>(data_);
     if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff % alignof(Elf64_Phdr) || header.e_phoff > bytes_ ||
@@ -40,7 +40,7 @@ namespace {
 // An ELF file's sections; what it says of itself is believed only as far as the file goes.
 class Sections {
   public:
-    explicit Sections(const File& file) : bytes_(file.bytes()) {
+    explicit Sections(const ProgramFile& file) : bytes_(file.bytes()) {
         const auto header = read<Elf64_Ehdr>(0, 1);
         if (header.empty() || memcmp(header[0].e_ident, ELFMAG, SELFMAG) || header[0].e_shentsize != sizeof(Elf64_Shdr))
             return;
@@ -121,22 +121,22 @@ class Dynamic {
 };
 
 constexpr std::string_view registers = "__cudaRegisterFatBinary", allocates = "cudaMalloc";
-bool is_runtime(const std::vector<Function>& functions) {
+bool is_runtime(const std::vector<RuntimeFunction>& functions) {
     const auto has = [&](std::string_view name) {
-        return std::ranges::find(functions, name, &Function::name) != functions.end();
+        return std::ranges::find(functions, name, &RuntimeFunction::name) != functions.end();
     };
     return has(registers) && has(allocates);
 }
 
 // From a symbol table.
-std::vector<Function> named(const Sections& sections, const Elf64_Shdr& table) {
-    std::vector<Function> functions, runtime;
+std::vector<RuntimeFunction> named(const Sections& sections, const Elf64_Shdr& table) {
+    std::vector<RuntimeFunction> functions, runtime;
     if (table.sh_link >= sections.all().size()) return {};
     const auto names = sections.read<char>(sections.all()[table.sh_link]);
     for (const Elf64_Sym& s : sections.read<Elf64_Sym>(table))
         if (ELF64_ST_TYPE(s.st_info) == STT_FUNC && s.st_shndx != SHN_UNDEF && s.st_shndx < sections.all().size())
             functions.push_back({Sections::text(names, s.st_name), s.st_value, s.st_shndx});
-    std::ranges::sort(functions, {}, &Function::address);
+    std::ranges::sort(functions, {}, &RuntimeFunction::address);
     for (auto f = functions.begin(); f != functions.end(); ++f) {
         if (!f->name.starts_with("cuda") && !f->name.starts_with("__cuda")) continue;
         const Elf64_Shdr& home = sections.all()[f->room];  // as kept above
@@ -148,7 +148,7 @@ std::vector<Function> named(const Sections& sections, const Elf64_Shdr& table) {
     return runtime;
 }
 
-bool matches(const Shape& shape, std::span<const char> code, std::size_t at) {
+bool matches(const CodeShape& shape, std::span<const char> code, std::size_t at) {
     if (at > code.size() || shape.bytes > code.size() - at) return false;
     std::uint64_t hash = 0xcbf29ce484222325;
     const Hole* hole = shape.holes;
@@ -161,7 +161,7 @@ bool matches(const Shape& shape, std::span<const char> code, std::size_t at) {
 }
 
 // The only place that looks so; none if there are two.
-bool find_only(const Shape& shape, std::span<const char> code, std::size_t& where) {
+bool find_only(const CodeShape& shape, std::span<const char> code, std::size_t& where) {
     unsigned found = 0;
     const char *from = code.data(), *const end = from + code.size();
     while (from < end && found < 2) {
@@ -178,13 +178,14 @@ bool find_only(const Shape& shape, std::span<const char> code, std::size_t& wher
 // The functions of a runtime in code at `address`. They are in the order of the archive, in a few pieces: when one is
 // found, most of the others are known. Small functions look alike, and are known only by their place between two of the
 // same piece.
-std::vector<Function> shaped(std::span<const Shape> runtime, std::uintptr_t address, std::span<const char> code) {
+std::vector<RuntimeFunction> shaped(std::span<const CodeShape> runtime, std::uintptr_t address,
+                                    std::span<const char> code) {
     constexpr std::size_t nowhere = ~std::size_t{0};
     constexpr unsigned telling = 32;  // bytes
     unsigned missed = 0;
     std::vector<std::size_t> distances(runtime.size(), nowhere), pieces;
     for (std::size_t i = 0; i < runtime.size(); ++i) {
-        const Shape& shape = runtime[i];
+        const CodeShape& shape = runtime[i];
         if (shape.bytes < telling) continue;
         const auto fits = [&](std::size_t d) { return matches(shape, code, shape.offset + d); };
         std::size_t at = 0;
@@ -192,10 +193,10 @@ std::vector<Function> shaped(std::span<const Shape> runtime, std::uintptr_t addr
         else if (find_only(shape, code, at)) pieces.push_back(distances[i] = at - shape.offset);
         else if (++missed > 1 && pieces.empty()) return {};
     }
-    std::vector<Function> functions;
+    std::vector<RuntimeFunction> functions;
     std::size_t before = nowhere;
     for (std::size_t i = 0; i < runtime.size(); ++i) {
-        const Shape& shape = runtime[i];
+        const CodeShape& shape = runtime[i];
         if (shape.bytes < telling) {
             const auto after =
                 std::find_if(distances.begin() + i, distances.end(), [](auto d) { return d != nowhere; });
@@ -206,12 +207,13 @@ std::vector<Function> shaped(std::span<const Shape> runtime, std::uintptr_t addr
         before = distances[i];
         functions.push_back({shape.name, address + shape.offset + before, (shape.bytes + 15u) / 16 * 16});
     }
-    return functions.size() * 20 >= runtime.size() * 19 ? functions : std::vector<Function>{};
+    return functions.size() * 20 >= runtime.size() * 19 ? functions : std::vector<RuntimeFunction>{};
 }
 
 }  // namespace
 
-std::vector<Function> find_shapes(const File& file, std::span<const std::span<const Shape>> runtimes) {
+std::vector<RuntimeFunction> find_shapes(const ProgramFile& file,
+                                         std::span<const std::span<const CodeShape>> runtimes) {
     const Sections sections(file);
     const Dynamic dynamic(sections);
     const bool opens =
@@ -229,16 +231,16 @@ std::vector<Function> find_shapes(const File& file, std::span<const std::span<co
                     is_runtime(functions))
                     return whole = runtime.size(), functions;
         }
-        return std::vector<Function>();
+        return std::vector<RuntimeFunction>();
     };
     // Linkers put archives behind the file's own code: of a library of a gigabyte the rest need not be read.
     constexpr std::size_t near_the_end = 4 << 20;
     if (auto functions = look(near_the_end); !functions.empty() && functions.size() == whole) return functions;
     // A runtime opens the driver by its name. Few files hold that, and in those it is worth to look long.
-    return sections.holds(".rodata", "libcuda.so.1") ? look(~std::size_t{0}) : std::vector<Function>();
+    return sections.holds(".rodata", "libcuda.so.1") ? look(~std::size_t{0}) : std::vector<RuntimeFunction>();
 }
 
-std::vector<Function> find_runtime(const File& file) {
+std::vector<RuntimeFunction> find_runtime(const ProgramFile& file) {
     const Sections sections(file);
     const Dynamic dynamic(sections);
     const auto may_have = [&](const Elf64_Shdr& table) {

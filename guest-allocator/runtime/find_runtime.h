@@ -17,7 +17,7 @@ namespace barcuda::runtime {
 struct Hole {
     std::uint16_t begin, end;  // {0, 0} ends a list
 };
-struct Shape {
+struct CodeShape {
     std::string_view name;
     std::uint32_t offset;     // in its object: one runtime's functions mostly keep their distances
     std::uint16_t bytes;      // of code
@@ -26,14 +26,14 @@ struct Shape {
     std::string_view anchor;
     const Hole* holes;
 };
-extern const std::span<const std::span<const Shape>> known_runtimes;  // by offset; an empty one ends the list
+extern const std::span<const std::span<const CodeShape>> known_runtimes;  // by offset; an empty one ends the list
 
 // A file, for reading.
-class File {
+class ProgramFile {
   public:
-    explicit File(const char* path);
-    ~File();
-    File(const File&) = delete;
+    explicit ProgramFile(const char* path);
+    ~ProgramFile();
+    ProgramFile(const ProgramFile&) = delete;
     std::span<const char> bytes() const { return {data_, bytes_}; }
     // What of it is mapped to be executed: empty, if it is no ELF file.
     std::span<const Elf64_Phdr> segments() const;
@@ -43,16 +43,17 @@ class File {
     std::size_t bytes_ = 0;
 };
 
-struct Function {
+struct RuntimeFunction {
     std::string_view name;   // the file's, or a shape's
     std::uintptr_t address;  // in the file's terms
     std::size_t room;        // bytes until the next one
 };
 
 // Empty: none. All of them, or nearly (a linker may have left some out), or none: a runtime is one object.
-std::vector<Function> find_runtime(const File& file);
+std::vector<RuntimeFunction> find_runtime(const ProgramFile& file);
 
 // The same, from files that have no symbols.
-std::vector<Function> find_shapes(const File& file, std::span<const std::span<const Shape>> runtimes = known_runtimes);
+std::vector<RuntimeFunction> find_shapes(const ProgramFile& file,
+                                         std::span<const std::span<const CodeShape>> runtimes = known_runtimes);
 
 }  // namespace barcuda::runtime

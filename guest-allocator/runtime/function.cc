@@ -19,17 +19,17 @@ template <class Call> cudaError_t with(const void* symbol, Call use, const char*
     return record(use(function), caller);
 }
 
-struct Row {
+struct IntAttribute {
     int cudaFuncAttributes::*member;
     CUfunction_attribute attribute;
 };
-struct WideRow {
+struct SizeAttribute {
     size_t cudaFuncAttributes::*member;
     CUfunction_attribute attribute;
 };
 #define ROW(member, attribute) \
     { &cudaFuncAttributes::member, CU_FUNC_ATTRIBUTE_##attribute }
-constexpr Row int_rows[] = {
+constexpr IntAttribute int_rows[] = {
     ROW(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
     ROW(numRegs, NUM_REGS),
     ROW(ptxVersion, PTX_VERSION),
@@ -44,7 +44,7 @@ constexpr Row int_rows[] = {
     ROW(clusterSchedulingPolicyPreference, CLUSTER_SCHEDULING_POLICY_PREFERENCE),
     ROW(nonPortableClusterSizeAllowed, NON_PORTABLE_CLUSTER_SIZE_ALLOWED),
 };
-constexpr WideRow size_rows[] = {
+constexpr SizeAttribute size_rows[] = {
     ROW(sharedSizeBytes, SHARED_SIZE_BYTES),
     ROW(constSizeBytes, CONST_SIZE_BYTES),
     ROW(localSizeBytes, LOCAL_SIZE_BYTES),
@@ -64,9 +64,9 @@ API cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* symbol) {
             member = value;
             return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;  // a driver older than the attribute
         };
-        for (const WideRow& row : size_rows)
+        for (const SizeAttribute& row : size_rows)
             if (CUresult result = ask(row.attribute, attributes->*row.member)) return result;
-        for (const Row& row : int_rows)
+        for (const IntAttribute& row : int_rows)
             if (CUresult result = ask(row.attribute, attributes->*row.member)) return result;
         return CUDA_SUCCESS;
     });

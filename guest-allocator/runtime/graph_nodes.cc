@@ -62,13 +62,13 @@ cudaError_t from_symbol(void* to, const void* symbol, std::size_t count, std::si
 }
 
 // ---- what is done with a translated copy ---------------------------------------------------------------------------
-struct Place {
+struct NodePlace {
     cudaGraphNode_t* node;
     cudaGraph_t graph;
     const cudaGraphNode_t* after;
     std::size_t count;
 };
-cudaError_t add(Place place, cudaError_t error, const CUDA_MEMCPY3D& copy) {
+cudaError_t add(NodePlace place, cudaError_t error, const CUDA_MEMCPY3D& copy) {
     return error ? record(error)
                  : call(cuGraphAddMemcpyNode, place.node, place.graph, place.after, place.count, &copy, context());
 }

@@ -11,11 +11,11 @@ using namespace barcuda::runtime;
 
 namespace {
 
-struct Row {
+struct IntProperty {
     int cudaDeviceProp::*member;
     CUdevice_attribute attribute;
 };
-struct WideRow {
+struct SizeProperty {
     size_t cudaDeviceProp::*member;
     CUdevice_attribute attribute;
 };
@@ -30,7 +30,7 @@ struct ArrayRow {  // consecutive elements of a member: x, y, z
 
 #define ROW(member, attribute) \
     { &cudaDeviceProp::member, CU_DEVICE_ATTRIBUTE_##attribute }
-constexpr Row int_rows[] = {
+constexpr IntProperty int_rows[] = {
     ROW(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
     ROW(warpSize, WARP_SIZE),
     ROW(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
@@ -90,7 +90,7 @@ constexpr Row int_rows[] = {
     ROW(hostNumaId, HOST_NUMA_ID),
     ROW(hostNumaMultinodeIpcSupported, HOST_NUMA_MULTINODE_IPC_SUPPORTED),
 };
-constexpr WideRow size_rows[] = {
+constexpr SizeProperty size_rows[] = {
     ROW(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK),
     ROW(memPitch, MAX_PITCH),
     ROW(totalConstMem, TOTAL_CONSTANT_MEMORY),
@@ -174,8 +174,8 @@ API cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
     if (CUresult result = cuDeviceGetName(properties->name, sizeof(properties->name), device)) return record(result);
     if (CUresult result = cuDeviceTotalMem(&properties->totalGlobalMem, device)) return record(result);
     cuDeviceGetUuid(&properties->uuid, device);  // the luid is Windows'
-    for (const Row& row : int_rows) properties->*row.member = attribute_of(device, row.attribute);
-    for (const WideRow& row : size_rows) properties->*row.member = attribute_of(device, row.attribute);
+    for (const IntProperty& row : int_rows) properties->*row.member = attribute_of(device, row.attribute);
+    for (const SizeProperty& row : size_rows) properties->*row.member = attribute_of(device, row.attribute);
     for (const FlagRow& row : flag_rows) properties->*row.member = attribute_of(device, row.attribute);
     for (const ArrayRow& row : array_rows) *row.element(*properties) = attribute_of(device, row.attribute);
     return cudaSuccess;

@@ -40,9 +40,9 @@ extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start;  // the linker
 namespace {
 
 // A runtime's version shows in what it still has.
-int version_of(const std::vector<Function>& functions) {
+int version_of(const std::vector<RuntimeFunction>& functions) {
     const auto has = [&](const char* name) {
-        return std::ranges::find(functions, name, &Function::name) != functions.end();
+        return std::ranges::find(functions, name, &RuntimeFunction::name) != functions.end();
     };
     if (has("cudaGetDeviceProperties_v2")) return 1;  // of that name in CUDA 12 alone
     if (has("cudaBindTexture")) return 2;             // gone since 12
@@ -56,19 +56,19 @@ struct [[gnu::packed]] Jump {
 };
 
 // Code that may be written to for as long as this lives.
-class Open {
+class WritableCode {
     static constexpr std::uintptr_t page = 4096;
 
   public:
-    Open(std::uintptr_t from, std::size_t bytes) {
+    WritableCode(std::uintptr_t from, std::size_t bytes) {
         at_ = reinterpret_cast<void*>(from / page * page);
         bytes_ = from % page + bytes;
         open_ = bytes && mprotect(at_, bytes_, PROT_READ | PROT_WRITE | PROT_EXEC) == 0;
     }
-    ~Open() {
+    ~WritableCode() {
         if (open_) mprotect(at_, bytes_, PROT_READ | PROT_EXEC);
     }
-    Open(const Open&) = delete;
+    WritableCode(const WritableCode&) = delete;
     explicit operator bool() const { return open_; }
 
   private:
@@ -84,15 +84,15 @@ void jump(std::uintptr_t from, const void* to) {
 }
 
 // Every runtime function of a file that is mapped `at` becomes a jump to this library's.
-bool redirect(std::uintptr_t at, const File& file, const std::vector<Function>& functions) {
+bool redirect(std::uintptr_t at, const ProgramFile& file, const std::vector<RuntimeFunction>& functions) {
     const int version = version_of(functions);
     for (const Elf64_Phdr& segment : file.segments()) {
         if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
-        const Open code(at + segment.p_vaddr, segment.p_memsz);
+        const WritableCode code(at + segment.p_vaddr, segment.p_memsz);
         if (!code) return false;
         const std::uintptr_t end = segment.p_vaddr + segment.p_memsz;
         for (const Ours* ours = barcuda_runtime_names; ours->name; ++ours) {
-            const auto f = std::ranges::find(functions, ours->name, &Function::name);
+            const auto f = std::ranges::find(functions, ours->name, &RuntimeFunction::name);
             if (f == functions.end() || f->address < segment.p_vaddr || f->address >= end) continue;
             if (f->room >= sizeof(Jump)) jump(at + f->address, ours->of[version]);
         }
@@ -110,8 +110,8 @@ std::vector<std::uintptr_t>& known() {
 void look_at(const link_map& object) {
     if (object.l_addr == reinterpret_cast<std::uintptr_t>(&__ehdr_start)) return;
     const char* const path = *object.l_name ? object.l_name : "/proc/self/exe";
-    const File file(path);
-    const std::vector<Function> functions = find_runtime(file);
+    const ProgramFile file(path);
+    const std::vector<RuntimeFunction> functions = find_runtime(file);
     if (!functions.empty() && !redirect(object.l_addr, file, functions))
         fprintf(stderr, "barcuda: the CUDA runtime inside %s cannot be replaced (%s): link it with -cudart=shared\n",
                 path, strerror(errno));
@@ -146,7 +146,7 @@ bool too_late = false;
 [[maybe_unused]] void watch() {
     if (_r_debug.r_state != r_debug::RT_ADD) return;
     const std::uintptr_t at = _r_debug.r_brk;
-    const Open code(at, is_empty(reinterpret_cast<const std::uint8_t*>(at)) ? sizeof(Jump) : 0);
+    const WritableCode code(at, is_empty(reinterpret_cast<const std::uint8_t*>(at)) ? sizeof(Jump) : 0);
     if (code) jump(at, reinterpret_cast<const void*>(loaded));
     else too_late = true;
 }

@@ -12,16 +12,16 @@ namespace {
 constexpr char prefix[] = "share-";  // of the names of descriptors that are kept
 
 // As programs see it.
-struct Text {
+struct TokenText {
     char name[16] = "barcuda shared";  // as tools show it
     char random[16];
 };
-Shared::Handle handle_of(const Text& text) {
+Shared::Handle handle_of(const TokenText& text) {
     Shared::Handle token{};
     std::memcpy(token.data(), &text, sizeof text);
     return token;
 }
-const char* random_part(const Shared::Handle& token) { return token.data() + offsetof(Text, random); }
+const char* random_part(const Shared::Handle& token) { return token.data() + offsetof(TokenText, random); }
 
 bool is_descriptor(Shared::Kind kind) {  // and not a handle that a file comes with
     return kind == Shared::Kind::allocation || kind == Shared::Kind::pool;
@@ -40,7 +40,7 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) 
         if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end())
             return handle = known->second, true;
     if (client.tokens.size() >= most || (file && client.files.size() >= most_files_)) return false;
-    Text secret;
+    TokenText secret;
     if (getrandom(secret.random, sizeof secret.random, 0) != sizeof secret.random) return false;
     const Handle token = handle_of(secret);
     Thing thing{channel, kind, handle, std::move(file), client.free.empty() ? client.used : client.free.back()};
@@ -105,7 +105,7 @@ void Shared::restore(const std::function<bool(std::uint32_t)>& lives) {
                 continue;
             }
             if (file) kept.insert(name);
-            Text text;
+            TokenText text;
             std::memcpy(text.random, record.random, sizeof text.random);
             add(handle_of(text), {channel, record.kind, record.handle, std::move(file), place});
         }

@@ -24,11 +24,11 @@ template <std::size_t N> std::string copied(const char (&text)[N]) {
     return {copy, strnlen(copy, N)};
 }
 
-struct Row {
+struct EndRow {
     barcuda_state state;
     std::optional<End> noted;  // none: neither in the record nor in the log
 };
-constexpr Row rows[] = {
+constexpr EndRow rows[] = {
     {BARCUDA_STATE_REFUSED, End::refused},
     {BARCUDA_STATE_DEAD, End::died},
     {BARCUDA_STATE_GONE, std::nullopt},
@@ -94,7 +94,7 @@ void Client::restore(const KeptClient& kept) {
 std::uint32_t Client::pid() const { return observe(page().pid); }
 
 void Client::end(Ending ending, const std::string& why) {
-    const Row& row = rows[static_cast<unsigned>(ending)];
+    const EndRow& row = rows[static_cast<unsigned>(ending)];
     if (row.noted) {
         log::error("channel {}: {}", slot(), why);
         record.note_end(*row.noted, why);

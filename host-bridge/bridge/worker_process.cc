@@ -32,12 +32,12 @@ using State = WorkerProcess::State;
 
 constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
 
-struct Row {
+struct StateRow {
     const char* name;
     unsigned successors;
 };
 // A state's name, and the permitted next states. Each may end: a process can die at any time.
-constexpr Row table[] = {
+constexpr StateRow table[] = {
     {"starting", bit(State::warm) | bit(State::assigned) | bit(State::leaving) | bit(State::ended)},
     {"warm", bit(State::serving) | bit(State::leaving) | bit(State::ended)},
     {"assigned", bit(State::serving) | bit(State::leaving) | bit(State::ended)},

@@ -12,11 +12,11 @@
 namespace barcuda {
 namespace {
 
-struct MetricsOptions {
+struct MetricsQuery {
     bool clients = false, gpus = false;
 };
 
-int metrics(const MetricsOptions& options) {
+int metrics(const MetricsQuery& options) {
     const watch::View view = options.gpus ? watch::look_at_gpus() : watch::look(false);
     for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda metrics: {}\n", complaint);
     fmt::print("{}", watch::metrics(view, options.clients));
@@ -26,7 +26,7 @@ int metrics(const MetricsOptions& options) {
 }  // namespace
 
 void add_metrics(App& app) {
-    const auto options = std::make_shared<MetricsOptions>();
+    const auto options = std::make_shared<MetricsQuery>();
     const Command command =
         app.add("metrics",
                 "the same as metrics for Prometheus, for the textfile collector of node-exporter (docs/operating.md)",

@@ -19,7 +19,7 @@
 
 namespace barcuda {
 
-void add_bridge_options(Command command, BridgeOptions& options) {
+void add_bridge_options(Command command, OwnBridgeOptions& options) {
     command
         .add_option("--device", options.device,
                     "auto: the GPU, otherwise the software GPU; cuda: the GPU; soft: the software GPU")
@@ -34,7 +34,7 @@ void add_bridge_options(Command command, BridgeOptions& options) {
              "bytes of shared memory, a power of two; K, M, G are understood");
 }
 
-void add_worker_options(Command command, BridgeOptions& options) {
+void add_worker_options(Command command, OwnBridgeOptions& options) {
     command.add_option(
         "--worker-wrapper", options.wrapper,
         "a profiler or a debugger around the process that uses the GPU for the program, with its options, as "
@@ -59,7 +59,7 @@ OwnFolder::~OwnFolder() {
 }
 
 std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
-                                      const BridgeOptions& o) {
+                                      const OwnBridgeOptions& o) {
     std::vector<std::string> words = {here.bridge, "--region", region,   "--size", std::to_string(o.region_size),
                                       "--device",  o.device,   "--name", name};
     if (!o.wrapper.empty()) words.insert(words.end(), {"--worker-wrapper", o.wrapper});

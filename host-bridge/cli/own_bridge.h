@@ -12,7 +12,7 @@
 
 namespace barcuda {
 
-struct BridgeOptions {
+struct OwnBridgeOptions {
     std::string device = "auto";
     std::string gpus;           // of this machine; empty: all
     std::string wrapper;        // a program around the worker
@@ -20,9 +20,9 @@ struct BridgeOptions {
     std::uint64_t region_size = 4ull << 30;
 };
 // Adds --device, --gpus and --region-size.
-void add_bridge_options(Command command, BridgeOptions& options);
+void add_bridge_options(Command command, OwnBridgeOptions& options);
 // Adds --worker-wrapper, --no-cage and --cage.
-void add_worker_options(Command command, BridgeOptions& options);
+void add_worker_options(Command command, OwnBridgeOptions& options);
 
 // The region's folder: in /dev/shm, accessible only to this user (mode 0700), and removed at the end with everything in
 // it. Other users see the folder's name, but cannot put anything in its place or into it.
@@ -41,7 +41,7 @@ class OwnFolder {
 
 // The command line that starts the bridge of `region`; it contains these options.
 std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
-                                      const BridgeOptions& options);
+                                      const OwnBridgeOptions& options);
 
 struct OwnBridge {
     pid_t pid = -1;   // -1: there is none

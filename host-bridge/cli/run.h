@@ -9,7 +9,7 @@
 namespace barcuda {
 
 struct RunOptions {
-    BridgeOptions bridge;
+    OwnBridgeOptions bridge;
     std::vector<std::string> program;
     bool statistics = false;      // the program prints them when it exits
     bool host_libraries = false;  // use the host's cuBLAS and cuRAND even if there are others

@@ -34,9 +34,9 @@ std::string printable(std::string text) {
     return text;
 }
 
-class Nvml {
+class NvmlLibrary {
   public:
-    explicit Nvml(const std::string& path) : library_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+    explicit NvmlLibrary(const std::string& path) : library_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
     explicit operator bool() const { return library_; }
 
     template <class F> F* symbol(const char* name) const { return reinterpret_cast<F*>(dlsym(library_, name)); }
@@ -64,7 +64,7 @@ std::string program_of(unsigned pid) {
     return name.empty() ? "?" : printable(name);
 }
 
-struct Process {
+struct GpuProcess {
     unsigned pid;
     std::string name;
     std::optional<std::uint64_t> memory;  // bytes
@@ -76,11 +76,11 @@ struct Gpu {
     std::optional<Utilization> utilization;
     std::optional<unsigned> fan, temperature, state, power, limit, persistence, display, mode, mig;  // power: mW
     std::optional<unsigned long long> ecc;
-    std::vector<Process> processes;
+    std::vector<GpuProcess> processes;
 };
 
 // Of this guest; a host's NVML knows of none.
-std::vector<unsigned> paused_clients(const Nvml& nvml) {
+std::vector<unsigned> paused_clients(const NvmlLibrary& nvml) {
     auto* const ask = nvml.symbol<unsigned(unsigned*, unsigned)>("barcuda_nvml_paused");
     std::vector<unsigned> pids(BARCUDA_MAX_CHANNELS);
     pids.resize(ask ? std::min<std::size_t>(ask(pids.data(), BARCUDA_MAX_CHANNELS), pids.size()) : 0);
@@ -88,19 +88,19 @@ std::vector<unsigned> paused_clients(const Nvml& nvml) {
 }
 
 // Marks those of the GPUs' processes that are paused. Returns the others, which have nothing on a GPU.
-std::vector<Process> mark_paused(const Nvml& nvml, std::vector<Gpu>& gpus) {
-    std::vector<Process> away;
+std::vector<GpuProcess> mark_paused(const NvmlLibrary& nvml, std::vector<Gpu>& gpus) {
+    std::vector<GpuProcess> away;
     for (const unsigned pid : paused_clients(nvml)) {
         bool found = false;
         for (Gpu& gpu : gpus)
-            for (Process& p : gpu.processes)
+            for (GpuProcess& p : gpu.processes)
                 if (p.pid == pid) p.paused = found = true;
         if (!found) away.push_back({pid, program_of(pid), std::nullopt, true});
     }
     return away;
 }
 
-Gpu look(const Nvml& nvml, Device d) {
+Gpu look(const NvmlLibrary& nvml, Device d) {
     using Q = Question;
     Gpu gpu;
     gpu.name = nvml.text<Q::nvmlDeviceGetName>(d);
@@ -137,13 +137,13 @@ Gpu look(const Nvml& nvml, Device d) {
 
 template <class T> Json json_of(const std::optional<T>& value) { return value ? Json(*value) : Json(); }
 
-Json json_of(const Process& p) {
+Json json_of(const GpuProcess& p) {
     return {{"pid", p.pid}, {"name", p.name}, {"used_memory", json_of(p.memory)}, {"paused", p.paused}};
 }
 
 Json json_of(const Gpu& gpu) {
     Json processes = Json::array();
-    for (const Process& p : gpu.processes) processes.push_back(json_of(p));
+    for (const GpuProcess& p : gpu.processes) processes.push_back(json_of(p));
     Json json = {{"name", gpu.name}, {"uuid", gpu.uuid}, {"pci_bus_id", gpu.bus}};
     json["memory"] = gpu.memory
                          ? Json{{"total", gpu.memory->total}, {"used", gpu.memory->used}, {"free", gpu.memory->free}}
@@ -188,12 +188,12 @@ void print_gpu(unsigned index, const Gpu& gpu) {
                or_na(gpu.mig, [](unsigned on) { return on ? "Enabled" : "Disabled"; }));
 }
 
-void print_process(const std::string& gpu, const Process& p) {
+void print_process(const std::string& gpu, const GpuProcess& p) {
     const std::string memory = !p.paused ? or_na(p.memory, mib) : p.memory ? "paused, " + mib(*p.memory) : "paused";
     fmt::print("| {:>4} {:>12}   {:<4}   {:<43.43} {:>16} |\n", gpu, p.pid, "   C", p.name, memory);
 }
 
-void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus, const std::vector<Process>& away,
+void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus, const std::vector<GpuProcess>& away,
                  bool of_guest) {
     fmt::print("{:%a %b %e %H:%M:%S %Y}\n", fmt::localtime(std::time(nullptr)));
     fmt::print(rule);
@@ -223,8 +223,8 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     fmt::print("|=========================================================================================|\n");
     bool any = !away.empty();
     for (unsigned i = 0; i < gpus.size(); ++i)
-        for (const Process& p : gpus[i].processes) any = true, print_process(std::to_string(i), p);
-    for (const Process& p : away) print_process("-", p);
+        for (const GpuProcess& p : gpus[i].processes) any = true, print_process(std::to_string(i), p);
+    for (const GpuProcess& p : away) print_process("-", p);
     if (!any) fmt::print("| {:<87} |\n", " No running processes found");
     fmt::print(rule);
 }
@@ -244,7 +244,7 @@ int smi(const std::string& device, bool as_json) {
         path = nvml_of(choice.library);
         unsetenv("CUDA_VISIBLE_DEVICES");
     }
-    const Nvml nvml(path);
+    const NvmlLibrary nvml(path);
     if (!nvml) return complain(fmt::format("{}{}", dlerror(), of_guest ? ": run make, or make install" : ""));
     const auto reason = [&](nvml::Status status) -> std::string {
         if (auto* f = nvml.symbol<const char*()>("barcuda_nvml_reason")) return f();
@@ -261,7 +261,7 @@ int smi(const std::string& device, bool as_json) {
     std::vector<Gpu> gpus;
     for (unsigned i = 0; i < count; ++i)
         if (Device d = nullptr; handle(i, &d) == success) gpus.push_back(look(nvml, d));
-    const std::vector<Process> away = mark_paused(nvml, gpus);
+    const std::vector<GpuProcess> away = mark_paused(nvml, gpus);
     const std::string driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
     const int cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
     if (!as_json) {
@@ -272,7 +272,7 @@ int smi(const std::string& device, bool as_json) {
     all["gpus"] = Json::array();
     for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));
     all["away"] = Json::array();  // paused, with nothing on a GPU
-    for (const Process& p : away) all["away"].push_back(json_of(p));
+    for (const GpuProcess& p : away) all["away"].push_back(json_of(p));
     fmt::print("{}\n", all.dump(1));
     return 0;
 }

@@ -28,28 +28,28 @@ namespace {
 
 using namespace watch;
 
-struct Row {  // a client
+struct ClientLine {  // a client
     const Bridge* bridge;
     const watch::Client* client;
     Rates rates;
 };
 
 // What a key sorts by; the largest comes first.
-struct Order {
+struct SortOrder {
     char key;
     const char* name;
-    std::function<double(const Row&)> value;
+    std::function<double(const ClientLine&)> value;
 };
-const std::vector<Order>& orders() {
-    static const std::vector<Order> all = {
-        {'g', "GPU", [](const Row& r) { return r.client->all_busy().value_or(0); }},
-        {'m', "GPU memory", [](const Row& r) { return double(r.client->all_device_memory()); }},
-        {'r', "region", [](const Row& r) { return double(r.client->region_memory); }},
-        {'l', "launches", [](const Row& r) { return r.rates.launches; }},
+const std::vector<SortOrder>& orders() {
+    static const std::vector<SortOrder> all = {
+        {'g', "GPU", [](const ClientLine& r) { return r.client->all_busy().value_or(0); }},
+        {'m', "GPU memory", [](const ClientLine& r) { return double(r.client->all_device_memory()); }},
+        {'r', "region", [](const ClientLine& r) { return double(r.client->region_memory); }},
+        {'l', "launches", [](const ClientLine& r) { return r.rates.launches; }},
         {'c', "copies",
-         [](const Row& r) { return r.rates.copied[Counts::to_device] + r.rates.copied[Counts::to_host]; }},
-        {'w', "queue", [](const Row& r) { return double(r.client->queued); }},
-        {'a', "age", [](const Row& r) { return r.client->age; }},
+         [](const ClientLine& r) { return r.rates.copied[Counts::to_device] + r.rates.copied[Counts::to_host]; }},
+        {'w', "queue", [](const ClientLine& r) { return double(r.client->queued); }},
+        {'a', "age", [](const ClientLine& r) { return r.client->age; }},
     };
     return all;
 }
@@ -74,7 +74,7 @@ std::vector<std::string> words_of(const Rates& r, std::uint64_t queued) {
 const std::vector<std::string> headings_of_rates = {">CMD/s",   ">LAUNCH/s", ">COPY/s", ">TO GPU",
                                                     ">TO HOST", ">ON GPU",   ">QUEUE"};
 
-Picture draw(const View& view, const Since& since, const Order& order) {
+Picture draw(const View& view, const Since& since, const SortOrder& order) {
     const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
         words.insert(words.end(), more.begin(), more.end());
         return words;
@@ -82,7 +82,7 @@ Picture draw(const View& view, const Since& since, const Order& order) {
     Picture picture;
     std::vector<std::vector<std::string>> bridges = {
         with({"VM", ">GPU", "NAME", ">BUSY", ">MEMORY", ">OF", ">REGION", ">OF", ">CLIENTS"}, headings_of_rates)};
-    std::vector<Row> rows;
+    std::vector<ClientLine> rows;
     for (const Bridge& b : view.bridges) {
         std::vector<std::string> own = {size(b.region_held), size(b.region_heap), std::to_string(b.clients)};
         std::vector<std::string> rates = words_of(since.of(b), b.queued), name = {b.name};
@@ -102,7 +102,7 @@ Picture draw(const View& view, const Since& since, const Order& order) {
     std::ranges::stable_sort(rows, std::greater<>{}, order.value);
     std::vector<std::vector<std::string>> clients = {
         with({"VM", ">CH", ">PID", "USER", "PROGRAM", ">AGE", ">GPU", ">MEMORY", ">REGION"}, headings_of_rates)};
-    for (const Row& r : rows) {
+    for (const ClientLine& r : rows) {
         const watch::Client& c = *r.client;
         clients.push_back(
             with({r.bridge->name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
@@ -172,7 +172,7 @@ std::string bar(unsigned percent, unsigned width) {
     return "[" + std::string(full, '|') + std::string(width - full, ' ') + "]";
 }
 
-void show(Screen& screen, const View& view, const Since& since, const Order& order, std::size_t& first) {
+void show(Screen& screen, const View& view, const Since& since, const SortOrder& order, std::size_t& first) {
     const Picture picture = draw(view, since, order);
     screen.begin();
     screen.line(headline(view), A_BOLD, title_pair);
@@ -203,7 +203,7 @@ void show(Screen& screen, const View& view, const Since& since, const Order& ord
         for (std::size_t i = first; i < std::min(all, first + room); ++i) screen.line(picture.clients[i + 1]);
     }
     std::string keys = "q quit  sort:";
-    for (const Order& o : orders()) keys += fmt::format(" {}{} {}", &o == &order ? "*" : "", o.key, o.name);
+    for (const SortOrder& o : orders()) keys += fmt::format(" {}{} {}", &o == &order ? "*" : "", o.key, o.name);
     while (screen.left() > 1) screen.line("");
     screen.line(keys + "  arrows scroll", A_DIM);
     screen.end();
@@ -213,7 +213,7 @@ int live(double interval) {
     View now = look(true);
     Since next(now), since = next;
     Screen screen(colours(STDOUT_FILENO));
-    const Order* order = &orders()[1];
+    const SortOrder* order = &orders()[1];
     std::size_t first = 0;
     for (double wait = std::min(interval, 0.3);;) {  // the first rates come soon
         show(screen, now, since, *order, first);
@@ -225,7 +225,7 @@ int live(double interval) {
         else if (key == KEY_NPAGE) first += 10;
         else if (key == KEY_PPAGE) first -= std::min<std::size_t>(first, 10);
         else
-            for (const Order& o : orders())
+            for (const SortOrder& o : orders())
                 if (key == o.key) order = &o;
         if (key != ERR && key != ' ') continue;  // shows the same look in another way
         now = look(true);

@@ -33,7 +33,7 @@ struct Call {
     double begin, end;  // microseconds
 };
 
-struct Process {
+struct TracedProcess {
     std::optional<std::int64_t> client;              // a worker's: the client that it serves
     std::map<std::string, std::vector<Call>> calls;  // by name, in order
 };
@@ -41,7 +41,7 @@ struct Process {
 struct Trace {
     std::string file, error;
     Json events = Json::array();
-    std::map<std::int64_t, Process> processes;
+    std::map<std::int64_t, TracedProcess> processes;
     double shift = 0;  // to the common clock
     bool placed = false;
 };
@@ -62,7 +62,7 @@ const std::set<std::string>& waited_for() {
 void look(Trace& trace) {
     for (const Json& e : trace.events) {
         const std::string phase = e.value("ph", ""), name = e.value("name", "");
-        Process& process = trace.processes[pid_of(e)];
+        TracedProcess& process = trace.processes[pid_of(e)];
         if (phase == "M" && name == "process_name" && e.contains("args") && e["args"].contains("client"))
             process.client = e["args"].value("client", std::int64_t{0});
         if (phase == "X" && !e.contains("cat") && waited_for().contains(name))
@@ -109,7 +109,8 @@ struct Bounds {
     double doubt() const { return std::abs(most - least) / 2; }  // clocks that drift may leave no valid interval
 };
 
-void narrow(Bounds& bounds, const Process& client, const Process& worker, double client_shift, double worker_shift) {
+void narrow(Bounds& bounds, const TracedProcess& client, const TracedProcess& worker, double client_shift,
+            double worker_shift) {
     for (const auto& [name, sent] : client.calls) {
         const auto served = worker.calls.find(name);
         if (served == worker.calls.end()) continue;

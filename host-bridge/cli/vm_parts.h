@@ -14,7 +14,7 @@ namespace barcuda::parts {
 using Words = std::vector<std::string>;
 
 struct VmOptions {
-    BridgeOptions bridge;              // used if no region is named
+    OwnBridgeOptions bridge;           // used if no region is named
     std::vector<std::string> program;  // in the guest; empty: a shell
     std::string image;                 // a disk with cloud-init; empty: use a Debian root
     std::string debian = "bookworm";   // a release

@@ -42,16 +42,16 @@ struct Kicked : Os {
     }
 };
 
-struct Entry {  // while a command is processed
-    Entry(Sheet& sheet, std::uint32_t op) : sheet(sheet) { publish(sheet.command, op); }
-    ~Entry() { publish(sheet.command, Sheet::nothing); }
+struct CommandMark {  // while a command is processed
+    CommandMark(Sheet& sheet, std::uint32_t op) : sheet(sheet) { publish(sheet.command, op); }
+    ~CommandMark() { publish(sheet.command, Sheet::nothing); }
     Sheet& sheet;
 };
 
 // The stages of a worker's loop. A stage that ends the session returns the worker's exit status.
-class Loop {
+class ServeLoop {
   public:
-    Loop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet)
+    ServeLoop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet)
         : reader_(reader), session_(session), supply_(supply), status_(status), sheet_(sheet), hold_(session, sheet) {}
 
     // Takes a command, if there is one and the worker may take it now.
@@ -81,7 +81,7 @@ class Loop {
         }
         const std::uint32_t op = command.head.op;
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
-        const Entry entry(sheet_, op);
+        const CommandMark entry(sheet_, op);
         Writer reply(reader_.reply_room(command));
         if (supply_.adopt()) [[unlikely]]  // this command may name the new extent
             if (CUresult r = session_.contexts().register_extents(); r != CUDA_SUCCESS)
@@ -157,7 +157,7 @@ class Loop {
 }  // namespace
 
 int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet) {
-    for (Loop loop(reader, session, supply, status, sheet);;) {
+    for (ServeLoop loop(reader, session, supply, status, sheet);;) {
         const auto command = loop.take();
         if (const std::optional<int> ended = command ? loop.perform(*command) : loop.idle()) return *ended;
     }

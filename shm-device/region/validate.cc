@@ -26,7 +26,7 @@ Error other_version(Error::Kind kind, const char* what, const barcuda_header& h,
                                                : "Barcuda in this guest");
 }
 
-struct Range {
+struct TableRange {
     const char* name;
     std::uint64_t offset;
     std::uint64_t count;
@@ -35,22 +35,22 @@ struct Range {
     std::uint64_t bytes() const { return count * each; }
 };
 
-Error check(std::span<const Range> ranges, std::uint64_t size, const char* path) {
-    for (const Range& r : ranges)
+Error check(std::span<const TableRange> ranges, std::uint64_t size, const char* path) {
+    for (const TableRange& r : ranges)
         if (r.count == 0 || r.each == 0 || r.count > size / r.each)
             return error(
                 Error::malformed, 0, "%s: its header claims %llu %s of %llu bytes each, in a region of %llu MiB", path,
                 (unsigned long long)r.count, r.name, (unsigned long long)r.each, (unsigned long long)(size / one_mib));
-    for (const Range& r : ranges)
+    for (const TableRange& r : ranges)
         if (r.offset > size || r.bytes() > size - r.offset)
             return error(Error::malformed, 0, "%s: its header puts the %s outside the region, at 0x%llx", path, r.name,
                          (unsigned long long)r.offset);
-    for (const Range& r : ranges)
+    for (const TableRange& r : ranges)
         if (r.offset % r.alignment != 0)
             return error(Error::malformed, 0, "%s: its header puts the %s at 0x%llx, not at a multiple of 0x%llx", path,
                          r.name, (unsigned long long)r.offset, (unsigned long long)r.alignment);
-    for (const Range& a : ranges)
-        for (const Range& b : ranges)
+    for (const TableRange& a : ranges)
+        for (const TableRange& b : ranges)
             if (&a < &b && a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes())
                 return error(Error::malformed, 0, "%s: its header puts the %s and the %s in the same place", path,
                              a.name, b.name);
@@ -142,14 +142,14 @@ Error validate(const barcuda_header& h, std::uint64_t file_size, const char* pat
         h.device_count > BARCUDA_MAX_DEVICES || h.row_count > BARCUDA_MAX_ROWS)
         return error(Error::malformed, 0, "%s: its header contradicts its layout number %u", path, h.layout);
     const std::array ranges = {
-        Range{"header", 0, 1, sizeof(barcuda_header), BARCUDA_PAGE},
-        Range{"slots", BARCUDA_SLOTS_OFFSET, h.channel_count, sizeof(barcuda_slot), BARCUDA_PAGE},
-        Range{"grants", BARCUDA_GRANTS_OFFSET, h.granule_count, sizeof(barcuda_grant), BARCUDA_PAGE},
-        Range{"devices", BARCUDA_DEVICES_OFFSET, BARCUDA_MAX_DEVICES, sizeof(barcuda_device), BARCUDA_PAGE},
-        Range{"rows", h.rows_offset, h.row_count, sizeof(barcuda_u64), sizeof(barcuda_u64)},
-        Range{"channels", BARCUDA_CHANNELS_OFFSET, h.channel_count, h.channel_size, BARCUDA_CHANNEL_SIZE},
-        Range{"extents", h.extents_offset, h.granule_count, h.granule, h.granule},
-        Range{"snapshot", h.snapshot_offset, 1, BARCUDA_SNAPSHOT_SIZE, BARCUDA_PAGE},
+        TableRange{"header", 0, 1, sizeof(barcuda_header), BARCUDA_PAGE},
+        TableRange{"slots", BARCUDA_SLOTS_OFFSET, h.channel_count, sizeof(barcuda_slot), BARCUDA_PAGE},
+        TableRange{"grants", BARCUDA_GRANTS_OFFSET, h.granule_count, sizeof(barcuda_grant), BARCUDA_PAGE},
+        TableRange{"devices", BARCUDA_DEVICES_OFFSET, BARCUDA_MAX_DEVICES, sizeof(barcuda_device), BARCUDA_PAGE},
+        TableRange{"rows", h.rows_offset, h.row_count, sizeof(barcuda_u64), sizeof(barcuda_u64)},
+        TableRange{"channels", BARCUDA_CHANNELS_OFFSET, h.channel_count, h.channel_size, BARCUDA_CHANNEL_SIZE},
+        TableRange{"extents", h.extents_offset, h.granule_count, h.granule, h.granule},
+        TableRange{"snapshot", h.snapshot_offset, 1, BARCUDA_SNAPSHOT_SIZE, BARCUDA_PAGE},
     };
     // An older bridge takes no snapshot.
     if (Error e = check(std::span(ranges).first(ranges.size() - (h.snapshot_offset == 0)), h.size, path)) return e;

@@ -35,7 +35,7 @@ std::byte* room(std::size_t bytes) {
     return reinterpret_cast<std::byte*>(arena + at);
 }
 
-struct Object {
+struct ElfObject {
     std::span<const std::byte> bytes;
     const Elf64_Ehdr& header;
     template <class T> const T* at(std::size_t offset, std::size_t count = 1) const {
@@ -79,7 +79,7 @@ std::uintptr_t reserve_arena() {
 void* place_object(std::span<const std::byte> object, std::byte** memory) {
     *memory = nullptr;
     if (object.size() < sizeof(Elf64_Ehdr)) return nullptr;
-    const Object o{object, *reinterpret_cast<const Elf64_Ehdr*>(object.data())};
+    const ElfObject o{object, *reinterpret_cast<const Elf64_Ehdr*>(object.data())};
     const auto& header = o.header;
     const auto* sections = o.at<Elf64_Shdr>(header.e_shoff, header.e_shnum);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_X86_64 || sections == nullptr)

@@ -18,7 +18,7 @@ using u64 = std::uint64_t;
 
 // ---- operations: the new value from the old one and the operands; over a type's bits --------------------------------
 
-struct Add {
+struct AtomicAdd {
     template <class T> static T f(T old, T b, T) { return static_cast<T>(static_cast<u64>(old) + static_cast<u64>(b)); }
 };
 struct And {
@@ -120,7 +120,7 @@ template <class T, class Op> T update(std::byte* at, T b, T c) {
     if constexpr (std::is_same_v<T, Wide>) {
         const auto whole = [](Wide x) { return __builtin_bit_cast(u128, x); };
         return __builtin_bit_cast(Wide, update_wide<Op>(reinterpret_cast<u128*>(at), whole(b), whole(c)));
-    } else if constexpr (std::is_same_v<Op, Add>) return __atomic_fetch_add(p, b, __ATOMIC_SEQ_CST);
+    } else if constexpr (std::is_same_v<Op, AtomicAdd>) return __atomic_fetch_add(p, b, __ATOMIC_SEQ_CST);
     else if constexpr (std::is_same_v<Op, Exchange>) return __atomic_exchange_n(p, b, __ATOMIC_SEQ_CST);
     else {
         T old = __atomic_load_n(p, __ATOMIC_RELAXED);
@@ -167,7 +167,7 @@ template <class T> Handler bitwise(Coder& c, std::string_view op, Space space, u
 }
 
 template <class T> Handler integer(Coder& c, std::string_view op, Space space, unsigned address) {
-    if (op == "add") return handler<T, Add>(space, address);
+    if (op == "add") return handler<T, AtomicAdd>(space, address);
     if (op == "min") return handler<T, Min>(space, address);
     if (op == "max") return handler<T, Max>(space, address);
     if constexpr (std::is_unsigned_v<T>) {

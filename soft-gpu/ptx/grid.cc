@@ -271,11 +271,11 @@ void work(Grid& g) {
 
 // The host threads that help with launches. The launching thread always works itself, so no launch waits for another
 // one.
-class Pool {
+class ThreadPool {
   public:
-    static Pool& shared() {
-        static Pool* const pool = [] {
-            auto* const made = new Pool;  // never destroyed: launches may outlive static destruction
+    static ThreadPool& shared() {
+        static ThreadPool* const pool = [] {
+            auto* const made = new ThreadPool;  // never destroyed: launches may outlive static destruction
             std::atexit([] { shared().stop(); });
             return made;
         }();
@@ -294,7 +294,7 @@ class Pool {
     }
 
   private:
-    Pool() {
+    ThreadPool() {
         cpu_set_t ours;  // not hardware_concurrency(), which opens files: a caged worker cannot
         const int cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? CPU_COUNT(&ours) : 1;
         for (int i = 1; i < cores; ++i) threads_.emplace_back([this] { serve(); });
@@ -373,7 +373,7 @@ void execute(const Program& program, const KernelInfo& kernel, const LaunchConfi
         workspace.words[0] = sizeof workspace;
         g.workspace_bytes = sizeof workspace;
     }
-    Pool::shared().run(g, static_cast<std::size_t>(std::min<std::uint64_t>(g.blocks - 1, 1024)));
+    ThreadPool::shared().run(g, static_cast<std::size_t>(std::min<std::uint64_t>(g.blocks - 1, 1024)));
     if (g.failed) throw g.error;
 }
 

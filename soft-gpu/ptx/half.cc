@@ -40,19 +40,19 @@ double fma_odd(double a, double b, double c) {
     return __builtin_bit_cast(double, (error > 0) == (sum > 0) ? bits + 1 : bits - 1);
 }
 
-struct Add {
+struct HalfAdd {
     static constexpr int sources = 2;
     template <class F> static u16 f(u16 a, u16 b) { return F::store(F::load(a) + F::load(b)); }
 };
-struct Sub {
+struct HalfSub {
     static constexpr int sources = 2;
     template <class F> static u16 f(u16 a, u16 b) { return F::store(F::load(a) - F::load(b)); }
 };
-struct Mul {
+struct HalfMul {
     static constexpr int sources = 2;
     template <class F> static u16 f(u16 a, u16 b) { return F::store(F::load(a) * F::load(b)); }
 };
-struct Fma {
+struct HalfFma {
     static constexpr int sources = 3;
     template <class F> static u16 f(u16 a, u16 b, u16 c) {
         return F::store(fma_odd(F::load(a), F::load(b), F::load(c)));
@@ -74,7 +74,7 @@ struct Tanh {
     static constexpr int sources = 1;
     template <class F> static u16 f(u16 a) { return F::store(tanh_approx(F::load(a))); }
 };
-template <bool maximum, bool keeps_nan, bool xorsign> struct Extreme {
+template <bool maximum, bool keeps_nan, bool xorsign> struct HalfExtreme {
     static constexpr int sources = 2;
     template <class F> static u16 f(u16 a, u16 b) {
         const u16 sign = (a ^ b) & 0x8000;
@@ -159,19 +159,20 @@ template <bool maximum> void decode_extreme(Coder& c) {
     const Type type = c.take_type();
     const int after = flush ? flushes : plain;
     if (keeps)
-        sign ? emit<Extreme<maximum, true, true>>(c, type, after) : emit<Extreme<maximum, true, false>>(c, type, after);
+        sign ? emit<HalfExtreme<maximum, true, true>>(c, type, after)
+             : emit<HalfExtreme<maximum, true, false>>(c, type, after);
     else
-        sign ? emit<Extreme<maximum, false, true>>(c, type, after)
-             : emit<Extreme<maximum, false, false>>(c, type, after);
+        sign ? emit<HalfExtreme<maximum, false, true>>(c, type, after)
+             : emit<HalfExtreme<maximum, false, false>>(c, type, after);
 }
 
 }  // namespace
 
 void half_instructions(Decoders& t) {
-    t["add.h"] = decode<Add>;
-    t["sub.h"] = decode<Sub>;
-    t["mul.h"] = decode<Mul>;
-    t["fma.h"] = decode<Fma>;
+    t["add.h"] = decode<HalfAdd>;
+    t["sub.h"] = decode<HalfSub>;
+    t["mul.h"] = decode<HalfMul>;
+    t["fma.h"] = decode<HalfFma>;
     t["neg.h"] = decode<Neg>;
     t["abs.h"] = decode<Abs>;
     t["ex2.h"] = decode<Exp2>;

@@ -16,12 +16,12 @@ namespace {
 using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
-struct Object {
+struct BarrierObject {
     u32 expected = 0, pending = 0;
     std::int32_t bytes = 0;
     bool parity = false;
 
-    static Object of(u64 bits) {
+    static BarrierObject of(u64 bits) {
         return {static_cast<u32>(bits >> 42 & 0xFFFFF), static_cast<u32>(bits >> 22 & 0xFFFFF),
                 static_cast<std::int32_t>(bits << 42 >> 32) >> 10, bits >> 63 != 0};
     }
@@ -51,7 +51,7 @@ template <Op op, class A> Step run(Warp& w, const Instr& in, Mask mask) {
                                              : resolve<Space::shared>(w, i, address, 8, 8, true);
         u64 before;
         std::memcpy(&before, at, 8);
-        Object object = Object::of(before);
+        BarrierObject object = BarrierObject::of(before);
         const auto take = [&](u32 n) {
             if (n > object.pending)
                 throw Fault{CUDA_ERROR_LAUNCH_FAILED, "more arrivals at an mbarrier than it expects", i};

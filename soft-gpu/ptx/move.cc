@@ -10,7 +10,7 @@ namespace barcuda::soft {
 namespace {
 
 using u64 = std::uint64_t;
-struct alignas(8) Wide {
+struct alignas(8) WideValue {
     u64 low, high;
 };  // a 128-bit register's lane
 
@@ -23,7 +23,7 @@ Handler copy_of(Coder& c, unsigned bytes) {
         case 2: return copy<std::uint16_t>();
         case 4: return copy<std::uint32_t>();
         case 8: return copy<u64>();
-        case 16: return copy<Wide>();
+        case 16: return copy<WideValue>();
         default: c.refuse();
     }
 }

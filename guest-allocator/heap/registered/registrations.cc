@@ -13,7 +13,7 @@ namespace barcuda::heap {
 
 namespace {
 
-struct Range {
+struct RegisteredRange {
     std::uintptr_t begin, end;
     unsigned flags;
     std::byte* device;  // where the device finds it; null: nowhere
@@ -21,7 +21,7 @@ struct Range {
     Found found() const { return {Kind::registered, reinterpret_cast<std::byte*>(begin), end - begin, flags, device}; }
 };
 Lock lock;
-Ranges<Range> ranges;
+Ranges<RegisteredRange> ranges;
 
 }  // namespace
 

@@ -9,9 +9,9 @@ namespace {
 
 constexpr uid_t alice = 1000, bob = 1001;
 
-TEST(Visitors, OfOneUserLeaveOthersTheirPlaces) {
-    Visitors visitors(100'000);
-    for (std::size_t i = 0; i < Visitors::most_wanted / 4; ++i) {
+TEST(UserPlaces, OfOneUserLeaveOthersTheirPlaces) {
+    UserPlaces visitors(100'000);
+    for (std::size_t i = 0; i < UserPlaces::most_wanted / 4; ++i) {
         ASSERT_TRUE(visitors.may_come(alice)) << i;
         visitors.came(alice);
     }
@@ -22,23 +22,24 @@ TEST(Visitors, OfOneUserLeaveOthersTheirPlaces) {
     EXPECT_TRUE(visitors.may_come(alice));
 }
 
-TEST(Visitors, AreNoMoreThanThereAreDescriptorsFor) {
-    Visitors visitors(Visitors::own + 8);
+TEST(UserPlaces, AreNoMoreThanThereAreDescriptorsFor) {
+    UserPlaces visitors(UserPlaces::own + 8);
     for (int i = 0; i < 8; ++i) {
         EXPECT_TRUE(visitors.has_place());
         visitors.came(0);
     }
     EXPECT_FALSE(visitors.has_place());
     EXPECT_FALSE(visitors.may_come(0));
-    EXPECT_TRUE(Visitors(0).has_place()) << "one at a time in any case";
+    EXPECT_TRUE(UserPlaces(0).has_place()) << "one at a time in any case";
 }
 
-TEST(Visitors, HaveAsManyDescriptorsAsTheProcessCanGet) {
+TEST(UserPlaces, HaveAsManyDescriptorsAsTheProcessCanGet) {
     rlimit before{}, now{};
     getrlimit(RLIMIT_NOFILE, &before);
     now = before, now.rlim_cur = 64;
     setrlimit(RLIMIT_NOFILE, &now);
-    EXPECT_EQ(Visitors::raise_descriptors(), std::min<rlim_t>(before.rlim_max, Visitors::most_wanted + Visitors::own));
+    EXPECT_EQ(UserPlaces::raise_descriptors(),
+              std::min<rlim_t>(before.rlim_max, UserPlaces::most_wanted + UserPlaces::own));
     setrlimit(RLIMIT_NOFILE, &before);
 }
 

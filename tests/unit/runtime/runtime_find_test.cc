@@ -137,7 +137,7 @@ std::string code(unsigned seed, std::size_t bytes) {
 // A runtime of 30 functions, of which the fourth has a hole that linkers fill in, and the second is too small to tell.
 struct Runtime {
     Fake file;
-    std::vector<Shape> shapes;
+    std::vector<CodeShape> shapes;
     std::vector<Hole> hole{{40, 44}, {0, 0}}, none{{0, 0}};
     Runtime() {
         file.functions.reserve(40);  // shapes have views of what is in it
@@ -149,30 +149,30 @@ struct Runtime {
         }
         for (unsigned i = 0; i < 30; ++i) {
             auto& [name, bytes] = file.functions[i];
-            Shape s{name,
-                    static_cast<std::uint32_t>(file.place(i)),
-                    static_cast<std::uint16_t>(bytes.size()),
-                    0xcbf29ce484222325,
-                    static_cast<std::uint16_t>(i == 1 ? 0 : 100),
-                    std::string_view(bytes).substr(i == 1 ? 0 : 100, 10),
-                    i == 3 ? hole.data() : none.data()};
+            CodeShape s{name,
+                        static_cast<std::uint32_t>(file.place(i)),
+                        static_cast<std::uint16_t>(bytes.size()),
+                        0xcbf29ce484222325,
+                        static_cast<std::uint16_t>(i == 1 ? 0 : 100),
+                        std::string_view(bytes).substr(i == 1 ? 0 : 100, 10),
+                        i == 3 ? hole.data() : none.data()};
             for (std::size_t b = 0; b < bytes.size(); ++b)
                 s.hash =
                     (s.hash ^ (i == 3 && b >= 40 && b < 44 ? 0 : static_cast<unsigned char>(bytes[b]))) * 0x100000001b3;
             shapes.push_back(s);
         }
     }
-    std::vector<Function> find() const {
+    std::vector<RuntimeFunction> find() const {
         const Made made(file.bytes());
-        const std::span<const Shape> all[] = {shapes};
-        return find_shapes(File(made.path().c_str()), all);
+        const std::span<const CodeShape> all[] = {shapes};
+        return find_shapes(ProgramFile(made.path().c_str()), all);
     }
 };
 
 TEST(FindRuntime, ByTheSymbolsOfTheFile) {
     const Runtime runtime;
     const Made made(runtime.file.bytes());
-    const File file(made.path().c_str());
+    const ProgramFile file(made.path().c_str());
     const auto functions = find_runtime(file);
     ASSERT_EQ(functions.size(), 30u);
     EXPECT_EQ(functions[1].name, "cudaMalloc");
@@ -231,19 +231,19 @@ TEST(FindRuntime, FarFromTheEndOnlyInAFileThatOpensTheDriver) {
     std::string bytes = runtime.file.bytes();
     bytes[bytes.find("libcuda.so.1")] = 'L';
     const Made made(bytes);
-    const std::span<const Shape> all[] = {runtime.shapes};
-    EXPECT_TRUE(find_shapes(File(made.path().c_str()), all).empty());
+    const std::span<const CodeShape> all[] = {runtime.shapes};
+    EXPECT_TRUE(find_shapes(ProgramFile(made.path().c_str()), all).empty());
 }
 
 TEST(FindRuntime, ByWhatTheFileExports) {
     Runtime runtime;
     runtime.file.names = false, runtime.file.imports = {"dlopen"}, runtime.file.exports = true;
     const Made made(runtime.file.bytes());
-    const File file(made.path().c_str());
+    const ProgramFile file(made.path().c_str());
     EXPECT_EQ(find_runtime(file).size(), 30u);
     runtime.file.functions[0].first = "__cudaRegisterFatBinarx";
     const Made other(runtime.file.bytes());
-    EXPECT_TRUE(find_runtime(File(other.path().c_str())).empty());
+    EXPECT_TRUE(find_runtime(ProgramFile(other.path().c_str())).empty());
 }
 
 // What the file imports decides, not a name somewhere in its strings.
@@ -260,12 +260,12 @@ TEST(FindRuntime, NothingWhereTheFileImportsNoDlopenOrTheRuntimeItself) {
 }
 
 TEST(FindRuntime, NothingInWhatIsNoFile) {
-    EXPECT_TRUE(find_runtime(File("/nonexistent")).empty());
-    EXPECT_TRUE(find_runtime(File("/")).empty());
-    EXPECT_TRUE(find_runtime(File("/proc/self/exe")).empty());  // a program without
+    EXPECT_TRUE(find_runtime(ProgramFile("/nonexistent")).empty());
+    EXPECT_TRUE(find_runtime(ProgramFile("/")).empty());
+    EXPECT_TRUE(find_runtime(ProgramFile("/proc/self/exe")).empty());  // a program without
     for (const std::string& bytes :
          {std::string(), std::string(ELFMAG), std::string(70, 'x'), std::string(ELFMAG) + std::string(60, '\xff')})
-        EXPECT_TRUE(find_runtime(File(Made(bytes).path().c_str())).empty());
+        EXPECT_TRUE(find_runtime(ProgramFile(Made(bytes).path().c_str())).empty());
 }
 
 TEST(FindRuntime, ReadsNothingOutsideAFileThatLies) {
@@ -273,7 +273,7 @@ TEST(FindRuntime, ReadsNothingOutsideAFileThatLies) {
     const std::string without = runtime.file.bytes();
     runtime.file.imports = {"malloc", "dlopen"}, runtime.file.exports = true;
     const std::string with = runtime.file.bytes();
-    const std::span<const Shape> all[] = {runtime.shapes};
+    const std::span<const CodeShape> all[] = {runtime.shapes};
     std::mt19937 random(1);
     for (int i = 0; i < 6000; ++i) {
         const std::string& good = i % 2 ? with : without;
@@ -288,9 +288,9 @@ TEST(FindRuntime, ReadsNothingOutsideAFileThatLies) {
         memcpy(&bytes[std::min(at, bytes.size() - 8)], &values[random() % std::size(values)], 1 + random() % 8);
         if (random() % 4 == 0) bytes.resize(random() % bytes.size());
         const Made made(bytes);
-        const File file(made.path().c_str());
+        const ProgramFile file(made.path().c_str());
         (void)find_runtime(file);
-        for (const Function& f : find_shapes(file, all)) EXPECT_LE(f.room, 320u);
+        for (const RuntimeFunction& f : find_shapes(file, all)) EXPECT_LE(f.room, 320u);
     }
 }
 

@@ -96,14 +96,14 @@ bool note_handler(int signal) noexcept {
 }
 
 // ---- this thread's stack for faults
-struct Stack {
+struct SignalStack {
     static constexpr std::size_t bytes = 256 << 10;
     std::byte* memory;
     bool in_use;
 };
-constinit thread_local Stack own_stack __attribute__((tls_model("initial-exec"))) = {};
+constinit thread_local SignalStack own_stack __attribute__((tls_model("initial-exec"))) = {};
 constinit ThreadEnd thread_end{[]() noexcept {
-    if (own_stack.memory) munmap(own_stack.memory, Stack::bytes), own_stack.memory = nullptr;
+    if (own_stack.memory) munmap(own_stack.memory, SignalStack::bytes), own_stack.memory = nullptr;
 }};
 
 struct Touch {
@@ -150,13 +150,13 @@ namespace {
 bool resolve(std::uintptr_t address, bool write) noexcept {
     if (own_stack.in_use) return false;
     if (!own_stack.memory) {
-        void* const fresh = mmap(nullptr, Stack::bytes, PROT_READ | PROT_WRITE,
+        void* const fresh = mmap(nullptr, SignalStack::bytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
         if (fresh != MAP_FAILED) own_stack.memory = static_cast<std::byte*>(fresh);
     }
     Touch touch{address, write, false};
     own_stack.in_use = true;
-    if (own_stack.memory) barcuda_on_stack(&touch, own_stack.memory + Stack::bytes);
+    if (own_stack.memory) barcuda_on_stack(&touch, own_stack.memory + SignalStack::bytes);
     else barcuda_resolve_touch(&touch);
     own_stack.in_use = false;
     return touch.ours;

@@ -58,13 +58,13 @@ bool is_file(int fd) {
 bool is_file(FILE* file) { return is_file(fileno(file)); }
 
 // A FILE is locked before anything else: a thread that has its lock may touch managed memory, and wait.
-struct Locked {
-    explicit Locked(int) {}
-    explicit Locked(FILE* its) : file(its) { flockfile(file); }
-    ~Locked() {
+struct LockedFile {
+    explicit LockedFile(int) {}
+    explicit LockedFile(FILE* its) : file(its) { flockfile(file); }
+    ~LockedFile() {
         if (file) funlockfile(file);
     }
-    Locked(const Locked&) = delete;
+    LockedFile(const LockedFile&) = delete;
     FILE* const file = nullptr;
 };
 
@@ -112,7 +112,7 @@ template <class File, class Each, class Call> auto served(File file, Each each_p
         return call();
     constexpr int most = 1000;  // then the address is bad for another reason
     if (!in_host_function() && is_file(file())) {
-        const Locked locked(file());
+        const LockedFile locked(file());
         const managed::HandlersDeferred deferred;
         const managed::Gate gate;
         for (int tries = 0; tries < most; ++tries) {
