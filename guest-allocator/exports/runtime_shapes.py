@@ -91,12 +91,12 @@ for archive in sys.argv[1:]:
         n = len(runtimes)
         for i, (_, _, _, holes) in enumerate(shapes):
             print(f'constexpr Hole holes_{n}_{i}[] = {{{", ".join("{%d, %d}" % h for h in [*holes, (0, 0)])}}};')
-        print(f'constexpr Shape shapes_{n}[] = {{')
+        print(f'constexpr CodeShape shapes_{n}[] = {{')
         for i, (name, offset, code, holes) in enumerate(shapes):
             at, anchor = anchor_of(code, holes)
             literal = ''.join(f'\\x{b:02x}' for b in anchor)
             print(f'    {{"{name}", {offset}, {len(code)}, {fnv(code):#x}, {at}, {{"{literal}", {len(anchor)}}}, holes_{n}_{i}}},')
         print('};')
         runtimes.append(f'shapes_{n}')
-print('constexpr std::span<const Shape> all[] = {', ', '.join([*runtimes, '{}']), '};\n}  // namespace')
-print('extern const std::span<const std::span<const Shape>> known_runtimes = all;\n}  // namespace barcuda::runtime')
+print('constexpr std::span<const CodeShape> all[] = {', ', '.join([*runtimes, '{}']), '};\n}  // namespace')
+print('extern const std::span<const std::span<const CodeShape>> known_runtimes = all;\n}  // namespace barcuda::runtime')
