@@ -37,8 +37,10 @@ bool Shared::offer(std::uint32_t channel, Kind kind, Handle& handle, File file) 
     if (is_descriptor(kind) && !file) return false;
     Client& client = clients_[channel];
     if (!is_descriptor(kind))
-        if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end())
-            return handle = known->second, true;
+        if (const auto known = client.tokens.find({kind, handle}); known != client.tokens.end()) {
+            handle = known->second;
+            return true;
+        }
     if (client.tokens.size() >= most || (file && client.files.size() >= most_files_)) return false;
     TokenText secret;
     if (getrandom(secret.random, sizeof secret.random, 0) != sizeof secret.random) return false;

@@ -47,8 +47,14 @@ std::string Access::give(const std::string& path) const {
 
 std::string read_group(const std::string& text, std::optional<gid_t>& group) {
     gid_t number = 0;
-    if (whole_number(text, 10, number) && number != static_cast<gid_t>(-1)) return group = number, "";
-    if (const ::group* const known = getgrnam(text.c_str())) return group = known->gr_gid, "";
+    if (whole_number(text, 10, number) && number != static_cast<gid_t>(-1)) {
+        group = number;
+        return "";
+    }
+    if (const ::group* const known = getgrnam(text.c_str())) {
+        group = known->gr_gid;
+        return "";
+    }
     return text + ": there is no such group";
 }
 
@@ -56,7 +62,8 @@ std::string read_mode(const std::string& text, std::optional<mode_t>& mode) {
     unsigned number = 0;
     if (!whole_number(text, 8, number) || (number != 0600 && number != 0640 && number != 0660))
         return text + ": a mode is 0600, 0640 or 0660, since other users must not reach the region";
-    return mode = static_cast<mode_t>(number), "";
+    mode = static_cast<mode_t>(number);
+    return "";
 }
 
 }  // namespace barcuda

@@ -27,7 +27,10 @@ class Asked {
     Step next(const Facts& facts, Time now) {
         if (!facts.fits_without_reserves) return Step::refuse;
         if (facts.must_be_emptied) return Step::wait;  // each turn of the loop empties some of it
-        if (!ended_ && facts.reserved) return ended_ = now, Step::end_reserves;
+        if (!ended_ && facts.reserved) {
+            ended_ = now;
+            return Step::end_reserves;
+        }
         if (!ended_ && facts.leaving) ended_ = now;  // for another request
         return ended_ && facts.leaving && now - *ended_ < patience ? Step::wait : Step::refuse;
     }

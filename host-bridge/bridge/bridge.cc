@@ -60,8 +60,12 @@ int Bridge::run() {
     signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC));
     if (const std::string error = start(); !error.empty()) {
         pollfd told{signals_.fd(), POLLIN, 0};
-        if (poll(&told, 1, 0) > 0) return log::info("stopped before it served"), 0;
-        return log::critical("{}", error), 1;
+        if (poll(&told, 1, 0) > 0) {
+            log::info("stopped before it served");
+            return 0;
+        }
+        log::critical("{}", error);
+        return 1;
     }
     opens_ = File(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     const char* const region = ground_.options.region.c_str();

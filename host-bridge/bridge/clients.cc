@@ -137,7 +137,10 @@ void Clients::worker_ended(Client& client) {
     const bool wrapped = worker.wrapped(), was_told = worker.is_leaving() && !wrapped;
     const std::string end = worker.reap();
     client.worker.reset();
-    if (was_told) return client.write_down(), client.bell.wake();
+    if (was_told) {
+        client.write_down();
+        return client.bell.wake();
+    }
     const bool refused = observe(client.channel.status().state) == BARCUDA_STATE_REFUSED;
     client.record.note_end(refused ? End::refused : End::died, "its worker " + end);
     client.write_down();

@@ -78,9 +78,11 @@ std::string Control::open(int region) {
     if (!bound) return fmt::format("{}: {}", first, strerror(errno));
     if (listen(listener.fd(), most_visitors) != 0 || rename(first.c_str(), path.c_str()) != 0) {
         const std::string why = strerror(errno);
-        return unlink(first.c_str()), why;
+        unlink(first.c_str());
+        return why;
     }
-    listener_ = std::move(listener), path_ = path;
+    listener_ = std::move(listener);
+    path_ = path;
     return {};
 }
 

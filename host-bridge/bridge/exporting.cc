@@ -20,7 +20,10 @@ constexpr int listener_fd = 3;
 }  // namespace
 
 Exporting::~Exporting() {
-    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+    }
     if (listener_ && options_.address.starts_with('/')) unlink(options_.address.c_str());
 }
 

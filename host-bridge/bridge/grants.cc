@@ -161,7 +161,10 @@ bool Grants::release(std::uint32_t channel, Run run) {
 std::size_t Grants::release_all(std::uint32_t channel) {
     std::size_t count = 0;
     for (std::size_t g = 0; g < granules_.size(); ++g) {
-        if (granules_[g].owner == channel + 1) set_owner(g, no_owner), ++count;
+        if (granules_[g].owner == channel + 1) {
+            set_owner(g, no_owner);
+            ++count;
+        }
         if (granules_[g].mapper == channel + 1) forget_mapper(g);
     }
     return count;
@@ -174,7 +177,10 @@ void Grants::clean(std::size_t granule) {
 
 bool Grants::clean_one() {
     for (; cleaned_ < granules_.size(); ++cleaned_)
-        if (granules_[cleaned_].dirty && is_unused(cleaned_)) return clean(cleaned_), true;
+        if (granules_[cleaned_].dirty && is_unused(cleaned_)) {
+            clean(cleaned_);
+            return true;
+        }
     cleaned_ = 0;
     return false;
 }

@@ -95,7 +95,10 @@ std::string Ledger::open(File file) {
     if ((fcntl(file.fd(), F_GET_SEALS) & seals) != seals || size < sizeof(Head))
         return "the bridge's books are no file of a bridge's";
     if (!map(size, file.fd())) return system_error("the bridge's books cannot be read");
-    const auto refuse = [this](std::string why) { return *this = Ledger(), why; };
+    const auto refuse = [this](std::string why) {
+        *this = Ledger();
+        return why;
+    };
     const Head& its = head();
     if (its.magic != magic || !its.whole) return refuse("the bridge's books are not whole");
     const auto is_another = [](const char* what, unsigned its_number, unsigned ours) {

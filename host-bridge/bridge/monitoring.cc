@@ -33,7 +33,10 @@ constexpr std::chrono::seconds between_launches{5};
 }  // namespace
 
 Monitoring::~Monitoring() {
-    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, WNOHANG);  // a driver may block it for long
+    if (pid_ > 0) {  // a driver may block it for long
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, WNOHANG);
+    }
     if (roster_) munmap(roster_, sizeof *roster_);
 }
 
@@ -44,7 +47,10 @@ void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& de
     void* at = MAP_FAILED;
     if (roster_file_ && ftruncate(roster_file_.fd(), sizeof(Roster)) == 0)
         at = mmap(nullptr, sizeof(Roster), PROT_READ | PROT_WRITE, MAP_SHARED, roster_file_.fd(), 0);
-    if (at == MAP_FAILED) return log::error("no NVML in guests: {}", strerror(errno)), say(BARCUDA_SNAPSHOT_NONE);
+    if (at == MAP_FAILED) {
+        log::error("no NVML in guests: {}", strerror(errno));
+        return say(BARCUDA_SNAPSHOT_NONE);
+    }
     roster_ = static_cast<Roster*>(at);
     roster_->bridge = getpid();
     roster_->bytes = region.shape().extents_offset;
@@ -54,13 +60,15 @@ void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& de
 }
 
 void Monitoring::launch() {
-    launched_ = changed_ = Clock::now(), begun_ = false;
+    launched_ = changed_ = Clock::now();
+    begun_ = false;
     pid_ = fork();
     if (pid_ < 0) return log::error("cannot start the monitor: {}", strerror(errno));
     if (pid_ > 0) return;
     // Through unused descriptor numbers, as for a worker.
     const int region = fcntl(region_->fd(), F_DUPFD, 16), roster = fcntl(roster_file_.fd(), F_DUPFD, 16);
-    dup2(region, region_fd), dup2(roster, roster_fd);
+    dup2(region, region_fd);
+    dup2(roster, roster_fd);
     close_range(roster_fd + 1, ~0u, 0);
     sigset_t none;
     sigemptyset(&none);
@@ -80,7 +88,10 @@ void Monitoring::show_memory(std::uint64_t limit) {
 
 void Monitoring::want(Clock::time_point now) {
     if (!roster_) return;
-    if (now - wanted_ > wanted_for) changed_ = now, say(BARCUDA_SNAPSHOT_TAKEN);  // from now on an answer is due
+    if (now - wanted_ > wanted_for) {  // from now on an answer is due
+        changed_ = now;
+        say(BARCUDA_SNAPSHOT_TAKEN);
+    }
     wanted_ = now;
     publish(roster_->wanted, roster_->wanted + 1);
     futex_wake(roster_->wanted, Among::processes);
@@ -98,9 +109,12 @@ void Monitoring::look(Clock::time_point now) {
         }
         log::error("the monitor has ended ({})", WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "by itself");
     }
-    if (const std::uint64_t sequence = observe(region_->snapshot()->sequence); sequence != sequence_)
-        sequence_ = sequence, changed_ = now, begun_ = true, say(BARCUDA_SNAPSHOT_TAKEN);
-    else if (now - wanted_ < wanted_for && now - changed_ > (begun_ ? silent_after : silent_at_first_after))
+    if (const std::uint64_t sequence = observe(region_->snapshot()->sequence); sequence != sequence_) {
+        sequence_ = sequence;
+        changed_ = now;
+        begun_ = true;
+        say(BARCUDA_SNAPSHOT_TAKEN);
+    } else if (now - wanted_ < wanted_for && now - changed_ > (begun_ ? silent_after : silent_at_first_after))
         say(BARCUDA_SNAPSHOT_SILENT);
 }
 

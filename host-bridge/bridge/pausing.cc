@@ -49,7 +49,9 @@ const Pausing::One* Pausing::find(std::uint32_t slot) const {
 
 void Pausing::give(std::uint32_t slot, One& one, Paused wanted, std::chrono::milliseconds within,
                    Clock::time_point now) {
-    one.wanted = wanted, one.pending = true, one.refusal.clear();
+    one.wanted = wanted;
+    one.pending = true;
+    one.refusal.clear();
     one.within = within;
     one.deadline = now + within + driver_takes(one.bytes());
     ++one.order;
@@ -116,7 +118,10 @@ std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t cha
     const auto refuse = [&](std::string why) { return one.refusal = std::move(why); };
     if (one.pending || one.wants_back) return "it is on its way to another state already: try again when it is there";
     const Paused wanted = terms.keep_memory ? Paused::held : Paused::away;
-    if (one.state == wanted || one.state == Paused::away) return one.refusal.clear(), "";
+    if (one.state == wanted || one.state == Paused::away) {
+        one.refusal.clear();
+        return "";
+    }
     if (!terms.keep_memory) {
         constexpr const char* instead = "; --keep-memory holds the client, and leaves its memory on the GPU";
         if (!one.never_away.empty()) return refuse(one.never_away);
@@ -136,7 +141,8 @@ std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t cha
                             text(needs), text(before), text(terms.limit), instead));
         }
     }
-    return give(slot, one, wanted, terms.within, now), "";
+    give(slot, one, wanted, terms.within, now);
+    return "";
 }
 
 std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
@@ -144,9 +150,13 @@ std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     if (found == all_.end()) return "";
     One& one = found->second;
     if (one.pending) return "it is on its way to another state already: try again when it is there";
-    if (one.state == Paused::running) return one.refusal.clear(), "";  // that of an earlier pause
+    if (one.state == Paused::running) {
+        one.refusal.clear();  // that of an earlier pause
+        return "";
+    }
     if (one.wants_back) return "";
-    one.wants_back = true, one.asked = now;
+    one.wants_back = true;
+    one.asked = now;
     one.refusal.clear();
     write_down(slot, one);
     return "";
@@ -157,7 +167,8 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
         const bool begun = observe(one.orders->is) != static_cast<std::uint32_t>(Paused::running);
         if (!begun && one.wanted != Paused::running && now > one.deadline - driver_takes(one.bytes()) + begins_within) {
             give(slot, one, Paused::running, {}, now);  // whenever the worker comes to it
-            one.pending = false, one.memory.clear();
+            one.pending = false;
+            one.memory.clear();
             one.refusal =
                 "its worker is inside a call of the driver that did not end within the time (code is compiled, for "
                 "instance): give more with --within";
@@ -171,7 +182,10 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
     const auto obstacle = static_cast<Obstacle>(observe(one.orders->obstacle));
     if (obstacle == Obstacle::none) {
         one.state = one.wanted;
-        if (one.state == Paused::running) return one.memory.clear(), News{News::resumed, slot, ""};
+        if (one.state == Paused::running) {
+            one.memory.clear();
+            return News{News::resumed, slot, ""};
+        }
         if (one.since == Clock::time_point{}) one.since = now;
         return News{News::paused, slot, ""};
     }
@@ -194,7 +208,10 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
         };
         const bool next_to_another = std::ranges::any_of(
             all_, [&](const auto& other) { return other.second.returns() && uses_one_of(other.second); });
-        if (next_to_another) return one.asked = now, std::nullopt;  // then the room is different
+        if (next_to_another) {  // then the room is different
+            one.asked = now;
+            return std::nullopt;
+        }
         for (const auto& [device, bytes] : one.memory) {
             const std::optional<std::uint64_t> free = room(device, one.asked);
             if (!free) return {};

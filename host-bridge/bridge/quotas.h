@@ -68,7 +68,10 @@ class Quotas {
     }
     void repay_all(std::uint32_t slot) {
         for (Account& its : of_[slot])
-            if (its.held() != 0) its.lent = 0, its.noted = 0;
+            if (its.held() != 0) {
+                its.lent = 0;
+                its.noted = 0;
+            }
     }
 
     // ---- after an earlier bridge was killed

@@ -90,8 +90,10 @@ void Requests::receive(Client& client) {
     const bool again = number != 0 && number == last.number;
     const bool waits = again && client.asked, was_answered = again && last.state == KeptRequest::answered;
     if ((number != 0 && number < last.number) || waits) return take_from(link);
-    if (was_answered && !std::holds_alternative<request::Find>(*request))  // which a descriptor may belong to
-        return client.repeat(last), take_from(link);
+    if (was_answered && !std::holds_alternative<request::Find>(*request)) {  // which a descriptor may belong to
+        client.repeat(last);
+        return take_from(link);
+    }
     if (again) client.go_on_with(last);
     else client.begin_request(number, message, lent(client, *request));
     serve(client, *request, std::move(file), again);

@@ -33,7 +33,8 @@ class WarmPool {
     void client_came(bool found, Time now) {
         if (now - last_ >= least) together_ = 0;
         ++together_;
-        last_ = now, came_ = true;
+        last_ = now;
+        came_ = true;
         if (std::exchange(options_.first, 0) == 0 && !found && wanted_ < most()) ++wanted_;
     }
     // The most that one of the waiting workers holds.
@@ -49,7 +50,10 @@ class WarmPool {
     // Whether missing workers may start. `one_starts`: a worker is starting, for a client or in advance.
     bool may_begin(bool one_starts, Time now) {
         const bool quiet = !came_ || now - last_ >= settled();
-        if (!one_starts && quiet) return put_off_since_ = {}, true;
+        if (!one_starts && quiet) {
+            put_off_since_ = {};
+            return true;
+        }
         if (put_off_since_ == Time{}) put_off_since_ = now;
         if (now - put_off_since_ < longest) return false;
         put_off_since_ = now;

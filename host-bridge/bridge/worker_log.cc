@@ -53,7 +53,8 @@ void WorkerLog::finish_line(const Limits& limits, Time now, const Say& say) {
     std::string_view line = text;
     const log::Level level = take_level(line);
     if (!may_say(line.size() + 1, limits, now)) {
-        ++left_out_, quiet_until_ = now + quiet;
+        ++left_out_;
+        quiet_until_ = now + quiet;
         return;
     }
     tell_left_out(say);
@@ -75,8 +76,10 @@ void WorkerLog::add(std::string_view text, const Limits& limits, Time now, const
 void WorkerLog::read_on(const Limits& limits, Time now, const Say& say) {
     char piece[4096];
     ssize_t n = 0;
-    for (std::size_t all = 0; all < pipes_worth && (n = read(pipe_.fd(), piece, sizeof piece)) > 0;)
-        all += static_cast<std::size_t>(n), add({piece, static_cast<std::size_t>(n)}, limits, now, say);
+    for (std::size_t all = 0; all < pipes_worth && (n = read(pipe_.fd(), piece, sizeof piece)) > 0;) {
+        all += static_cast<std::size_t>(n);
+        add({piece, static_cast<std::size_t>(n)}, limits, now, say);
+    }
     if (n == 0) over_ = true;
 }
 

@@ -223,7 +223,10 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     fmt::print("|=========================================================================================|\n");
     bool any = !away.empty();
     for (unsigned i = 0; i < gpus.size(); ++i)
-        for (const GpuProcess& p : gpus[i].processes) any = true, print_process(std::to_string(i), p);
+        for (const GpuProcess& p : gpus[i].processes) {
+            any = true;
+            print_process(std::to_string(i), p);
+        }
     for (const GpuProcess& p : away) print_process("-", p);
     if (!any) fmt::print("| {:<87} |\n", " No running processes found");
     fmt::print(rule);

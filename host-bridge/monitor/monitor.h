@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// monitor.h: a process of the bridge's that asks the host's NVML how the GPUs are doing, for as long as somebody wants to
-// know, and writes the answers into the region (shm-device/region/snapshot.h). A process of its own, since NVML lives in NVIDIA's driver, which may keep it waiting,
-// and which the bridge never opens. Of the region, which a guest can write, it reads what pid a client says that it has, and
-// whether the client's page says that it is paused, and nothing else: where to write, and which devices to ask about, it has from the bridge.
+// monitor.h: a process of the bridge's that asks the host's NVML how the GPUs are doing while a client watches, and
+// writes the answers into the region (shm-device/region/snapshot.h). It is a process of its own, since NVML lives in
+// NVIDIA's driver, which may keep it waiting, and which the bridge never opens. Of the region, which a guest can write,
+// it reads what pid a client says that it has, and whether the client's page says that it is paused. The bridge tells
+// it where to write, and which devices to ask about.
 #pragma once
 #include <sys/types.h>
 

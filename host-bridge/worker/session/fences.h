@@ -39,7 +39,10 @@ class Fences {
     };
     // Between commands, when none is outstanding: a fence is a place in a stream of this process.
     State state() const { return {posted_failures_, fault_}; }
-    void restore(const State& state) { posted_failures_ = state.posted_failures, fault_ = state.fault; }
+    void restore(const State& state) {
+        posted_failures_ = state.posted_failures;
+        fault_ = state.fault;
+    }
 
     // ---- the fence of the running command
     void begin_command() { promised_ = {}; }

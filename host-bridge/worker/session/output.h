@@ -34,7 +34,10 @@ class Output {
     // Behind take_text_from().
     void restore(const State& state);
     // Without this the standard error is nobody's but the process's own.
-    void take_errors_from(int pipe, int log) { pipe_ = pipe, log_ = log; }
+    void take_errors_from(int pipe, int log) {
+        pipe_ = pipe;
+        log_ = log;
+    }
 
     void note(CUresult result) { assert_failed_ |= result == CUDA_ERROR_ASSERT; }
     // Copies as many bytes as there are, up to `room`.

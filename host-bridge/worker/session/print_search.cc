@@ -75,7 +75,10 @@ bool PrintSearch::found() const {
 
 void PrintSearch::restore(bool found) {
     const std::lock_guard lock(mutex_);
-    if (found) found_ = true, say(status_, BARCUDA_PRINTS_PERHAPS);
+    if (found) {
+        found_ = true;
+        say(status_, BARCUDA_PRINTS_PERHAPS);
+    }
 }
 
 void PrintSearch::look() {

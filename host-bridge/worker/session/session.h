@@ -116,8 +116,8 @@ class Session {
     // The GPU has as much unfinished work as the client may give it at a time (Limit::work). Asks the driver only if
     // fences do not tell.
     bool must_wait();
-    // Gives the driver all that is held, releases what can be released, and says whether the GPU has done all that it was given, and
-    // the client's threads have been told so. No function of the program is running for it then.
+    // Gives the driver all that is held, releases what can be released, and says whether the GPU has done all that it
+    // was given, and the client's threads have been told so. No function of the program is running for it then.
     bool quiet();
     // Called while the worker is idle.
     void rest();
