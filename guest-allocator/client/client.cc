@@ -61,7 +61,10 @@ Client* Client::get() noexcept {
         Client) static char room[sizeof(Client)];  // never destroyed: the program's own destructors may still need it
     Client* c = new (room) Client;
     heap::announce(*c);  // half a connection is the parent's as well
-    if ((reason = c->connect())) return heap::unannounce(), nullptr;
+    if ((reason = c->connect())) {
+        heap::unannounce();
+        return nullptr;
+    }
     ready_.store(c, std::memory_order_release);
     return c;
 }
@@ -174,7 +177,11 @@ Patience::Patience(Waits waits) noexcept : waiter_(pace(waits)) {}
 
 void Patience::Woken::sleep(std::uint64_t nanoseconds) noexcept {
     Client& client = *Client::current();
-    if (announced) return client.bell().sleep(seen, nanoseconds), seen = client.bell().seen(), void();
+    if (announced) {
+        client.bell().sleep(seen, nanoseconds);
+        seen = client.bell().seen();
+        return;
+    }
     announced = true;
     seen = client.bell().seen();
     client.queue().announce();
@@ -253,7 +260,8 @@ void Client::free_id(std::uint64_t id) noexcept {
         const std::size_t room = free_room_ ? free_room_ * 2 : 256;
         void* grown = realloc(free_ids_, room * sizeof *free_ids_);
         if (!grown) return;  // the id is never used again: there are four million
-        free_ids_ = static_cast<std::uint32_t*>(grown), free_room_ = room;
+        free_ids_ = static_cast<std::uint32_t*>(grown);
+        free_room_ = room;
     }
     free_ids_[free_count_++] = static_cast<std::uint32_t>(id);
 }
@@ -281,7 +289,8 @@ bool Client::ask_for_extent(std::size_t bytes, std::uint64_t& offset, std::uint6
     bell_.kick_supply();
     for (Patience patience; observe(page.answered) != request; patience.wait(*this))
         if (ended() != CUDA_SUCCESS) return false;
-    offset = page.offset, granted = page.granted;
+    offset = page.offset;
+    granted = page.granted;
     full_.store(page.error != CUDA_SUCCESS, std::memory_order_relaxed);
     return page.error == CUDA_SUCCESS;
 }
@@ -302,16 +311,21 @@ bool Client::grant(std::size_t bytes, heap::Extent& out) noexcept {
             break;
         }
     }
-    while (held > 0) --held, command<Op::release>(aside[held].offset, aside[held].bytes);
+    while (held > 0) {
+        --held;
+        command<Op::release>(aside[held].offset, aside[held].bytes);
+    }
     if (!got) return false;
     void* at = nullptr;
     const Error e = region_.map_extent(offset, granted, &at);
     keep_descriptor(region_.fd());  // it may be another one now
     if (e) {
         command<Op::release>(offset, granted);
-        return complain_of_mapping(e.text), false;
+        complain_of_mapping(e.text);
+        return false;
     }
-    return out = {static_cast<std::byte*>(at), granted}, true;
+    out = {static_cast<std::byte*>(at), granted};
+    return true;
 }
 
 // After cuInit CUDA does not work in the child, as it does not natively: its calls say so, and no lock of the parent's

@@ -65,7 +65,10 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
         });
         if (ticket.sequence == 0) return ticket.error;
         Reader r(ticket.reply);
-        if (posted) return (std::get<I>(parameters).receive(r, arguments, *client), ...), CUDA_SUCCESS;
+        if (posted) {
+            (std::get<I>(parameters).receive(r, arguments, *client), ...);
+            return CUDA_SUCCESS;
+        }
         if ((result = client->queue().await(ticket)) == CUDA_SUCCESS) {
             ReplyHead head{CUDA_ERROR_UNKNOWN, 0};
             r.get(head);

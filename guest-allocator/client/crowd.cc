@@ -16,7 +16,8 @@ void Crowd::wake(Place& place) noexcept {
 }
 
 void Crowd::link(Place& place) noexcept {
-    place.before = last_, place.next = nullptr;
+    place.before = last_;
+    place.next = nullptr;
     (last_ ? last_->next : first_) = &place;
     last_ = &place;
     place.looks_seen = looks_.load(std::memory_order_relaxed);
@@ -29,13 +30,17 @@ void Crowd::unlink(Place& place) noexcept {
 }
 
 void Crowd::lead(Place& place) noexcept {
-    leader_ = &place, ++awake_;
+    leader_ = &place;
+    ++awake_;
     place.state.store(Place::leads, std::memory_order_release);
 }
 
 void Crowd::take_role(Place& place) noexcept {
     if (!leader_) return lead(place);
-    if (awake_ < most_awake_) return ++awake_, place.state.store(Place::looks, std::memory_order_release);
+    if (awake_ < most_awake_) {
+        ++awake_;
+        return place.state.store(Place::looks, std::memory_order_release);
+    }
     place.state.store(Place::asleep, std::memory_order_release);
     link(place);
 }
@@ -48,13 +53,15 @@ Crowd::Place* Crowd::join(const Until& until) noexcept {
         if (os::map_memory(bytes, os::Access::write, &page) != 0) return nullptr;
         for (std::size_t i = 0; i < bytes / sizeof(Place); ++i) {
             Place* const p = new (static_cast<Place*>(page) + i) Place;
-            p->next = free_, free_ = p;
+            p->next = free_;
+            free_ = p;
         }
     }
     Place* const place = free_;
     free_ = place->next;
     place->until = until;
-    return take_role(*place), place;
+    take_role(*place);
+    return place;
 }
 
 void Crowd::join_again(Place& place) noexcept {
@@ -67,7 +74,8 @@ Crowd::Place* Crowd::take_next() noexcept {
     for (Place* p = first_; p; p = p->next)
         if (p->until.in_turn && observe(*p->until.word) >= p->until.value) {
             unlink(*p);
-            return p->state.store(Place::called, std::memory_order_release), p;
+            p->state.store(Place::called, std::memory_order_release);
+            return p;
         }
     return nullptr;
 }
@@ -81,10 +89,14 @@ void Crowd::leave(Place& place) noexcept {
         if (state >= Place::looks) --awake_;
         if (leader_ == &place) {
             leader_ = nullptr;
-            if ((next_leader = first_)) unlink(*next_leader), lead(*next_leader);
+            if ((next_leader = first_)) {
+                unlink(*next_leader);
+                lead(*next_leader);
+            }
         }
         if (place.until.in_turn) next = take_next();
-        place.next = free_, free_ = &place;
+        place.next = free_;
+        free_ = &place;
     }
     // Without the lock, which those threads take next. Another thread may have got such a place meanwhile, and looks
     // once too often.
@@ -104,7 +116,10 @@ bool Crowd::sleep(Place& place, std::uint64_t nanoseconds) noexcept {
     std::lock_guard lock(mutex_);
     if (place.state.load(std::memory_order_relaxed) != Place::asleep) return true;
     const std::uint64_t looks = looks_.load(std::memory_order_relaxed);
-    if (looks == place.looks_seen) unlink(place), lead(place);  // the leader is gone, or is stopped
+    if (looks == place.looks_seen) {  // the leader is gone, or is stopped
+        unlink(place);
+        lead(place);
+    }
     place.looks_seen = looks;
     return false;
 }

@@ -62,7 +62,10 @@ void close_until(std::uint64_t first, std::uint64_t end) noexcept {
 using namespace barcuda::guest;
 
 PUBLIC int close(int fd) {
-    if (fd >= 0 && kept_in(static_cast<unsigned>(fd), static_cast<unsigned>(fd)) >= 0) return errno = EBADF, -1;
+    if (fd >= 0 && kept_in(static_cast<unsigned>(fd), static_cast<unsigned>(fd)) >= 0) {
+        errno = EBADF;
+        return -1;
+    }
     return next_close(fd);
 }
 // What this library itself closes (Makefile).

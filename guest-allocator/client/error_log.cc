@@ -45,13 +45,19 @@ void add(const char* message) noexcept {
 CUlogsCallbackHandle hear(CUlogsCallback function, void* data) noexcept {
     std::lock_guard lock(mutex);
     for (Hearer& h : hearers)
-        if (!h.function) return h = {function, data}, handle_of(h);
+        if (!h.function) {
+            h = {function, data};
+            return handle_of(h);
+        }
     return nullptr;
 }
 bool unhear(CUlogsCallbackHandle handle) noexcept {
     std::lock_guard lock(mutex);
     for (Hearer& h : hearers)
-        if (h.function && handle_of(h) == handle) return h = {}, true;
+        if (h.function && handle_of(h) == handle) {
+            h = {};
+            return true;
+        }
     return false;
 }
 

@@ -34,7 +34,10 @@ constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
               .sleep = 100'000,
               .ask = 100'000};
     if (waits == Waits::awake) pace.yield = ~std::uint32_t{0};
-    if (waits == Waits::asleep || waits == Waits::unserved) pace.spin = std::min(pace.spin, 50u), pace.yield = 0;
+    if (waits == Waits::asleep || waits == Waits::unserved) {
+        pace.spin = std::min(pace.spin, 50u);
+        pace.yield = 0;
+    }
     // Bridge and worker have a millisecond's work of it, in several processes. Where many programs start at once they
     // get processors for it only if those that wait do not keep them.
     if (waits == Waits::unserved) pace.nap_max = 200;

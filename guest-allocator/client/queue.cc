@@ -54,7 +54,10 @@ void Queue::reap() noexcept {
 }
 
 char* Queue::reserve(std::unique_lock<Mutex>& lock, std::size_t bytes, unsigned descriptors) noexcept {
-    if (bytes > BARCUDA_COMMANDS_SIZE / 2) return failed_ = CUDA_ERROR_INVALID_VALUE, nullptr;
+    if (bytes > BARCUDA_COMMANDS_SIZE / 2) {
+        failed_ = CUDA_ERROR_INVALID_VALUE;
+        return nullptr;
+    }
     for (;;) {
         std::uint64_t start = head_;
         const std::uint64_t left = BARCUDA_COMMANDS_SIZE - start % BARCUDA_COMMANDS_SIZE;

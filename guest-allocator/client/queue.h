@@ -34,7 +34,8 @@ class Queue {
     // at which the GPU got work by this command (given_work.h); null: it gets none.
     template <class Write> Ticket submit(std::size_t request_bytes, std::size_t reply_bytes,
                                          std::atomic<std::uint64_t>* given, Write write) noexcept {
-        request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
+        request_bytes = padded(request_bytes);
+        reply_bytes = padded(reply_bytes);
         std::unique_lock lock(mutex_);
         char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};

@@ -60,7 +60,8 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
 
     const auto move = [&](std::size_t x, std::size_t y, std::size_t z) {
         c.WidthInBytes = std::min(cut.width, width - x);
-        c.Height = std::min(cut.rows, height - y), c.Depth = std::min(cut.planes, depth - z);
+        c.Height = std::min(cut.rows, height - y);
+        c.Depth = std::min(cut.planes, depth - z);
         const std::size_t bytes = c.WidthInBytes * c.Height * c.Depth;
         const auto each_row = [&](auto copy) {
             for (std::size_t p = 0; p < c.Depth; ++p)
@@ -68,7 +69,9 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
                     copy(host.row(y + i, z + p) + x, packed + (p * c.Height + i) * c.WidthInBytes);
         };
         Side far = device;
-        far.x += x, far.y += y, far.z += z;
+        far.x += x;
+        far.y += y;
+        far.z += z;
         const Side near = buffer ? Side{CU_MEMORYTYPE_HOST, packed, c.WidthInBytes, c.Height, 0, 0, 0} : far;
         put_source(c, from_host ? near : far);
         put_target(c, from_host ? far : near);
@@ -137,11 +140,23 @@ namespace {
 
 CUDA_MEMCPY3D box(const CUDA_MEMCPY2D& r) {
     CUDA_MEMCPY3D c{};
-    c.srcXInBytes = r.srcXInBytes, c.srcY = r.srcY, c.srcMemoryType = r.srcMemoryType, c.srcHost = r.srcHost;
-    c.srcDevice = r.srcDevice, c.srcArray = r.srcArray, c.srcPitch = r.srcPitch;
-    c.dstXInBytes = r.dstXInBytes, c.dstY = r.dstY, c.dstMemoryType = r.dstMemoryType, c.dstHost = r.dstHost;
-    c.dstDevice = r.dstDevice, c.dstArray = r.dstArray, c.dstPitch = r.dstPitch;
-    c.WidthInBytes = r.WidthInBytes, c.Height = r.Height, c.Depth = 1;
+    c.srcXInBytes = r.srcXInBytes;
+    c.srcY = r.srcY;
+    c.srcMemoryType = r.srcMemoryType;
+    c.srcHost = r.srcHost;
+    c.srcDevice = r.srcDevice;
+    c.srcArray = r.srcArray;
+    c.srcPitch = r.srcPitch;
+    c.dstXInBytes = r.dstXInBytes;
+    c.dstY = r.dstY;
+    c.dstMemoryType = r.dstMemoryType;
+    c.dstHost = r.dstHost;
+    c.dstDevice = r.dstDevice;
+    c.dstArray = r.dstArray;
+    c.dstPitch = r.dstPitch;
+    c.WidthInBytes = r.WidthInBytes;
+    c.Height = r.Height;
+    c.Depth = 1;
     return c;
 }
 CUDA_MEMCPY3D box(const CUDA_MEMCPY3D_PEER& p) {  // addresses are unique across devices
@@ -172,22 +187,34 @@ CUresult box(const CUDA_MEMCPY3D_BATCH_OP& o, CUDA_MEMCPY3D& c) {
     if (o.srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || o.srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
         return CUDA_ERROR_INVALID_VALUE;
     c = {};
-    c.WidthInBytes = o.extent.width * element, c.Height = o.extent.height, c.Depth = o.extent.depth;
+    c.WidthInBytes = o.extent.width * element;
+    c.Height = o.extent.height;
+    c.Depth = o.extent.depth;
     const auto pitch = [&](auto& p) { return (p.rowLength ? p.rowLength : o.extent.width) * element; };
     const auto rows = [&](auto& p) { return p.layerHeight ? p.layerHeight : o.extent.height; };
     if (const auto& from = o.src.op; o.src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        c.srcMemoryType = CU_MEMORYTYPE_ARRAY, c.srcArray = from.array.array;
-        c.srcXInBytes = from.array.offset.x * element, c.srcY = from.array.offset.y, c.srcZ = from.array.offset.z;
+        c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        c.srcArray = from.array.array;
+        c.srcXInBytes = from.array.offset.x * element;
+        c.srcY = from.array.offset.y;
+        c.srcZ = from.array.offset.z;
     } else {
-        c.srcMemoryType = CU_MEMORYTYPE_UNIFIED, c.srcDevice = from.ptr.ptr;
-        c.srcPitch = pitch(from.ptr), c.srcHeight = rows(from.ptr);
+        c.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+        c.srcDevice = from.ptr.ptr;
+        c.srcPitch = pitch(from.ptr);
+        c.srcHeight = rows(from.ptr);
     }
     if (const auto& to = o.dst.op; o.dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        c.dstMemoryType = CU_MEMORYTYPE_ARRAY, c.dstArray = to.array.array;
-        c.dstXInBytes = to.array.offset.x * element, c.dstY = to.array.offset.y, c.dstZ = to.array.offset.z;
+        c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        c.dstArray = to.array.array;
+        c.dstXInBytes = to.array.offset.x * element;
+        c.dstY = to.array.offset.y;
+        c.dstZ = to.array.offset.z;
     } else {
-        c.dstMemoryType = CU_MEMORYTYPE_UNIFIED, c.dstDevice = to.ptr.ptr;
-        c.dstPitch = pitch(to.ptr), c.dstHeight = rows(to.ptr);
+        c.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+        c.dstDevice = to.ptr.ptr;
+        c.dstPitch = pitch(to.ptr);
+        c.dstHeight = rows(to.ptr);
     }
     return CUDA_SUCCESS;
 }
@@ -208,11 +235,18 @@ RunEnd run(CUdeviceptr p) { return {CU_MEMORYTYPE_UNIFIED, reinterpret_cast<void
 RunEnd run(const void* p) { return {CU_MEMORYTYPE_HOST, p, nullptr, 0}; }
 CUresult copy_run(RunEnd to, RunEnd from, std::size_t bytes, CUstream stream, Until until) {
     CUDA_MEMCPY3D c{};
-    c.srcMemoryType = from.type, c.srcHost = from.memory, c.srcDevice = reinterpret_cast<CUdeviceptr>(from.memory);
-    c.srcArray = from.array, c.srcXInBytes = from.x;
-    c.dstMemoryType = to.type, c.dstHost = const_cast<void*>(to.memory);
-    c.dstDevice = reinterpret_cast<CUdeviceptr>(to.memory), c.dstArray = to.array, c.dstXInBytes = to.x;
-    c.WidthInBytes = bytes, c.Height = c.Depth = 1;
+    c.srcMemoryType = from.type;
+    c.srcHost = from.memory;
+    c.srcDevice = reinterpret_cast<CUdeviceptr>(from.memory);
+    c.srcArray = from.array;
+    c.srcXInBytes = from.x;
+    c.dstMemoryType = to.type;
+    c.dstHost = const_cast<void*>(to.memory);
+    c.dstDevice = reinterpret_cast<CUdeviceptr>(to.memory);
+    c.dstArray = to.array;
+    c.dstXInBytes = to.x;
+    c.WidthInBytes = bytes;
+    c.Height = c.Depth = 1;
     return copy_box(c, stream, until);
 }
 

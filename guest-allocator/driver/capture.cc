@@ -64,7 +64,10 @@ template <class Begin> CUresult open(CUstream stream, CUstreamCaptureMode mode, 
     open_captures.fetch_add(1, std::memory_order_relaxed);
     const std::unique_lock nobody_else = before_capture(stream);
     const CUresult r = begin();
-    if (r != CUDA_SUCCESS) return open_captures.fetch_sub(1, std::memory_order_relaxed), r;
+    if (r != CUDA_SUCCESS) {
+        open_captures.fetch_sub(1, std::memory_order_relaxed);
+        return r;
+    }
     std::lock_guard lock(mutex);
     opened().push_back({real(stream), mode, this_thread(), into});
     watch_calls();
@@ -79,7 +82,10 @@ struct Asked {
 constinit thread_local Asked* asked = nullptr;
 constinit ThreadEnd thread_end{[]() noexcept { delete std::exchange(asked, nullptr); }};
 Asked& asked_by_thread() {
-    if (!asked) asked = new Asked, thread_end.await();
+    if (!asked) {
+        asked = new Asked;
+        thread_end.await();
+    }
     return *asked;
 }
 

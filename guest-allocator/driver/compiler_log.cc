@@ -13,9 +13,15 @@ CompilerLogs::CompilerLogs(unsigned count, CUjit_option* options, void** values)
         const auto number = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(values[i]));
         switch (options[i]) {
             case CU_JIT_ERROR_LOG_BUFFER: errors_.text = static_cast<char*>(values[i]); break;
-            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: errors_.room = number, errors_.used = &values[i]; break;
+            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+                errors_.room = number;
+                errors_.used = &values[i];
+                break;
             case CU_JIT_INFO_LOG_BUFFER: information_.text = static_cast<char*>(values[i]); break;
-            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: information_.room = number, information_.used = &values[i]; break;
+            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+                information_.room = number;
+                information_.used = &values[i];
+                break;
             case CU_JIT_LOG_VERBOSE: verbose_ = number != 0; break;
             default: break;
         }

@@ -20,7 +20,10 @@ CUresult add_conditional(CUgraphNode* node, CUgraph graph, const CUgraphNode* af
     const CUresult r =
         command<Op::add_conditional_node>(node, graph, after, count, asked.handle, asked.type,
                                           asked.ctx ? asked.ctx : current_context(), branches, asked.size);
-    if (r != CUDA_SUCCESS) return free(branches), r;
+    if (r != CUDA_SUCCESS) {
+        free(branches);
+        return r;
+    }
     keep_block(*node, branches);
     asked.phGraph_out = branches;
     return CUDA_SUCCESS;

@@ -45,7 +45,9 @@ CUresult ContextStack::push(CUcontext context) noexcept {
         if (depth == 1) thread_end.await();
         below[depth - 1] = top;
     }
-    return top = context, ++depth, CUDA_SUCCESS;
+    top = context;
+    ++depth;
+    return CUDA_SUCCESS;
 }
 
 // While this lives the thread is in no context: for commands that need none, since the host enters none that has ended.
@@ -165,7 +167,10 @@ namespace {
 template <class Ask> CUresult end(const ContextRecord& gone, Ask ask) {
     managed::context_ends(gone.context);
     const CUresult r = ask();
-    if (r == CUDA_SUCCESS) return forget_streams(gone.context), r;
+    if (r == CUDA_SUCCESS) {
+        forget_streams(gone.context);
+        return r;
+    }
     std::lock_guard lock(mutex);
     add(gone.context, gone.device, gone.retained, gone.id);
     return r;
@@ -232,14 +237,16 @@ CU cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
     if (CUresult r = command<Op::cuDevicePrimaryCtxSetFlags_v2>(device, flags); r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
     primary_flags[device] = flags;
-    return note_flags(flags), CUDA_SUCCESS;
+    note_flags(flags);
+    return CUDA_SUCCESS;
 }
 CU cuCtxSetFlags(unsigned flags) {
     const CUresult r = command<Op::cuCtxSetFlags>(flags);
     if (r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
     if (const ContextRecord* k = find(current_context()); k && k->retained >= 0) primary_flags[k->device] = flags;
-    return note_flags(flags), CUDA_SUCCESS;
+    note_flags(flags);
+    return CUDA_SUCCESS;
 }
 
 CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
@@ -286,7 +293,10 @@ CU cuCtxPopCurrent_v2(CUcontext* context) {
 
 CU cuCtxSetCurrent(CUcontext context) {
     if (!Client::current()) return CUDA_ERROR_NOT_INITIALIZED;
-    if (!context) return stack.depth ? (stack.pop(), CUDA_SUCCESS) : CUDA_SUCCESS;
+    if (!context) {
+        if (stack.depth) stack.pop();
+        return CUDA_SUCCESS;
+    }
     if (!stack.depth) stack.depth = 1;
     stack.top = context;
     return CUDA_SUCCESS;

@@ -71,14 +71,18 @@ class Stage {
 void write_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
     const std::size_t head = std::min(bytes, -reinterpret_cast<std::uintptr_t>(to) % 16);
     memcpy(to, from, head);
-    to += head, from += head, bytes -= head;
+    to += head;
+    from += head;
+    bytes -= head;
     for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
         const auto* source = reinterpret_cast<const __m128i*>(from);
         auto* target = reinterpret_cast<__m128i*>(to);
         const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1), c = _mm_loadu_si128(source + 2),
                       d = _mm_loadu_si128(source + 3);
-        _mm_stream_si128(target, a), _mm_stream_si128(target + 1, b);
-        _mm_stream_si128(target + 2, c), _mm_stream_si128(target + 3, d);
+        _mm_stream_si128(target, a);
+        _mm_stream_si128(target + 1, b);
+        _mm_stream_si128(target + 2, c);
+        _mm_stream_si128(target + 3, d);
     }
     _mm_sfence();
     memcpy(to, from, bytes);
@@ -106,7 +110,9 @@ CUresult send_staged(CUdeviceptr to, const void* from, std::size_t bytes, CUstre
         write_past_caches(stage.buffer(i), at, n);
         r = command<Op::cuMemcpyHtoDAsync_v2>(to, static_cast<const void*>(stage.buffer(i)), n, stream);
         if (r == CUDA_SUCCESS) r = stage.fence(i, stream);
-        at += n, to += n, bytes -= n;
+        at += n;
+        to += n;
+        bytes -= n;
     }
     for (int i : {0, 1})
         if (CUresult w = stage.wait(i); r == CUDA_SUCCESS) r = w;
@@ -154,8 +160,10 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
 CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     CUDA_MEMCPY3D box{};
     box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    box.srcDevice = from, box.dstDevice = to;
-    box.WidthInBytes = bytes, box.Height = box.Depth = 1;
+    box.srcDevice = from;
+    box.dstDevice = to;
+    box.WidthInBytes = bytes;
+    box.Height = box.Depth = 1;
     return copy_box(box, stream, Until::reusable);
 }
 

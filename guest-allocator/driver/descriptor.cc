@@ -58,8 +58,11 @@ int watch(const Slip& slip) {
     const int ours = out_of_the_way(other);
     struct stat st;
     if (send(ours, &slip, sizeof slip, MSG_NOSIGNAL) != sizeof slip || shutdown(ours, SHUT_RD) != 0 ||
-        fstat(ours, &st) != 0)
-        return close(ours), close(programs), -1;
+        fstat(ours, &st) != 0) {
+        close(ours);
+        close(programs);
+        return -1;
+    }
     std::lock_guard lock(mutex);
     watched().push_back({ours, st.st_ino, slip.token});
     return programs;
@@ -73,7 +76,10 @@ CUresult export_to(void* descriptor, Handle handle, CUmemAllocationHandleType ty
     Slip slip;
     if (CUresult r = command<op>(&slip.token, handle); r != CUDA_SUCCESS) return r;
     const int end = watch(slip);
-    if (end < 0) return command<Op::withdraw>(slip.token), CUDA_ERROR_OPERATING_SYSTEM;
+    if (end < 0) {
+        command<Op::withdraw>(slip.token);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
     memcpy(descriptor, &end, sizeof end);
     return CUDA_SUCCESS;
 }
@@ -119,7 +125,8 @@ void collect() noexcept {
             if (!(end++)->revents) return false;
             if (!w.is_ours()) return true;  // closed under our hands: the bridge keeps its descriptor until we end
             close(w.end);
-            return closed.push_back(w.token), true;
+            closed.push_back(w.token);
+            return true;
         });
     }
     for (const ext::Token& token : closed) command<Op::withdraw>(token);

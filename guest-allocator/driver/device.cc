@@ -51,8 +51,10 @@ CU cuInit(unsigned flags) {
 CU cuDriverGetVersion(int* version) {
     if (!version) return CUDA_ERROR_INVALID_VALUE;
     *version = CUDA_VERSION;
-    if (Client* client = Client::current())
-        return *version = static_cast<int>(client->region().driver_version()), CUDA_SUCCESS;
+    if (Client* client = Client::current()) {
+        *version = static_cast<int>(client->region().driver_version());
+        return CUDA_SUCCESS;
+    }
     // Not connected yet, and this question does not connect: cuInit settles which devices the program has.
     if (barcuda::Region region; !region.open(nullptr)) *version = static_cast<int>(region.driver_version());
     return CUDA_SUCCESS;
@@ -92,7 +94,10 @@ CU cuDeviceGetPCIBusId(char* id, int room, CUdevice d) {
 CU cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
     if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; device(i); ++i)
-        if (strcasecmp(device(i)->pci_bus_id, id) == 0) return *out = i, CUDA_SUCCESS;
+        if (strcasecmp(device(i)->pci_bus_id, id) == 0) {
+            *out = i;
+            return CUDA_SUCCESS;
+        }
     return CUDA_ERROR_INVALID_DEVICE;
 }
 

@@ -53,7 +53,10 @@ void* find(const char* name, int version, bool per_thread, CUdriverProcAddressQu
         found = look_up(meant[-1], per_thread);
     } else if (first == last) {  // no name of the table's: a symbol, or its twin?
         std::string_view wanted(name);
-        if (wanted.ends_with("_ptsz") || wanted.ends_with("_ptds")) wanted.remove_suffix(5), per_thread = true;
+        if (wanted.ends_with("_ptsz") || wanted.ends_with("_ptds")) {
+            wanted.remove_suffix(5);
+            per_thread = true;
+        }
         const auto symbol = std::find_if(std::begin(api_symbols), std::end(api_symbols),
                                          [&](const ApiSymbol& s) { return s.symbol == wanted; });
         found = symbol == std::end(api_symbols) ? look_up(name) : look_up(*symbol, per_thread);

@@ -53,7 +53,10 @@ void renew(EventRecord& e, Fence* old, std::uint64_t order) {
 Fence* ask(EventRecord& e, CUstream stream, std::uint64_t& value) {
     const std::uint64_t order = order_of(stream);
     for (Fence* f; (f = e.fence.load(std::memory_order_acquire)); renew(e, f, order))
-        if (f->order == order) return value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1, f;
+        if (f->order == order) {
+            value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+            return f;
+        }
     return nullptr;
 }
 

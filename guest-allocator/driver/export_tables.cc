@@ -143,7 +143,7 @@ bool is(const CUuuid* id, std::array<unsigned char, 16> other) {
 }
 template <class... T> const void* find(const CUuuid* id) {
     const void* found = nullptr;
-    ((is(id, id_of(T::name)) && (found = table<T>(), true)) || ...);
+    ((found = is(id, id_of(T::name)) ? table<T>() : nullptr) || ...);
     return found;
 }
 

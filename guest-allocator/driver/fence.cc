@@ -78,9 +78,13 @@ struct Pool {
     void recycle(Fence* f) noexcept {
         f->next = nullptr;
         (oldest ? newest->next : oldest) = f;
-        newest = f, ++recycled;
+        newest = f;
+        ++recycled;
     }
-    Fence* take_oldest() noexcept { return --recycled, std::exchange(oldest, oldest->next); }
+    Fence* take_oldest() noexcept {
+        --recycled;
+        return std::exchange(oldest, oldest->next);
+    }
     // Null: there is no place any more.
     unsigned long long* new_page() noexcept {
         if (void* in_region = heap::staging_alloc(page_words * sizeof *page))
@@ -121,12 +125,18 @@ Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
     constexpr unsigned rest = 64;
     for (unsigned tries = 4; p.recycled > rest && tries > 0; --tries) {
         Fence* const f = p.take_oldest();
-        if (!f->pending()) return f->order = order, f;
+        if (!f->pending()) {
+            f->order = order;
+            return f;
+        }
         p.recycle(f);
     }
     if (p.in_channel) words = 1;  // there are not many
     p.used = (p.used + words - 1) / words * words;
-    if (!p.page || p.used == page_words) p.page = p.new_page(), p.used = 0;
+    if (!p.page || p.used == page_words) {
+        p.page = p.new_page();
+        p.used = 0;
+    }
     if (!p.page) return nullptr;
     p.page[p.used] = 0;
     Fence& f = p.all.emplace_back(&p.page[p.used]);
@@ -202,7 +212,10 @@ CUresult wait_for(CUstream stream) noexcept {
     CUresult r = CUDA_ERROR_NOT_READY;
     if (OneWait fence; fence) r = fence(stream);
     else
-        while (r == CUDA_ERROR_NOT_READY) r = command<Op::cuStreamSynchronize>(stream), std::this_thread::yield();
+        while (r == CUDA_ERROR_NOT_READY) {
+            r = command<Op::cuStreamSynchronize>(stream);
+            std::this_thread::yield();
+        }
     if (r != CUDA_SUCCESS) return r;
     const CUresult error = finish_wait(stream, work);
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
@@ -213,7 +226,10 @@ CUresult wait_quietly(CUstream stream) noexcept {
     CUresult r = CUDA_ERROR_NOT_READY;
     if (OneWait fence; fence) r = fence(stream);
     else
-        while (r == CUDA_ERROR_NOT_READY) r = unannounced<Op::cuStreamSynchronize>(stream), std::this_thread::yield();
+        while (r == CUDA_ERROR_NOT_READY) {
+            r = unannounced<Op::cuStreamSynchronize>(stream);
+            std::this_thread::yield();
+        }
     const CUresult ended = r == CUDA_SUCCESS ? Client::current()->ended() : r;
     // After a fault of the GPU a fence is written as well.
     if (ended != CUDA_SUCCESS) return ended;

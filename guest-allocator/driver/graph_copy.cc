@@ -232,5 +232,6 @@ CU cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
 }
 CU cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned* enabled) {
     if (!enabled || !inside(node)) return command<Op::cuGraphNodeGetEnabled>(exec, node, enabled);
-    return *enabled = 1, CUDA_SUCCESS;
+    *enabled = 1;
+    return CUDA_SUCCESS;
 }

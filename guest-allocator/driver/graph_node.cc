@@ -194,7 +194,8 @@ CUresult add_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, si
             CUDA_MEM_ALLOC_NODE_PARAMS_v1 a{p->alloc.poolProps, p->alloc.accessDescs, p->alloc.accessDescCount,
                                             p->alloc.bytesize, 0};
             const CUresult r = cuGraphAddMemAllocNode(node, graph, after, count, &a);
-            return p->alloc.dptr = a.dptr, r;
+            p->alloc.dptr = a.dptr;
+            return r;
         }
         case CU_GRAPH_NODE_TYPE_MEM_FREE: return cuGraphAddMemFreeNode(node, graph, after, count, p->free.dptr);
         case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
@@ -218,7 +219,10 @@ CU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
     std::vector<CUgraphEdgeData> data;
     for (size_t i = 0; i < count; ++i)
         if (!edges || is_plain(edges[i])) plain.push_back(after[i]);
-        else from.push_back(after[i]), data.push_back(edges[i]);
+        else {
+            from.push_back(after[i]);
+            data.push_back(edges[i]);
+        }
     if (CUresult r = add_node(node, graph, plain.data(), plain.size(), p); r != CUDA_SUCCESS || from.empty()) return r;
     const std::vector<CUgraphNode> to(from.size(), *node);
     const CUresult r = cuGraphAddDependencies(graph, from.data(), to.data(), data.data(), from.size());

@@ -16,7 +16,8 @@ namespace barcuda::guest {
 CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room, const void*& packed,
               std::size_t& bytes) {
     if (each && extra) return CUDA_ERROR_INVALID_VALUE;
-    packed = room, bytes = f.parameter_bytes;
+    packed = room;
+    bytes = f.parameter_bytes;
     if (extra) {
         for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
             if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) packed = extra[1];
@@ -28,10 +29,14 @@ CUresult pack(const FunctionFacts& f, void** each, void** extra, std::byte* room
         // Of a large structure programs give what is in use (NCCL does): what they leave out is undefined, here zeros.
         memcpy(room, packed, bytes);
         memset(room + bytes, 0, f.parameter_bytes - bytes);
-        packed = room, bytes = f.parameter_bytes;
+        packed = room;
+        bytes = f.parameter_bytes;
         return CUDA_SUCCESS;
     }
-    if (f.parameter_count == 0) return bytes = 0, CUDA_SUCCESS;
+    if (f.parameter_count == 0) {
+        bytes = 0;
+        return CUDA_SUCCESS;
+    }
     if (!each) return CUDA_ERROR_INVALID_VALUE;
     for (std::uint32_t i = 0; i < f.parameter_count; ++i) {
         const auto [offset, size] = f.parameters()[i];

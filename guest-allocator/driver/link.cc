@@ -88,6 +88,9 @@ CU cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
 }
 
 CU cuLinkDestroy(CUlinkState state) {
-    if (Link* link = links.of(state)) free(link->image.exchange(nullptr)), delete link->logs.exchange(nullptr);
+    if (Link* link = links.of(state)) {
+        free(link->image.exchange(nullptr));
+        delete link->logs.exchange(nullptr);
+    }
     return command<Op::cuLinkDestroy>(state);
 }

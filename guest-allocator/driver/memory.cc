@@ -25,7 +25,10 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
     const auto* at = static_cast<const std::byte*>(p);
     const auto offset = static_cast<std::size_t>(at - f.base) < f.bytes ? at - f.base : at - f.device;
     std::byte* const known = f.device ? f.device : f.base;
-    const auto put = [&](auto value) { return memcpy(data, &value, sizeof value), CUDA_SUCCESS; };
+    const auto put = [&](auto value) {
+        memcpy(data, &value, sizeof value);
+        return CUDA_SUCCESS;
+    };
     // CUDA does not know plain malloc memory, in the region or elsewhere.
     if (!pinned && attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
@@ -67,7 +70,10 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
     const void* const memory = reinterpret_cast<const void*>(p);
     if (!is_device(p)) return host_attribute(data, attribute, memory, heap::find(memory));
     if (managed::Found m; managed::find(p, m)) {
-        if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) return memcpy(data, &m.context, sizeof m.context), CUDA_SUCCESS;
+        if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
+            memcpy(data, &m.context, sizeof m.context);
+            return CUDA_SUCCESS;
+        }
         const unsigned flags = with_device(m.flags, device_of(m.context));
         return host_attribute(data, attribute, memory, {heap::Kind::pinned, m.base, m.bytes, flags, m.base});
     }
@@ -75,7 +81,8 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
     if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
         const CUresult r = command<Op::pointer_attribute>(&value, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p);
         const CUcontext context = r == CUDA_SUCCESS ? context_on(static_cast<CUdevice>(value)) : nullptr;
-        return memcpy(data, &context, sizeof context), r;
+        memcpy(data, &context, sizeof context);
+        return r;
     }
     if (attribute != CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
         if (CUresult r = command<Op::pointer_attribute>(&value, attribute, p); r != CUDA_SUCCESS) return r;
@@ -90,8 +97,10 @@ using namespace barcuda::guest;
 
 CU cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
     if (flags & ~7u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, WRITECOMBINED
-    if (p && bytes == 0 && current_context())
-        return *p = nullptr, CUDA_SUCCESS;  // NVIDIA's driver (580); its documentation has an error
+    if (p && bytes == 0 && current_context()) {        // NVIDIA's driver (580); its documentation has an error
+        *p = nullptr;
+        return CUDA_SUCCESS;
+    }
     return allocate_pinned(p, bytes, flags);
 }
 CU cuMemAllocHost_v2(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }

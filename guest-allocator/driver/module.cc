@@ -63,7 +63,10 @@ CUresult resolve(CUfunction& function) {
     const std::uint32_t ends = ends_of(context);
     const Instance* first = k->functions.load(std::memory_order_acquire);
     for (const Instance* f = first; f; f = f->next)
-        if (f->context == context && f->ends == ends) return function = f->function, CUDA_SUCCESS;
+        if (f->context == context && f->ends == ends) {
+            function = f->function;
+            return CUDA_SUCCESS;
+        }
     CUfunction found = nullptr;
     if (CUresult r = command<Op::cuKernelGetFunction>(&found, reinterpret_cast<CUkernel>(function)); r != CUDA_SUCCESS)
         return r;
@@ -71,7 +74,8 @@ CUresult resolve(CUfunction& function) {
         *fresh = {context, ends, found, first};
         while (!k->functions.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel)) {}
     }
-    return function = found, CUDA_SUCCESS;
+    function = found;
+    return CUDA_SUCCESS;
 }
 
 Mutex& logged() {  // the worker keeps the log of one load
@@ -127,18 +131,27 @@ CUresult load_file(Handle* handle, const char* path, const CompilerLogs& logs = 
 
 template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle, CUresult& error) {
     FunctionRecord* k = functions.of(handle);
-    if (!handle || !k) return error = CUDA_ERROR_INVALID_HANDLE, nullptr;
+    if (!handle || !k) {
+        error = CUDA_ERROR_INVALID_HANDLE;
+        return nullptr;
+    }
     if (const FunctionFacts* f = k->facts.load(std::memory_order_acquire)) return f;
     // Too large for a thread's stack, and for the little room that the loader keeps for the variables of threads.
     const std::unique_ptr<ext::FunctionInfo> asked_for(new (std::nothrow) ext::FunctionInfo);
-    if (!asked_for) return error = CUDA_ERROR_OUT_OF_MEMORY, nullptr;
+    if (!asked_for) {
+        error = CUDA_ERROR_OUT_OF_MEMORY;
+        return nullptr;
+    }
     const ext::FunctionInfo& info = *asked_for;
     const SharedLimit::Time asked = SharedLimit::now();
     if ((error = command<describe>(handle, asked_for.get())) != CUDA_SUCCESS) return nullptr;
     if (info.prints) module_prints();
     const std::size_t n = info.parameter_count;
     void* room = malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter));
-    if (!room) return error = CUDA_ERROR_OUT_OF_MEMORY, nullptr;
+    if (!room) {
+        error = CUDA_ERROR_OUT_OF_MEMORY;
+        return nullptr;
+    }
     auto* fresh = new (room) FunctionFacts{info.parameter_count,
                                            info.parameter_bytes,
                                            info.max_threads_per_block,
@@ -191,7 +204,10 @@ constexpr bool is_staged(std::size_t bytes) { return bytes <= small_image || byt
 SentImage::SentImage(const Selection& image) noexcept
     : staged_(is_staged(image.bytes()) ? heap::staging_alloc(image.bytes()) : nullptr) {
     if (auto* to = static_cast<std::byte*>(staged_)) {
-        for (const Image& piece : image.pieces()) memcpy(to, piece.start, piece.bytes), to += piece.bytes;
+        for (const Image& piece : image.pieces()) {
+            memcpy(to, piece.start, piece.bytes);
+            to += piece.bytes;
+        }
     } else {
         send_parts(image);
     }
@@ -223,7 +239,10 @@ char* read_file(const char* path, std::size_t& size) noexcept {
     for (ssize_t n; text && got < size && (n = read(fd, text + got, size - got)) > 0;)
         got += static_cast<std::size_t>(n);
     close(fd);
-    if (text && got == size) return text[got] = 0, text;
+    if (text && got == size) {
+        text[got] = 0;
+        return text;
+    }
     free(text);
     return nullptr;
 }

@@ -33,7 +33,8 @@ CU cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f
         if (r != CUDA_SUCCESS) return r;
         if (blocks * threads <= best) continue;
         best = blocks * threads;
-        *grid = blocks * multiprocessors, *block = threads;
+        *grid = blocks * multiprocessors;
+        *block = threads;
         if (best >= per_multiprocessor) break;
     }
     return CUDA_SUCCESS;

@@ -57,7 +57,9 @@ OLDER(create_context, "cuCtxCreate_v3",
 }
 // Since Maxwell all banks of shared memory have one width.
 OLDER(get_banks, "cuCtxGetSharedMemConfig", (CUsharedconfig * width)) {
-    return width ? (*width = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE, CUDA_SUCCESS) : CUDA_ERROR_INVALID_VALUE;
+    if (!width) return CUDA_ERROR_INVALID_VALUE;
+    *width = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return CUDA_SUCCESS;
 }
 OLDER(set_banks, "cuCtxSetSharedMemConfig", (CUsharedconfig)) { return CUDA_SUCCESS; }
 OLDER(set_function_banks, "cuFuncSetSharedMemConfig", (CUfunction function, CUsharedconfig)) {

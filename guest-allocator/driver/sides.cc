@@ -36,13 +36,23 @@ CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::s
 
 void put_source(CUDA_MEMCPY3D& c, const Side& s) {
     c.srcMemoryType = s.type;
-    c.srcHost = s.start, c.srcDevice = reinterpret_cast<CUdeviceptr>(s.start);
-    c.srcPitch = s.pitch, c.srcHeight = s.rows, c.srcXInBytes = s.x, c.srcY = s.y, c.srcZ = s.z;
+    c.srcHost = s.start;
+    c.srcDevice = reinterpret_cast<CUdeviceptr>(s.start);
+    c.srcPitch = s.pitch;
+    c.srcHeight = s.rows;
+    c.srcXInBytes = s.x;
+    c.srcY = s.y;
+    c.srcZ = s.z;
 }
 void put_target(CUDA_MEMCPY3D& c, const Side& s) {
     c.dstMemoryType = s.type;
-    c.dstHost = s.start, c.dstDevice = reinterpret_cast<CUdeviceptr>(s.start);
-    c.dstPitch = s.pitch, c.dstHeight = s.rows, c.dstXInBytes = s.x, c.dstY = s.y, c.dstZ = s.z;
+    c.dstHost = s.start;
+    c.dstDevice = reinterpret_cast<CUdeviceptr>(s.start);
+    c.dstPitch = s.pitch;
+    c.dstHeight = s.rows;
+    c.dstXInBytes = s.x;
+    c.dstY = s.y;
+    c.dstZ = s.z;
 }
 
 CUresult find_sides(CUDA_MEMCPY3D& c, Side& source, Side& target) {

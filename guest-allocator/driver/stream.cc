@@ -51,8 +51,11 @@ std::vector<Leaving>& leaving() {
 bool watch(CUstream stream, CUcontext context) {
     Fence* f = capturing(stream) ? nullptr : take_fence(0);
     if (!f) return false;
-    std::erase_if(leaving(),
-                  [](const Leaving& l) { return l.fence->pending() ? false : (recycle_fence(l.fence), true); });
+    std::erase_if(leaving(), [](const Leaving& l) {
+        if (l.fence->pending()) return false;
+        recycle_fence(l.fence);
+        return true;
+    });
     const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
     leaving().push_back({f, context});
     if (command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(f->word), value}) != CUDA_SUCCESS)
@@ -131,7 +134,10 @@ CUstream real(CUstream stream) noexcept {
     const CUcontext context = current_context();
     CUstream own = per_thread ? per_thread->in(context) : nullptr;
     if (own || create(&own, CU_STREAM_DEFAULT, 0) != CUDA_SUCCESS) return own;
-    if (!per_thread) per_thread = new PerThread, thread_end.await();
+    if (!per_thread) {
+        per_thread = new PerThread;
+        thread_end.await();
+    }
     per_thread->all.push_back({context, own});
     return own;
 }
@@ -212,8 +218,10 @@ CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
         captures = captures || open_captures.load(std::memory_order_relaxed) == 0;
         for (const StreamRecord& k : known()) {
             if (k.context != context) continue;
-            if (!captures && capturing(k.stream)) all = false, legacy = legacy && !k.blocking;
-            else if ((!k.blocking || !captures) && !watch(k.stream, context)) others.push_back(k.stream);
+            if (!captures && capturing(k.stream)) {
+                all = false;
+                legacy = legacy && !k.blocking;
+            } else if ((!k.blocking || !captures) && !watch(k.stream, context)) others.push_back(k.stream);
         }
         if (!captures && legacy && !watch(CU_STREAM_LEGACY, context)) others.push_back(CU_STREAM_LEGACY);
         for (const Leaving& l : leaving())
@@ -266,7 +274,8 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
             if (command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(f->word), value}) !=
                 CUDA_SUCCESS)
                 publish(*f->word, value);
-            fences.emplace_back(f, value), own.push_back(f);
+            fences.emplace_back(f, value);
+            own.push_back(f);
         }
     }
     for (const auto& [fence, value] : fences) wait_until(*fence->word, value);
@@ -353,10 +362,15 @@ CU cuStreamGetId(CUstream stream, unsigned long long* id) { return stream_id(rea
 
 CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
     if (!context) return CUDA_ERROR_INVALID_VALUE;
-    if (reinterpret_cast<std::uintptr_t>(stream) <= 2)
-        return *context = current_context(), *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    if (reinterpret_cast<std::uintptr_t>(stream) <= 2) {
+        *context = current_context();
+        return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    }
     std::lock_guard lock(mutex);
     for (const StreamRecord& k : known())
-        if (k.stream == stream) return *context = k.context, CUDA_SUCCESS;
+        if (k.stream == stream) {
+            *context = k.context;
+            return CUDA_SUCCESS;
+        }
     return CUDA_ERROR_INVALID_HANDLE;
 }

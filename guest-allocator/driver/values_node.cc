@@ -39,7 +39,10 @@ CU cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAM
     answer.paramArray = static_cast<CUstreamBatchMemOpParams*>(malloc(std::max(1u, room) * sizeof *answer.paramArray));
     if (!answer.paramArray) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult r = ask(answer.paramArray);
-    if (r != CUDA_SUCCESS) return free(answer.paramArray), r;
+    if (r != CUDA_SUCCESS) {
+        free(answer.paramArray);
+        return r;
+    }
     answer.count = std::min(answer.count, room);
     keep_block(node, answer.paramArray);
     *p = answer;

@@ -116,7 +116,9 @@ class Copier {
         while (bytes && file_ >= 0) {
             const ssize_t n = pread(file_, to, bytes, start_ + static_cast<off_t>(at));
             if (n <= 0) break;
-            to += n, at += static_cast<std::size_t>(n), bytes -= static_cast<std::size_t>(n);
+            to += n;
+            at += static_cast<std::size_t>(n);
+            bytes -= static_cast<std::size_t>(n);
         }
         std::memcpy(to, from_ + at, bytes);
     }
@@ -240,7 +242,8 @@ void prepare() noexcept {
         pinned.freeze();
         lock_registrations();
     }
-    alone = !threads, cancellable = cancellable_before;
+    alone = !threads;
+    cancellable = cancellable_before;
     self.forking = true;
     if (shares() && !open_pipe()) die("fork: no file descriptors left to wait for the child's copy of the heap");
 }
@@ -338,7 +341,10 @@ bool in_kept_blocks(const void* p, std::size_t bytes) noexcept {
 // Without fork handlers by its definition; the heap's must run all the same.
 extern "C" __attribute__((visibility("default"))) pid_t _Fork() noexcept {
     static NEXT_FUNCTION(pid_t(), next, "_Fork");
-    if (!next) return errno = ENOSYS, -1;
+    if (!next) {
+        errno = ENOSYS;
+        return -1;
+    }
     barcuda::heap::prepare();
     const pid_t pid = next();
     pid ? barcuda::heap::parent() : barcuda::heap::child();

@@ -106,18 +106,24 @@ bool attach() noexcept {
     if (!source) return false;
     announce(*source);
     const Extent all = source->window();
-    if (all.bytes / granule > max_granules)
-        return say("the region is larger than 256 GiB, the heap leaves it alone"), false;
+    if (all.bytes / granule > max_granules) {
+        say("the region is larger than 256 GiB, the heap leaves it alone");
+        return false;
+    }
     if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects again
         if (before != all.bytes ||
-            window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address))
-            return say("the parent's region lies elsewhere, the heap stays ordinary memory"), false;
+            window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address)) {
+            say("the parent's region lies elsewhere, the heap stays ordinary memory");
+            return false;
+        }
         connection.source = source;
         active.store(true, std::memory_order_release);
         return true;
     }
-    if (!open_books(all) || !pageable.open(all) || !pinned.open(all))
-        return say("no address space for the heap's books, the heap stays ordinary memory"), false;
+    if (!open_books(all) || !pageable.open(all) || !pinned.open(all)) {
+        say("no address space for the heap's books, the heap stays ordinary memory");
+        return false;
+    }
     window.base.store(reinterpret_cast<std::uintptr_t>(all.address), std::memory_order_relaxed);
     window.bytes.store(all.bytes, std::memory_order_release);
     connection.source = source;
@@ -190,8 +196,10 @@ void* region_alloc(std::size_t bytes, std::size_t alignment, bool zero) noexcept
 // copied a few times and not once in every extent.
 void* region_alloc_to_grow(std::size_t bytes) noexcept {
     if (!self.inside && bytes >= run_bytes && bytes < SIZE_MAX / 2)
-        if (const Pages::Block block = take(Use::pageable, bytes + bytes / 2, 16, 0); block.p)
-            return pageable.resize(block.p, bytes), block.p;
+        if (const Pages::Block block = take(Use::pageable, bytes + bytes / 2, 16, 0); block.p) {
+            pageable.resize(block.p, bytes);
+            return block.p;
+        }
     return region_alloc(bytes, 16, false);
 }
 
@@ -264,7 +272,10 @@ Found find(const void* p) noexcept {
     if (use == Use::small) return {Kind::pageable};
     const Pages::Info info = pool(use).info(p);
     if (!info.base) return {};
-    if (Found found; info.hidden) return find_lent(p, found), found;
+    if (Found found; info.hidden) {
+        find_lent(p, found);
+        return found;
+    }
     return {use == Use::pinned ? Kind::pinned : Kind::pageable, info.base, info.bytes, info.flags, info.base};
 }
 

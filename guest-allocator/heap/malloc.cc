@@ -89,7 +89,10 @@ inline bool ours(const void* p) { return !LIKELY(!heap::in_region(p, 0)); }
 
 [[gnu::noinline]] void* region_calloc(std::size_t count, std::size_t size) {
     std::size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return nullptr;
+    }
     void* p = heap::region_alloc(bytes, 16, true);
     return p ? p : next_calloc(count, size);
 }
@@ -113,7 +116,10 @@ void* everybodys(const char* name) {
 // A block that crosses the threshold, the region's edge, or neither but cannot stay.
 [[gnu::noinline]] void* region_realloc(void* p, std::size_t bytes) {
     const bool from = ours(p);
-    if (!bytes) return free(p), nullptr;
+    if (!bytes) {
+        free(p);
+        return nullptr;
+    }
     if (from && !ordinary(bytes) && heap::region_resize(p, bytes)) return p;
     void* to = ordinary(bytes) ? nullptr
                : from          ? heap::region_alloc_to_grow(bytes)
@@ -154,7 +160,10 @@ PUBLIC void* reallocarray(void* p, std::size_t count, std::size_t size) noexcept
     auto* to = known.load(std::memory_order_relaxed);
     if (!to) known = to = reinterpret_cast<void* (*)(void*, std::size_t)>(everybodys("realloc"));
     std::size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return nullptr;
+    }
     return to(p, bytes);
 }
 
@@ -175,7 +184,10 @@ PUBLIC int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) 
         const int before = errno;  // this one answers by value
         void* p = heap::region_alloc(bytes, alignment, false);
         errno = before;
-        if (p) return *out = p, 0;
+        if (p) {
+            *out = p;
+            return 0;
+        }
     }
     return next_posix_memalign(out, alignment, bytes);
 }
@@ -183,7 +195,10 @@ PUBLIC int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) 
 PUBLIC void* valloc(std::size_t bytes) noexcept { return memalign(heap::page, bytes); }
 
 PUBLIC void* pvalloc(std::size_t bytes) noexcept {
-    if (bytes > SIZE_MAX - heap::page) return errno = ENOMEM, nullptr;
+    if (bytes > SIZE_MAX - heap::page) {
+        errno = ENOMEM;
+        return nullptr;
+    }
     return memalign(heap::page, heap::round_up(bytes, heap::page));
 }
 

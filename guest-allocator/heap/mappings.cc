@@ -262,13 +262,13 @@ bool advise_block(std::byte* p, std::size_t bytes, int advice) noexcept {
     constexpr int dont_need_locked = 24;  // MADV_DONTNEED_LOCKED, Linux 5.18
     switch (advice) {
         case MADV_DONTNEED:
-        case dont_need_locked: return clear(p, bytes), true;
+        case dont_need_locked: clear(p, bytes); return true;
         case MADV_FREE: return true;  // at any time later, or never
         case MADV_REMOVE: return refuse(EINVAL);
-        case MADV_WIPEONFORK: return mark(p, bytes, wiped_on_fork), true;
-        case MADV_KEEPONFORK: return mark(p, bytes, 0, wiped_on_fork), true;
-        case MADV_DONTFORK: return mark(p, bytes, not_forked), true;
-        case MADV_DOFORK: return mark(p, bytes, 0, not_forked), true;
+        case MADV_WIPEONFORK: mark(p, bytes, wiped_on_fork); return true;
+        case MADV_KEEPONFORK: mark(p, bytes, 0, wiped_on_fork); return true;
+        case MADV_DONTFORK: mark(p, bytes, not_forked); return true;
+        case MADV_DOFORK: mark(p, bytes, 0, not_forked); return true;
         default: return !next_madvise(p, bytes, advice) || (errno == EINVAL && is_hint(advice));
     }
 }
@@ -292,7 +292,10 @@ bool advise_kept(std::byte* p, std::size_t bytes, int advice) noexcept {
 int advise(void* p, std::size_t bytes, int advice) noexcept {
     if (!near(p, bytes) || reinterpret_cast<std::uintptr_t>(p) % page || round_up(bytes, page) < bytes)
         return next_madvise(p, bytes, advice);
-    if (!open_table()) return errno = ENOMEM, -1;
+    if (!open_table()) {
+        errno = ENOMEM;
+        return -1;
+    }
     const int before = errno;
     bool holes = false;
     const bool done = each_part(p, bytes, [&](std::byte* begin, std::size_t n, Whose one) {
@@ -310,7 +313,10 @@ int advise(void* p, std::size_t bytes, int advice) noexcept {
 
 void* map(void* p, std::size_t bytes, int protection, int flags, int fd, off_t at) noexcept {
     const bool over = flags & MAP_FIXED && near(p, bytes);
-    if (over && !open_table()) return errno = ENOMEM, MAP_FAILED;
+    if (over && !open_table()) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     void* const mapped = next_mmap(p, bytes, protection, flags, fd, at);
     if (over && mapped != MAP_FAILED) replace_blocks(p, bytes);
     return mapped;
@@ -318,7 +324,10 @@ void* map(void* p, std::size_t bytes, int protection, int flags, int fd, off_t a
 
 int unmap(void* p, std::size_t bytes) noexcept {
     const bool over = near(p, bytes);
-    if (over && !open_table()) return errno = ENOMEM, -1;
+    if (over && !open_table()) {
+        errno = ENOMEM;
+        return -1;
+    }
     const int failed = next_munmap(p, bytes);
     if (over && !failed) replace_blocks(p, bytes);
     return failed;
@@ -326,7 +335,10 @@ int unmap(void* p, std::size_t bytes) noexcept {
 
 template <class Call> int protect(void* p, std::size_t bytes, int protection, Call call) noexcept {
     const bool over = near(p, bytes);
-    if (over && !open_table()) return errno = ENOMEM, -1;
+    if (over && !open_table()) {
+        errno = ENOMEM;
+        return -1;
+    }
     constexpr int all = PROT_READ | PROT_WRITE;
     const bool guards = (protection & all) != all;
     // First the mark: nothing goes past the protection once the program believes in it.
@@ -354,10 +366,14 @@ bool can_move(std::byte* p, std::size_t bytes, int& protection) noexcept {
 
 // A part of a block that moves, or changes its length.
 void* move_block(std::byte* p, std::size_t had, std::size_t bytes, int flags, void* wish) noexcept {
-    const auto fail = [](int error) { return errno = error, MAP_FAILED; };
+    const auto fail = [](int error) {
+        errno = error;
+        return MAP_FAILED;
+    };
     const bool fixed = flags & MREMAP_FIXED, stays = flags & MREMAP_DONTUNMAP;
     auto* const target = static_cast<std::byte*>(wish);
-    had = round_up(had, page), bytes = round_up(bytes, page);
+    had = round_up(had, page);
+    bytes = round_up(bytes, page);
     if (flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) || reinterpret_cast<std::uintptr_t>(p) % page ||
         !had || !bytes || ((fixed || stays) && !(flags & MREMAP_MAYMOVE)) || (stays && had != bytes) ||
         (fixed && (reinterpret_cast<std::uintptr_t>(target) % page || (target < p + had && p < target + bytes))))
@@ -381,12 +397,18 @@ void* move_block(std::byte* p, std::size_t had, std::size_t bytes, int flags, vo
 }
 
 void* remap(void* p, std::size_t had, std::size_t bytes, int flags, void* to) noexcept {
-    if (near(p, had ? had : 1) && !open_table()) return errno = ENOMEM, MAP_FAILED;
+    if (near(p, had ? had : 1) && !open_table()) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     if (near(p, had ? had : 1) &&
         !each_part(p, had ? had : 1, [](std::byte*, std::size_t, Whose one) { return one != Whose::heap; }))
         return move_block(static_cast<std::byte*>(p), had, bytes, flags, to);
     const bool over = flags & MREMAP_FIXED && near(to, bytes);
-    if (over && !open_table()) return errno = ENOMEM, MAP_FAILED;
+    if (over && !open_table()) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     void* const moved = next_mremap(p, had, bytes, flags, to);
     if (over && moved != MAP_FAILED) replace_blocks(moved, bytes);
     return moved;

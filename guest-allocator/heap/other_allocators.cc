@@ -55,7 +55,8 @@ void* resize(void* p, std::size_t bytes, int flags) noexcept {
     const std::size_t had = malloc_usable_size(p);
     std::memcpy(to, p, had < bytes ? had : bytes);
     if (flags & zero && had < bytes) std::memset(static_cast<char*>(to) + had, 0, bytes - had);
-    return free(p), to;
+    free(p);
+    return to;
 }
 
 }  // namespace

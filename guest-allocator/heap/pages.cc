@@ -47,7 +47,10 @@ std::size_t Heads::footprint(std::size_t pages) noexcept {
 
 void Heads::place(void* memory, std::size_t pages) noexcept {
     auto* at = static_cast<std::uint64_t*>(memory);
-    for (std::size_t words = pages, i = 0; i < 4; ++i) level_[i] = at, at += words = (words + 63) / 64;
+    for (std::size_t words = pages, i = 0; i < 4; ++i) {
+        level_[i] = at;
+        at += words = (words + 63) / 64;
+    }
 }
 
 void Heads::add(std::size_t page) noexcept {
@@ -115,7 +118,10 @@ Pages::Block Pages::take(std::size_t bytes, std::size_t alignment, unsigned flag
     if (joins) join(*joins);
     const auto needed = static_cast<std::uint32_t>(pages + spare);
     std::uint32_t at = find(needed);
-    if (at == none) settle(), at = find(needed);
+    if (at == none) {
+        settle();
+        at = find(needed);
+    }
     if (at == none) return {};
     unlink(at);
     const Block block = carve(at, static_cast<std::uint32_t>(pages), alignment);

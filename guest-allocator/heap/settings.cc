@@ -16,9 +16,18 @@ namespace barcuda::heap {
 Settings settings;
 
 bool parse_mode(const char* text, Mode& out) noexcept {
-    if (!strcmp(text, "auto")) return out = Mode::automatic, true;
-    if (!strcmp(text, "always")) return out = Mode::always, true;
-    if (!strcmp(text, "never")) return out = Mode::never, true;
+    if (!strcmp(text, "auto")) {
+        out = Mode::automatic;
+        return true;
+    }
+    if (!strcmp(text, "always")) {
+        out = Mode::always;
+        return true;
+    }
+    if (!strcmp(text, "never")) {
+        out = Mode::never;
+        return true;
+    }
     return false;
 }
 
@@ -31,11 +40,20 @@ bool parse_bytes(const char* text, std::size_t& out) noexcept {
     unsigned shift = 0;
     switch (*text) {
         case 'k':
-        case 'K': shift = 10, ++text; break;
+        case 'K':
+            shift = 10;
+            ++text;
+            break;
         case 'm':
-        case 'M': shift = 20, ++text; break;
+        case 'M':
+            shift = 20;
+            ++text;
+            break;
         case 'g':
-        case 'G': shift = 30, ++text; break;
+        case 'G':
+            shift = 30;
+            ++text;
+            break;
     }
     if (*text || value > SIZE_MAX >> shift) return false;
     out = value << shift;

@@ -129,7 +129,10 @@ bool add_arena(std::size_t known) noexcept {
             } else if (heaps->in[i] == heaps->current) {
                 continue;  // it has just refused
             }
-            if (void* p = from(heaps->in[i], bytes, alignment, zero)) return heaps->current = heaps->in[i], p;
+            if (void* p = from(heaps->in[i], bytes, alignment, zero)) {
+                heaps->current = heaps->in[i];
+                return p;
+            }
         }
         if (!add_arena(n)) break;
     }

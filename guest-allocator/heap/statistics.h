@@ -17,7 +17,10 @@ struct Count {
 
 struct Copies {
     Count calls, bytes;
-    void add(std::size_t n) noexcept { calls.add(), bytes.add(n); }
+    void add(std::size_t n) noexcept {
+        calls.add();
+        bytes.add(n);
+    }
 };
 
 // Why registered memory outside the region did not become region memory in place.

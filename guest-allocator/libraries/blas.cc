@@ -108,11 +108,15 @@ BLAS cublasCreate_v2(cublasHandle_t* handle) {
     cublasHandle_t fresh = nullptr;
     if (const CUresult r = send<Op::cublasCreate_v2>(&fresh); r != CUDA_SUCCESS) return Status<cublasStatus_t>::of(r);
     HandleState* s = states.of(fresh);
-    if (!s) return send<Op::cublasDestroy_v2>(fresh), CUBLAS_STATUS_ALLOC_FAILED;
+    if (!s) {
+        send<Op::cublasDestroy_v2>(fresh);
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    }
     s->device.store(false, std::memory_order_relaxed);
     s->stream.store(nullptr, std::memory_order_relaxed);
     s->alive.store(true, std::memory_order_release);
-    return *handle = fresh, CUBLAS_STATUS_SUCCESS;
+    *handle = fresh;
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 // To destroy a handle waits for its work. The guest does that, not the worker.
@@ -135,14 +139,16 @@ BLAS cublasGetStream_v2(cublasHandle_t handle, cudaStream_t* stream) {
     const HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!stream) return CUBLAS_STATUS_INVALID_VALUE;
-    return *stream = s->stream.load(std::memory_order_relaxed), CUBLAS_STATUS_SUCCESS;
+    *stream = s->stream.load(std::memory_order_relaxed);
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 BLAS cublasSetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t mode) {
     HandleState* s = state_of(handle);
     if (!s) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (mode != CUBLAS_POINTER_MODE_HOST && mode != CUBLAS_POINTER_MODE_DEVICE) return CUBLAS_STATUS_INVALID_VALUE;
-    return s->device.store(mode == CUBLAS_POINTER_MODE_DEVICE, std::memory_order_relaxed), CUBLAS_STATUS_SUCCESS;
+    s->device.store(mode == CUBLAS_POINTER_MODE_DEVICE, std::memory_order_relaxed);
+    return CUBLAS_STATUS_SUCCESS;
 }
 BLAS cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t* mode) {
     const HandleState* s = state_of(handle);

@@ -20,7 +20,8 @@ struct BusAddress {
         int end = 0;
         unsigned function = 0;
         if (std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &device, &end) != 3) {
-            domain = 0, end = 0;
+            domain = 0;
+            end = 0;
             if (std::sscanf(text, "%x:%x%n", &bus, &device, &end) != 2) return false;
         }
         return !text[end] || (std::sscanf(text + end, ".%x%n", &function, &end) == 1 && function == 0);
@@ -32,7 +33,10 @@ template <class Matches> Status find_device(Device* found, const Matches& matche
     if (Status s = ready(); s != success) return s;
     if (!found) return invalid_argument;
     for (unsigned i = 0; i < device_count(); ++i)
-        if (matches(i)) return *found = Guest::handle(i), success;
+        if (matches(i)) {
+            *found = Guest::handle(i);
+            return success;
+        }
     return not_found;
 }
 
@@ -89,7 +93,8 @@ Status running(Device device, unsigned* count, ProcessInfoV1* infos) {
         ++there;
     });
     if (status != success) return status;
-    return *count = there, there > room ? insufficient_size : success;
+    *count = there;
+    return there > room ? insufficient_size : success;
 }
 Status running(Device device, unsigned* count, ProcessInfo* infos) {
     if (!count) return invalid_argument;
@@ -100,13 +105,16 @@ Status running(Device device, unsigned* count, ProcessInfo* infos) {
         ++there;
     });
     if (status != success) return status;
-    return *count = there, there > room ? insufficient_size : success;
+    *count = there;
+    return there > room ? insufficient_size : success;
 }
 
 // Graphics and MPS: a guest has neither.
 Status no_processes(Device device, unsigned* count) {
     if (Status s = check(device); s != success) return s;
-    return count ? (*count = 0, success) : invalid_argument;
+    if (!count) return invalid_argument;
+    *count = 0;
+    return success;
 }
 
 }  // namespace
@@ -170,20 +178,25 @@ NVML nvmlSystemGetProcessName(unsigned pid, char* name, unsigned room) {
 
 NVML nvmlDeviceGetCount_v2(unsigned* count) {
     if (Status s = ready(); s != success) return s;
-    return count ? (*count = device_count(), success) : invalid_argument;
+    if (!count) return invalid_argument;
+    *count = device_count();
+    return success;
 }
 NVML nvmlDeviceGetCount(unsigned* count) { return nvmlDeviceGetCount_v2(count); }
 
 NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
     if (Status s = ready(); s != success) return s;
     if (!device || index >= device_count()) return invalid_argument;
-    return *device = Guest::handle(index), success;
+    *device = Guest::handle(index);
+    return success;
 }
 NVML nvmlDeviceGetHandleByIndex(unsigned index, Device* device) { return nvmlDeviceGetHandleByIndex_v2(index, device); }
 
 NVML nvmlDeviceGetIndex(Device device, unsigned* index) {
     if (Status s = check(device); s != success) return s;
-    return index ? (*index = Guest::index(device), success) : invalid_argument;
+    if (!index) return invalid_argument;
+    *index = Guest::index(device);
+    return success;
 }
 
 NVML nvmlDeviceGetHandleByPciBusId_v2(const char* id, Device* device) { return by_bus(device, id); }
@@ -207,7 +220,9 @@ NVML nvmlDeviceGetHandleByUUIDV(const Uuid* uuid, Device* device) {
 
 NVML nvmlDeviceIsMigDeviceHandle(Device device, unsigned* is) {
     if (Status s = check(device); s != success) return s;
-    return is ? (*is = 0, success) : invalid_argument;
+    if (!is) return invalid_argument;
+    *is = 0;
+    return success;
 }
 
 // ---- older and newer forms of what the host has answered
@@ -228,7 +243,8 @@ NVML nvmlDeviceGetTemperatureV(Device device, TemperatureV1* temperature) {
     unsigned degrees = 0;
     if (Status s = ask<Question::nvmlDeviceGetTemperature>(device, temperature->sensor, &degrees); s != success)
         return s;
-    return temperature->temperature = static_cast<int>(degrees), success;
+    temperature->temperature = static_cast<int>(degrees);
+    return success;
 }
 
 // Those of the other devices whose nearest common ancestor with this one is of that level.

@@ -41,7 +41,10 @@ bool bridge_lives() {
     static std::atomic<std::uint64_t> seen{~0ull}, since{0};
     constexpr std::uint64_t patience_ms = 5'000;  // it beats four times a second
     const std::uint64_t beat = the_region.heartbeat(), now = milliseconds();
-    if (seen != beat) since = now, seen = beat;  // in this order: another thread that finds it seen finds when
+    if (seen != beat) {  // in this order: another thread that finds it seen finds when
+        since = now;
+        seen = beat;
+    }
     const std::uint64_t then = since;
     return the_region.served() && (then > now || now - then < patience_ms);
 }

@@ -89,7 +89,10 @@ class Service {
           given_(header.granule_count) {
         for (std::uint32_t g = 0; g < header.granule_count;
              ++g)  // by an earlier service, or before the guest was reset
-            if (grant(g).mapped) given_[g] = observe(grant(g).owner), ++given_count_;
+            if (grant(g).mapped) {
+                given_[g] = observe(grant(g).owner);
+                ++given_count_;
+            }
     }
 
     // One turn: until something happens, or it is time to look.
@@ -294,7 +297,10 @@ class Service {
     std::vector<Visitor> visitors_;
 };
 
-int refuse(const std::string& why) { return log::critical("{}", why), 1; }
+int refuse(const std::string& why) {
+    log::critical("{}", why);
+    return 1;
+}
 
 // A door has one service at a time: the lock ends with the process. Two would take each other's clients, and the one
 // that ends first the door's name.
@@ -320,7 +326,10 @@ File listen_for(const std::string& path, const std::string& group, std::string& 
     File listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     // Made under another name: no client finds it before its rights are set, nor while an earlier one is there.
     const std::string fresh = path + ".new";
-    if (fresh.size() >= sizeof address.sun_path) return error = path + ": too long", File();
+    if (fresh.size() >= sizeof address.sun_path) {
+        error = path + ": too long";
+        return File();
+    }
     fresh.copy(address.sun_path, fresh.size());
     unlink(fresh.c_str());
     if (!number && !its) error = fmt::format("there is no group \"{}\"", group);

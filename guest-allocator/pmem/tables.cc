@@ -82,7 +82,10 @@ std::vector<std::byte> tables(const barcuda_header& h) {
     const std::uint64_t inodes = up(first_inode + files.size(), 16) * 16;
     std::size_t folder_blocks = 1, left = block - entry_bytes(".") - entry_bytes("..");
     for (const StoredFile& f : files) {
-        if (entry_bytes(f.name) > left) ++folder_blocks, left = block;
+        if (entry_bytes(f.name) > left) {
+            ++folder_blocks;
+            left = block;
+        }
         left -= entry_bytes(f.name);
     }
     // Which blocks have what.

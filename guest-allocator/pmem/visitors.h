@@ -37,7 +37,10 @@ class UserPlaces {
         const auto its = of_.find(user);
         return has_place() && (user == 0 || its == of_.end() || its->second < most_of_one_);
     }
-    void came(uid_t user) { ++all_, ++of_[user]; }
+    void came(uid_t user) {
+        ++all_;
+        ++of_[user];
+    }
     void went(uid_t user) {
         --all_;
         if (--of_[user] == 0) of_.erase(user);

@@ -90,7 +90,10 @@ CUresult bind() {
     CUdevice device = 0;
     bool ours = cuCtxGetDevice(&device) == CUDA_SUCCESS && is_primary(device, current);
     thread.bound = ours ? current : nullptr;
-    if (ours) thread.device = device, thread.resets = now;
+    if (ours) {
+        thread.device = device;
+        thread.resets = now;
+    }
     return CUDA_SUCCESS;
 }
 

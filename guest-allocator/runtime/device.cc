@@ -72,7 +72,10 @@ API cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
         score += wanted->multiProcessorCount && has.multiProcessorCount >= wanted->multiProcessorCount;
         score += wanted->sharedMemPerBlock && has.sharedMemPerBlock >= wanted->sharedMemPerBlock;
         score += wanted->name[0] && std::strcmp(has.name, wanted->name) == 0;
-        if (score > best) best = score, *device = candidate;
+        if (score > best) {
+            best = score;
+            *device = candidate;
+        }
     }
     return cudaSuccess;
 }

@@ -17,7 +17,10 @@ ProgramFile::ProgramFile(const char* path) {
     struct stat status;
     if (fd >= 0 && !fstat(fd, &status) && status.st_size > 0) {
         void* const at = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (at != MAP_FAILED) data_ = static_cast<const char*>(at), bytes_ = status.st_size;
+        if (at != MAP_FAILED) {
+            data_ = static_cast<const char*>(at);
+            bytes_ = status.st_size;
+        }
     }
     if (fd >= 0) close(fd);
 }
@@ -81,8 +84,10 @@ class Dynamic {
   public:
     explicit Dynamic(const Sections& sections) {
         for (const Elf64_Shdr& s : sections.all()) {
-            if (s.sh_type == SHT_DYNSYM && s.sh_link < sections.all().size())
-                symbols_ = sections.read<Elf64_Sym>(s), names_ = sections.read<char>(sections.all()[s.sh_link]);
+            if (s.sh_type == SHT_DYNSYM && s.sh_link < sections.all().size()) {
+                symbols_ = sections.read<Elf64_Sym>(s);
+                names_ = sections.read<char>(sections.all()[s.sh_link]);
+            }
             if (s.sh_type == SHT_GNU_HASH) words_ = sections.read<std::uint32_t>(s);
         }
         // First come the number of buckets, the first symbol that is exported, the Bloom filter's words, and its shift.
@@ -91,7 +96,8 @@ class Dynamic {
         const std::size_t buckets = words_[0], filter = 2 * std::size_t{words_[2]};
         first_ = words_[1];
         if (buckets == 0 || filter > words_.size() - head || buckets > words_.size() - head - filter) return;
-        buckets_ = words_.subspan(head + filter, buckets), chains_ = words_.subspan(head + filter + buckets);
+        buckets_ = words_.subspan(head + filter, buckets);
+        chains_ = words_.subspan(head + filter + buckets);
     }
     bool known() const { return !buckets_.empty(); }
     bool exports(std::string_view name) const {
@@ -170,7 +176,10 @@ bool find_only(const CodeShape& shape, std::span<const char> code, std::size_t& 
         if (!hit) break;
         from = hit + 1;
         const auto at = static_cast<std::size_t>(hit - code.data());
-        if (at >= shape.anchor_at && matches(shape, code, at - shape.anchor_at)) where = at - shape.anchor_at, ++found;
+        if (at >= shape.anchor_at && matches(shape, code, at - shape.anchor_at)) {
+            where = at - shape.anchor_at;
+            ++found;
+        }
     }
     return found == 1;
 }
@@ -228,8 +237,10 @@ std::vector<RuntimeFunction> find_shapes(const ProgramFile& file,
             const auto end = code.last(std::min(code.size(), most));
             for (const auto runtime : runtimes)
                 if (auto functions = shaped(runtime, section.sh_addr + (code.size() - end.size()), end);
-                    is_runtime(functions))
-                    return whole = runtime.size(), functions;
+                    is_runtime(functions)) {
+                    whole = runtime.size();
+                    return functions;
+                }
         }
         return std::vector<RuntimeFunction>();
     };

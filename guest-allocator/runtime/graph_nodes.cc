@@ -22,8 +22,12 @@ template <class Driver, class Runtime> cudaError_t kernel(const Runtime& from, D
     if (CUresult result = ready()) return translate(result);
     *to = {};
     if (cudaError_t error = function_of(from.func, &to->func)) return error;
-    to->gridDimX = from.gridDim.x, to->gridDimY = from.gridDim.y, to->gridDimZ = from.gridDim.z;
-    to->blockDimX = from.blockDim.x, to->blockDimY = from.blockDim.y, to->blockDimZ = from.blockDim.z;
+    to->gridDimX = from.gridDim.x;
+    to->gridDimY = from.gridDim.y;
+    to->gridDimZ = from.gridDim.z;
+    to->blockDimX = from.blockDim.x;
+    to->blockDimY = from.blockDim.y;
+    to->blockDimZ = from.blockDim.z;
     to->sharedMemBytes = from.sharedMemBytes;
     to->kernelParams = from.kernelParams;
     to->extra = from.extra;

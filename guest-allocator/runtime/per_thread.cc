@@ -60,7 +60,8 @@ PTSZ(cudaStreamGetCaptureInfo, (cudaStream_t s, cudaStreamCaptureStatus* c, unsi
 PTSZ(cudaStreamUpdateCaptureDependencies, (cudaStream_t s, cudaGraphNode_t* d, const cudaGraphEdgeData* e, size_t n, unsigned f), own(s), d, e, n, f)
 PTSZ(cudaGraphLaunch, (cudaGraphExec_t g, cudaStream_t s), g, own(s))
 PTSZ(cudaGraphUpload, (cudaGraphExec_t g, cudaStream_t s), g, own(s))
-API cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphInstantiateParams* parameters) {
+API cudaGraphInstantiateWithParams_ptsz(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                        cudaGraphInstantiateParams* parameters) {
     if (!parameters) return record(cudaErrorInvalidValue);
     cudaGraphInstantiateParams its = *parameters;
     its.uploadStream = own(parameters->uploadStream);
@@ -124,11 +125,13 @@ PTSZ(cudaSignalExternalSemaphoresAsync, (const cudaExternalSemaphore_t* x, const
 PTSZ(cudaWaitExternalSemaphoresAsync, (const cudaExternalSemaphore_t* x, const cudaExternalSemaphoreWaitParams* p, unsigned n, cudaStream_t s), x, p, n, own(s))
 
 // The driver's functions themselves are asked for in their per-thread form.
-API cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** function, unsigned version, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+API cudaGetDriverEntryPointByVersion_ptsz(const char* name, void** function, unsigned version, unsigned long long flags,
+                                          cudaDriverEntryPointQueryResult* status) {
     if (flags == cudaEnableDefault) flags = cudaEnablePerThreadDefaultStream;
     return cudaGetDriverEntryPointByVersion(name, function, version, flags, status);
 }
-API cudaGetDriverEntryPoint_ptsz(const char* name, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+API cudaGetDriverEntryPoint_ptsz(const char* name, void** function, unsigned long long flags,
+                                 cudaDriverEntryPointQueryResult* status) {
     return cudaGetDriverEntryPointByVersion_ptsz(name, function, runtime_version, flags, status);
 }
 // clang-format on

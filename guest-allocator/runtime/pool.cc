@@ -7,7 +7,10 @@ using namespace barcuda::runtime;
 
 API cudaMallocAsync(void** memory, size_t size, cudaStream_t stream) {
     if (!memory) return record(cudaErrorInvalidValue);
-    if (size == 0) return *memory = nullptr, record(ready());  // as cudaMalloc
+    if (size == 0) {  // as cudaMalloc
+        *memory = nullptr;
+        return record(ready());
+    }
     return call(cuMemAllocAsync, memory, size, stream);
 }
 API cudaFreeAsync(void* memory, cudaStream_t stream) {
@@ -15,7 +18,10 @@ API cudaFreeAsync(void* memory, cudaStream_t stream) {
 }
 API cudaMallocFromPoolAsync(void** memory, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
     if (!memory) return record(cudaErrorInvalidValue);
-    if (size == 0) return *memory = nullptr, record(ready());
+    if (size == 0) {
+        *memory = nullptr;
+        return record(ready());
+    }
     return call(cuMemAllocFromPoolAsync, memory, size, pool, stream);
 }
 

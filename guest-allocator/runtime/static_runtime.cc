@@ -165,7 +165,10 @@ bool too_late = false;
 extern "C" {
 using Nothing = void();
 static void nothing() {}
-[[gnu::visibility("hidden")]] Nothing* barcuda_resolve() { return watch(), nothing; }
+[[gnu::visibility("hidden")]] Nothing* barcuda_resolve() {
+    watch();
+    return nothing;
+}
 [[gnu::visibility("hidden"), gnu::ifunc("barcuda_resolve")]] void barcuda_resolved_early();
 }
 namespace {

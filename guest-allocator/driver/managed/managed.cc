@@ -261,7 +261,10 @@ CU cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, size_t bytes, unsigned
     switch (flags) {
         case CU_MEM_ATTACH_GLOBAL: break;
         case CU_MEM_ATTACH_HOST: wanted.mode = Attachment::host; break;
-        case CU_MEM_ATTACH_SINGLE: wanted.mode = Attachment::single, wanted.stream = real(stream); break;
+        case CU_MEM_ATTACH_SINGLE:
+            wanted.mode = Attachment::single;
+            wanted.stream = real(stream);
+            break;
         default: return CUDA_ERROR_INVALID_VALUE;
     }
     if (wanted.mode == Attachment::single && !wanted.stream) return CUDA_ERROR_INVALID_VALUE;

@@ -40,7 +40,10 @@ class Faults {
   public:
     explicit Faults(std::uint64_t features) noexcept : fd_(open_any()) {
         uffdio_api api{UFFD_API, features, 0};
-        if (fd_ >= 0 && ioctl(fd_, UFFDIO_API, &api)) close(fd_), fd_ = -1;
+        if (fd_ >= 0 && ioctl(fd_, UFFDIO_API, &api)) {
+            close(fd_);
+            fd_ = -1;
+        }
     }
     ~Faults() {
         if (fd_ >= 0) close(fd_);

@@ -51,7 +51,10 @@ bool eligible(std::uintptr_t begin, std::uintptr_t end, Refusal& why) noexcept {
     for (os::Mapping m; seen < end && maps.next(m);) {
         if (m.end <= seen) continue;
         if (m.begin > seen || m.shared || !m.readable || !m.writable || m.executable || m.inode) return false;
-        if (m.is_stack || m.holds(here)) return why = Refusal::stack, false;
+        if (m.is_stack || m.holds(here)) {
+            why = Refusal::stack;
+            return false;
+        }
         if (begin == m.begin && begins_arena(m)) return false;
         seen = m.end;
     }
@@ -101,7 +104,10 @@ template <class F> bool each_place(const Loan& loan, F part) noexcept {
         std::size_t bytes = 0, offset = 0;
         int protection = 0;
         const auto first = [&](std::byte* p, std::size_t n, std::size_t o, int allowed) {
-            where = p, bytes = n, offset = o, protection = allowed;
+            where = p;
+            bytes = n;
+            offset = o;
+            protection = allowed;
             return false;
         };
         const bool known = elsewhere(loan.run, loan.end - loan.begin, first);
@@ -121,7 +127,10 @@ bool take_back(const Loan& loan) noexcept {
 
 void take_unused_back() noexcept {
     for (std::size_t i = loans.count(); unused && i-- > 0;)
-        if (!loans[i].users && take_back(loans[i])) loans.remove(i), --unused;
+        if (!loans[i].users && take_back(loans[i])) {
+            loans.remove(i);
+            --unused;
+        }
 }
 
 std::byte* refused(Refusal why) noexcept {
@@ -149,7 +158,8 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
         Loan& loan = loans[loans.behind(begin)];
         if (loan.begin > begin || loan.end < end || !in_place(loan)) return refused(Refusal::shared_page);
         if (!loan.users++) --unused;
-        statistics.lent.add(), statistics.lent_bytes.add(bytes);
+        statistics.lent.add();
+        statistics.lent_bytes.add(bytes);
         return loan.run + (first - loan.begin);
     }
     Refusal why;
@@ -171,7 +181,8 @@ std::byte* lend(std::byte* p, std::size_t bytes) noexcept {
     }
     loans.add({begin, end, run, 1});
     ever_lent.store(true, std::memory_order_relaxed);
-    statistics.lent.add(), statistics.lent_bytes.add(bytes);
+    statistics.lent.add();
+    statistics.lent_bytes.add(bytes);
     return run + (first - begin);
 }
 

@@ -47,7 +47,10 @@ class HandlerLock {
         real_sigmask(SIG_SETMASK, &all, &before_);
         const pid_t own = getpid();
         for (pid_t is = 0; !holder.compare_exchange_weak(is, own, std::memory_order_acquire);)
-            if (is == own) is = 0, sched_yield();  // else it is free, or a thread of the parent has it
+            if (is == own) {  // else it is free, or a thread of the parent has it
+                is = 0;
+                sched_yield();
+            }
     }
     ~HandlerLock() {
         holder.store(0, std::memory_order_release);
@@ -103,7 +106,10 @@ struct SignalStack {
 };
 constinit thread_local SignalStack own_stack __attribute__((tls_model("initial-exec"))) = {};
 constinit ThreadEnd thread_end{[]() noexcept {
-    if (own_stack.memory) munmap(own_stack.memory, SignalStack::bytes), own_stack.memory = nullptr;
+    if (own_stack.memory) {
+        munmap(own_stack.memory, SignalStack::bytes);
+        own_stack.memory = nullptr;
+    }
 }};
 
 struct Touch {
@@ -274,7 +280,10 @@ int set_action(int signal, const struct sigaction* action, struct sigaction* bef
     {
         const HandlerLock lock;
         had = programs[current.load(std::memory_order_relaxed)];
-        if (action) set_programs(wanted), install(wanted);
+        if (action) {
+            set_programs(wanted);
+            install(wanted);
+        }
     }
     if (before) *before = had;
     return 0;

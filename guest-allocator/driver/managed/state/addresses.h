@@ -63,7 +63,10 @@ class Addresses {
     }
     // Neighbours merge.
     static void put(Map& into, std::uintptr_t begin, std::uintptr_t end) {
-        if (const auto next = into.find(end); next != into.end()) end = next->second, into.erase(next);
+        if (const auto next = into.find(end); next != into.end()) {
+            end = next->second;
+            into.erase(next);
+        }
         if (auto before = into.lower_bound(begin); before != into.begin() && (--before)->second == begin)
             before->second = end;
         else into[begin] = end;

@@ -23,7 +23,8 @@ class Advice {
   public:
     // For bytes [begin, end) of the allocation: change(Hints&).
     template <class Change> void set(std::size_t begin, std::size_t end, Change change) {
-        split(begin), split(end);
+        split(begin);
+        split(end);
         for (Part& p : parts_)
             if (p.begin >= begin && p.begin < end) change(p.hints);
     }
