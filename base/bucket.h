@@ -19,7 +19,9 @@ class Bucket {
     }
     // True: there was enough, and it is taken.
     bool take(double amount, const Rate& rate, Time now) {
-        held_ = held(rate, now), since_ = now, used_ = true;
+        held_ = held(rate, now);
+        since_ = now;
+        used_ = true;
         if (held_ < amount) return false;
         held_ -= amount;
         return true;

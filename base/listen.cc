@@ -44,7 +44,8 @@ File listen_at(const std::string& address, std::string& error) {
     std::string host = address.substr(0, colon);
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
     addrinfo wish{}, *found = nullptr;
-    wish.ai_socktype = SOCK_STREAM, wish.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+    wish.ai_socktype = SOCK_STREAM;
+    wish.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
     if (colon == address.npos || host.empty() ||
         getaddrinfo(host.c_str(), address.c_str() + colon + 1, &wish, &found) != 0) {
         error =

@@ -94,8 +94,10 @@ bool has_room(std::size_t bytes) {
         allowed.rate ? std::atomic_ref(const_cast<std::uint64_t&>(*allowed.rate)).load(std::memory_order_relaxed) : 0;
     if (rate == 0) return true;
     const auto a_second = static_cast<double>(rate);
-    if (!allowed.bytes.take(static_cast<double>(bytes), {a_second, seconds * a_second}, Bucket::Time::clock::now()))
-        return ++allowed.left_out, false;
+    if (!allowed.bytes.take(static_cast<double>(bytes), {a_second, seconds * a_second}, Bucket::Time::clock::now())) {
+        ++allowed.left_out;
+        return false;
+    }
     if (const std::uint64_t gone = std::exchange(allowed.left_out, 0))
         spdlog::log(spdlog::level::warn, "{} lines were left out (log-text)", gone);
     return true;

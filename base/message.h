@@ -17,7 +17,10 @@ class File {
     File() = default;
     explicit File(int fd) : fd_(fd) {}
     File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    File& operator=(File&& other) noexcept { return std::swap(fd_, other.fd_), *this; }
+    File& operator=(File&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
     ~File();
     int fd() const { return fd_; }
     int release() { return std::exchange(fd_, -1); }

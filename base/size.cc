@@ -40,7 +40,8 @@ std::string read_size(std::string_view text, std::uint64_t& size) {
     if (whole > most || whole * each > most) return large;
     const unsigned __int128 all = whole * each + parts * each / of;
     if (all > most) return large;
-    return size = static_cast<std::uint64_t>(all), "";
+    size = static_cast<std::uint64_t>(all);
+    return "";
 }
 
 }  // namespace barcuda

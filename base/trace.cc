@@ -70,7 +70,8 @@ void append(int fd, const char* text, std::size_t bytes) {
         const ssize_t n = ::write(fd, text, bytes);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return;  // a full disk: these lines are lost
-        text += n, bytes -= static_cast<std::size_t>(n);
+        text += n;
+        bytes -= static_cast<std::size_t>(n);
     }
 }
 
@@ -97,7 +98,12 @@ int open_file() {
 // Lines, each with ",\n" before it.
 void append_lines(int fd, const char* text, std::size_t bytes) {
     if (!bytes) return;
-    if (first) append(fd, "[\n", 2), text += 2, bytes -= 2, first = false;
+    if (first) {
+        append(fd, "[\n", 2);
+        text += 2;
+        bytes -= 2;
+        first = false;
+    }
     append(fd, text, bytes);
 }
 
@@ -122,11 +128,16 @@ void write_held() {
             snprintf(text + used, 256, ",\n{\"ph\":\"X\",\"name\":\"%.*s\",\"ts\":%s,\"dur\":%s,\"pid\":%d,\"tid\":%d}",
                      static_cast<int>(e.name.size() < 100 ? e.name.size() : 100), e.name.data(),
                      json::Microseconds(e.start).text, json::Microseconds(e.end - e.start).text, owner, e.thread));
-        if (used > sizeof text - 256) append_lines(fd, text, used), used = 0;
+        if (used > sizeof text - 256) {
+            append_lines(fd, text, used);
+            used = 0;
+        }
     }
     if (fd >= 0) {
-        append_lines(fd, text, used), append_lines(fd, noted, noted_bytes);
-        append(fd, ends, 3), close(fd);
+        append_lines(fd, text, used);
+        append_lines(fd, noted, noted_bytes);
+        append(fd, ends, 3);
+        close(fd);
     }
     count = noted_bytes = 0;
 }

@@ -12,7 +12,10 @@ void Visitors::came(Who who, int fd, std::string address, Clock::time_point now)
 
 void Visitors::answered(Who who, Clock::time_point now) {
     const auto found = all_.find(who);
-    if (found != all_.end()) found->second.since = now, found->second.served = true;
+    if (found != all_.end()) {
+        found->second.since = now;
+        found->second.served = true;
+    }
 }
 
 bool Visitors::too_many() const {
@@ -36,7 +39,10 @@ Visitors::Visitor* Visitors::superfluous(Clock::time_point now) {
 
 std::vector<int> Visitors::overdue(Clock::time_point now) {
     std::vector<int> fds;
-    const auto close = [&](Visitor& v) { v.closing = true, fds.push_back(v.fd); };
+    const auto close = [&](Visitor& v) {
+        v.closing = true;
+        fds.push_back(v.fd);
+    };
     for (auto& [_, v] : all_)
         if (!v.closing && now - v.since >= patience_) close(v);
     while (Visitor* const v = superfluous(now)) close(*v);

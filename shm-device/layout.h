@@ -10,9 +10,10 @@
  *   +1 MiB       channels    struct barcuda_channel + queue memory, BARCUDA_CHANNEL_SIZE each
  *   extents      the heap    granules of BARCUDA_GRANULE bytes, granted to clients in runs ("extents")
  *
- * Every word has one writer, named beside it: H the host (bridge; its workers or its monitor where said), D the guest's door (its kernel
- * module; on the flat transport the client itself), C the client. Guest processes see header, slots, grants, devices,
- * rows and snapshot read-only through the module. All integers are little-endian, all offsets count bytes from the region's start.
+ * Every word has one writer, named beside it: H the host (bridge; its workers or its monitor where said), D the
+ * guest's door (its kernel module; on the flat transport the client itself), C the client. Guest processes see
+ * header, slots, grants, devices, rows and snapshot read-only through the module. All integers are little-endian,
+ * all offsets count bytes from the region's start.
  */
 #ifndef BARCUDA_LAYOUT_H
 #define BARCUDA_LAYOUT_H
@@ -36,8 +37,8 @@ typedef uint64_t barcuda_u64;
 #endif
 
 #define BARCUDA_MAGIC 0x3141445543524142ull /* "BARCUDA1" */
-/* Grows with every change of this file that the other side would misread. (Not where reserved bytes get a meaning, and zeros go on
- * meaning that there is nothing.)
+/* Grows with every change of this file that the other side would misread. (Not where reserved bytes get a meaning,
+ * and zeros go on meaning that there is nothing.)
  */
 #define BARCUDA_LAYOUT 7u
 /* Grows when the same values of a command would travel as other bytes: packet.h, the heads, a kind's encoding, wire.h.
@@ -54,16 +55,16 @@ typedef uint64_t barcuda_u64;
 #define BARCUDA_SNAPSHOT_SIZE 0xa0000ull
 #define BARCUDA_CHANNELS_OFFSET 0x100000ull
 #define BARCUDA_CHANNEL_SIZE 0x100000ull
-#define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, and a multiple of every huge page but 1 GiB */
+#define BARCUDA_GRANULE 0x2000000ull         /* 32 MiB: a mimalloc segment, a multiple of every huge page but 1 GiB */
 #define BARCUDA_DEFAULT_BASE 0x200000000000ull /* free on x86-64 Linux, under ASan too; a region may name another */
-/* Where the GPU's own memory may lie in a worker, and so in kernel arguments. Workers run with the legacy mmap layout: what
- * the driver maps goes to 0x2a..., its pools to the first terabyte. Guest programs have nothing in this window but the region
- * itself, and the library reserves the rest of it: an address alone says which of the two it is. These are the windows of a
- * header that names none (windows.h).
+/* Where the GPU's own memory may lie in a worker, and so in kernel arguments. Workers run with the legacy mmap
+ * layout: what the driver maps goes to 0x2a..., its pools to the first terabyte. Guest programs have nothing in
+ * this window but the region itself, and the library reserves the rest of it: an address alone says which of the
+ * two it is. These are the windows of a header that names none (windows.h).
  */
 #define BARCUDA_DEVICE_BASE 0x200000000ull
 #define BARCUDA_DEVICE_POOLS_END 0x10000000000ull /* below: pools and reservations of the driver */
-#define BARCUDA_DEVICE_MAPPED 0x2a0000000000ull   /* from here to the end: what it maps; the region lies in between, or above */
+#define BARCUDA_DEVICE_MAPPED 0x2a0000000000ull   /* from here on: what it maps; the region lies in between, or above */
 #define BARCUDA_DEVICE_END 0x500000000000ull
 #define BARCUDA_MIN_SIZE 0x8000000ull        /* 128 MiB: 8 channels and three granules */
 #define BARCUDA_MAX_SIZE 0x4000000000ull     /* 256 GiB: what SeaBIOS and 40 physical address bits can place */
@@ -79,7 +80,7 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u32 header_bytes;  /* BARCUDA_CHANNELS_OFFSET: all that a guest process may read */
 	barcuda_u32 packets;       /* BARCUDA_PACKETS */
 	barcuda_u32 row_count;     /* 1 to BARCUDA_MAX_ROWS */
-	barcuda_u64 base;          /* virtual address of offset 0 in every process that maps the region, except clients with their own */
+	barcuda_u64 base;          /* virtual address of offset 0 in every process, except clients with a base of their own */
 	barcuda_u64 size;          /* bytes, a power of two */
 	barcuda_u64 channel_size;  /* BARCUDA_CHANNEL_SIZE */
 	barcuda_u64 granule;       /* BARCUDA_GRANULE */
@@ -95,8 +96,8 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
 	barcuda_u64 heartbeat;     /* grows several times a second while a bridge serves the region */
 	barcuda_u64 rows_offset;   /* a multiple of 8; the rows lie behind the devices and before header_bytes */
 	barcuda_u64 snapshot_offset; /* a multiple of 4096; 0: this bridge takes none */
-	barcuda_u32 windows_epoch; /* == `epoch`: the next four hold, and a client may have a base of its own. Else (an older bridge
-	                            * leaves what it finds) they are BARCUDA_DEVICE_*, and no client has one
+	barcuda_u32 windows_epoch; /* == `epoch`: the next four hold, and a client may have a base of its own. Else (an
+	                            * older bridge leaves what it finds) they are BARCUDA_DEVICE_*, and no client has one
 	                            */
 	barcuda_u32 reserved;
 	barcuda_u64 device_base;   /* windows of the GPU's own memory: see BARCUDA_DEVICE_BASE */
@@ -109,13 +110,14 @@ struct barcuda_header {            /* all H; written before `magic`, constant af
  *   free       opened == closed == reclaimed
  *   open       opened == closed + 1, closed == reclaimed        (door: a client maps it)
  *   closed     opened == closed, reclaimed == closed - 1        (door: its last mapping is gone; host must clean up)
- * On the flat transport the client raises `opened` (compare-and-swap), and the bridge raises `closed` when the pid is gone.
+ * On the flat transport the client raises `opened` (compare-and-swap), and the bridge raises `closed` when the pid
+ * is gone.
  */
 struct barcuda_slot {
 	barcuda_u32 opened;        /* D */
 	barcuda_u32 closed;        /* D */
 	barcuda_u32 pid;           /* D: flat transport: the client's pid; 0 behind a module */
-	barcuda_u32 map_lock;      /* D: flat transport: 1: while the client maps its channel, the slot's second byte is locked */
+	barcuda_u32 map_lock;      /* D: flat transport: 1: the slot's second byte is locked while its channel is mapped */
 	barcuda_u64 start_time;    /* D: flat transport: starttime of pid, /proc/PID/stat field 22 */
 	barcuda_u64 reserved1[5];
 	barcuda_u32 reclaimed;     /* H */
@@ -126,7 +128,7 @@ struct barcuda_slot {
 /* A granule is free when owner == 0 and mapped == 0; the host clears its contents before it grants it again. */
 struct barcuda_grant {
 	barcuda_u32 owner;         /* H: channel index + 1 of the client that may map it; 0: none */
-	barcuda_u32 mapped;        /* D: pages of it that guest processes map, forked children too; flat transport: unused, 0 */
+	barcuda_u32 mapped;        /* D: pages of it that guest processes map, with forked children; flat transport: 0 */
 };
 
 struct barcuda_device {            /* all H, constant */
@@ -140,9 +142,9 @@ struct barcuda_device {            /* all H, constant */
 };
 #define BARCUDA_ATTRIBUTE_UNKNOWN (-0x7fffffff - 1)
 
-/* The state of the GPUs: answers to NVML's questions, which the bridge's monitor asks more than once a second while a client is
- * `watching`. Behind this head are `answer_count` times struct barcuda_answers, then what they name. A reader copies, and starts
- * again if `sequence` has changed.
+/* The state of the GPUs: answers to NVML's questions, which the bridge's monitor asks more than once a second while
+ * a client is `watching`. Behind this head are `answer_count` times struct barcuda_answers, then what they name. A
+ * reader copies, and starts again if `sequence` has changed.
  */
 struct barcuda_snapshot {
 	barcuda_u64 sequence;      /* H (monitor): odd while it writes; 0: it has not yet */
@@ -201,7 +203,7 @@ enum barcuda_prints {
 	BARCUDA_PRINTS_NOT = 2      /* none of it does */
 };
 
-enum barcuda_paused {              /* by the host's administrator: commands wait in the queue, and lose nothing but time */
+enum barcuda_paused {              /* by the host's administrator: commands wait in the queue, and are not lost */
 	BARCUDA_PAUSED_NO = 0,
 	BARCUDA_PAUSED_HELD = 1,    /* the client's memory is on the GPU */
 	BARCUDA_PAUSED_AWAY = 2     /* the host keeps it elsewhere */
@@ -214,7 +216,7 @@ struct barcuda_status {            /* H (bridge and worker), at BARCUDA_STATUS_O
 	barcuda_u32 worker_pid;
 	barcuda_s32 posted_error;  /* CUresult of the last posted command that failed */
 	barcuda_u32 posted_op;     /* which command that was: its number at the bridge */
-	barcuda_u64 posted_count;  /* how many posted commands failed so far, stored last: a client compares it with what it has seen */
+	barcuda_u64 posted_count;  /* how many posted commands failed so far; stored last, for clients to compare */
 	barcuda_s32 fatal_error;   /* CUresult for every call once state > READY */
 	barcuda_s32 context_error; /* sticky CUresult of a GPU fault: every later call of the client gets it; 0: none */
 	char message[256];         /* why, for a person; NUL-terminated */
@@ -235,13 +237,13 @@ struct barcuda_client {            /* C, at BARCUDA_CLIENT_OFFSET */
 	barcuda_u64 rows_hash;     /* of the rows by which its commands are numbered; before its first command */
 	unsigned char devices[BARCUDA_MAX_DEVICES]; /* which of the region's devices its program sees, in its order */
 	barcuda_u32 device_count;  /* how many; stored last. 0: it has not said so, and gets no worker yet */
-	barcuda_u32 watching;      /* grows when it wants to know how the GPUs are doing: the monitor asks for some seconds from then on */
-	char user[32];             /* whose process it is, by name, or by number where that is not known: for the host to show */
-	barcuda_u64 base;          /* virtual address of offset 0 in this client, and in its worker; before `device_count`. 0: the header's */
+	barcuda_u32 watching;      /* grows when it asks how the GPUs are doing: the monitor then answers for some seconds */
+	char user[32];             /* whose process it is, by name, or by number if the name is not known: for display */
+	barcuda_u64 base;          /* of offset 0 in this client and its worker; before `device_count`. 0: the header's */
 };
 
-/* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time: the worker
- * asks, the client runs the function and says so.
+/* At BARCUDA_CALLS_OFFSET: work of the GPU waits for a function of the program (cuLaunchHostFunc). One at a time:
+ * the worker asks, the client runs the function and says so.
  */
 struct barcuda_calls {
 	barcuda_u64 asked;         /* H: grows with each call, stored after the next two */
@@ -253,11 +255,11 @@ struct barcuda_calls {
 	barcuda_u64 reserved2[7];
 };
 
-/* At BARCUDA_SUPPLY_OFFSET: extents for the client's heap, on a road of their own. A driver makes the worker wait for the GPU now
- * and then, and the GPU may wait for the thread that asks here, in a malloc. One request at a time.
+/* At BARCUDA_SUPPLY_OFFSET: extents for the client's heap, on a road of their own. A driver sometimes makes the
+ * worker wait for the GPU, and the GPU may wait for the thread that asks here, in a malloc. One request at a time.
  */
 struct barcuda_supply {
-	barcuda_u64 asked;         /* C: grows with each request, stored after `bytes`; its low half is what the worker sleeps on */
+	barcuda_u64 asked;         /* C: grows with each request, stored after `bytes`; the worker sleeps on its low half */
 	barcuda_u64 bytes;         /* C: wanted, a multiple of `granule` */
 	barcuda_u64 reserved0[6];
 	barcuda_u64 answered;      /* H: == asked once the next three hold */
@@ -277,19 +279,24 @@ BARCUDA_ASSERT(sizeof(struct barcuda_header) <= BARCUDA_SLOTS_OFFSET);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, base) == 24);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, channel_count) == 64);
 BARCUDA_ASSERT(offsetof(struct barcuda_header, build) == 96);
-BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160 && offsetof(struct barcuda_header, rows_offset) == 168);
-BARCUDA_ASSERT(offsetof(struct barcuda_header, snapshot_offset) == 176 && offsetof(struct barcuda_header, windows_epoch) == 184);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, heartbeat) == 160);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, rows_offset) == 168);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, snapshot_offset) == 176);
+BARCUDA_ASSERT(offsetof(struct barcuda_header, windows_epoch) == 184);
 BARCUDA_ASSERT(sizeof(struct barcuda_header) == 224 && offsetof(struct barcuda_client, base) == 208);
 BARCUDA_ASSERT(BARCUDA_DEFAULT_BASE + BARCUDA_MAX_SIZE <= BARCUDA_DEVICE_MAPPED);
 BARCUDA_ASSERT(sizeof(struct barcuda_slot) == 128 && offsetof(struct barcuda_slot, reclaimed) == 64);
 BARCUDA_ASSERT(BARCUDA_SLOTS_OFFSET + BARCUDA_MAX_CHANNELS * sizeof(struct barcuda_slot) <= BARCUDA_GRANTS_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_grant) == 8);
-BARCUDA_ASSERT(BARCUDA_GRANTS_OFFSET + BARCUDA_MAX_SIZE / BARCUDA_GRANULE * sizeof(struct barcuda_grant) <= BARCUDA_DEVICES_OFFSET);
+BARCUDA_ASSERT(BARCUDA_GRANTS_OFFSET + BARCUDA_MAX_SIZE / BARCUDA_GRANULE * sizeof(struct barcuda_grant) <=
+	       BARCUDA_DEVICES_OFFSET);
 BARCUDA_ASSERT(sizeof(struct barcuda_device) == 1344);
 BARCUDA_ASSERT(BARCUDA_DEVICES_OFFSET + BARCUDA_MAX_DEVICES * sizeof(struct barcuda_device) <= BARCUDA_ROWS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_ROWS_OFFSET + BARCUDA_MAX_ROWS * 8 <= BARCUDA_SNAPSHOT_OFFSET);
 BARCUDA_ASSERT(BARCUDA_SNAPSHOT_OFFSET + BARCUDA_SNAPSHOT_SIZE <= BARCUDA_CHANNELS_OFFSET);
-BARCUDA_ASSERT(sizeof(struct barcuda_snapshot) == 64 && sizeof(struct barcuda_answers) == 16 && sizeof(struct barcuda_process) == 40);
+BARCUDA_ASSERT(sizeof(struct barcuda_snapshot) == 64);
+BARCUDA_ASSERT(sizeof(struct barcuda_answers) == 16);
+BARCUDA_ASSERT(sizeof(struct barcuda_process) == 40);
 BARCUDA_ASSERT(BARCUDA_CHANNELS_OFFSET + BARCUDA_MAX_CHANNELS * BARCUDA_CHANNEL_SIZE <= BARCUDA_MAX_SIZE);
 BARCUDA_ASSERT(sizeof(struct barcuda_status) <= BARCUDA_PAGE && sizeof(struct barcuda_client) <= BARCUDA_PAGE);
 BARCUDA_ASSERT(sizeof(struct barcuda_calls) == 128 && offsetof(struct barcuda_calls, done) == 64);
@@ -298,6 +305,7 @@ BARCUDA_ASSERT(sizeof(struct barcuda_supply) == 128 && offsetof(struct barcuda_s
 BARCUDA_ASSERT(BARCUDA_SUPPLY_OFFSET + sizeof(struct barcuda_supply) <= BARCUDA_COMMANDS_OFFSET);
 BARCUDA_ASSERT(BARCUDA_FENCES_OFFSET + BARCUDA_FENCES * 8 <= BARCUDA_RING_OFFSET);
 BARCUDA_ASSERT(BARCUDA_RING_OFFSET + BARCUDA_QUEUE_SIZE * 16 <= BARCUDA_DRIVER_EVENT_OFFSET);
-BARCUDA_ASSERT(BARCUDA_DRIVER_EVENT_OFFSET / 64 == BARCUDA_KICKS_OFFSET / 64 && BARCUDA_DEVICE_EVENT_OFFSET / 64 == BARCUDA_WAKES_OFFSET / 64);
+BARCUDA_ASSERT(BARCUDA_DRIVER_EVENT_OFFSET / 64 == BARCUDA_KICKS_OFFSET / 64);
+BARCUDA_ASSERT(BARCUDA_DEVICE_EVENT_OFFSET / 64 == BARCUDA_WAKES_OFFSET / 64);
 
 #endif

@@ -21,27 +21,60 @@ CLI::Validator begins_with_a_digit() {
 
 }  // namespace
 
-const Option& Option::required() const { return option_->required(), *this; }
-const Option& Option::capture_default_str() const { return option_->capture_default_str(), *this; }
-const Option& Option::default_str(const std::string& text) const { return option_->default_str(text), *this; }
-const Option& Option::envname(const std::string& name) const { return option_->envname(name), *this; }
-const Option& Option::excludes(const Option& other) const { return option_->excludes(other.option_), *this; }
-const Option& Option::type_name(const std::string& name) const { return option_->type_name(name), *this; }
-const Option& Option::take_all() const { return option_->expected(1)->take_all(), *this; }
-const Option& Option::check(Check check) const { return option_->check(std::move(check)), *this; }
-const Option& Option::is_member(std::initializer_list<const char*> values) const {
-    return option_->check(CLI::IsMember(std::vector<std::string>(values.begin(), values.end()))), *this;
+const Option& Option::required() const {
+    option_->required();
+    return *this;
 }
-const Option& Option::range(int least, int most) const { return option_->check(CLI::Range(least, most)), *this; }
-const Option& Option::existing_directory() const { return option_->check(CLI::ExistingDirectory), *this; }
+const Option& Option::capture_default_str() const {
+    option_->capture_default_str();
+    return *this;
+}
+const Option& Option::default_str(const std::string& text) const {
+    option_->default_str(text);
+    return *this;
+}
+const Option& Option::envname(const std::string& name) const {
+    option_->envname(name);
+    return *this;
+}
+const Option& Option::excludes(const Option& other) const {
+    option_->excludes(other.option_);
+    return *this;
+}
+const Option& Option::type_name(const std::string& name) const {
+    option_->type_name(name);
+    return *this;
+}
+const Option& Option::take_all() const {
+    option_->expected(1)->take_all();
+    return *this;
+}
+const Option& Option::check(Check check) const {
+    option_->check(std::move(check));
+    return *this;
+}
+const Option& Option::is_member(std::initializer_list<const char*> values) const {
+    option_->check(CLI::IsMember(std::vector<std::string>(values.begin(), values.end())));
+    return *this;
+}
+const Option& Option::range(int least, int most) const {
+    option_->check(CLI::Range(least, most));
+    return *this;
+}
+const Option& Option::existing_directory() const {
+    option_->check(CLI::ExistingDirectory);
+    return *this;
+}
 const Option& Option::as_size() const {
     option_->transform(CLI::AsSizeValue(false));
-    return option_->transform(begins_with_a_digit()), *this;  // what comes last is asked first
+    option_->transform(begins_with_a_digit());
+    return *this;  // what comes last is asked first
 }
 const Option& Option::as_seconds() const {
     const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1}, {"m", 60}};
     option_->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL));
-    return option_->transform(begins_with_a_digit()), *this;
+    option_->transform(begins_with_a_digit());
+    return *this;
 }
 
 Option Command::add_flag(const std::string& name, bool& given, const std::string& help) const {

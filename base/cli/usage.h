@@ -98,7 +98,10 @@ inline bool understood(CLI::App& app, int argc, char** argv, int& status, const 
         app.parse(argc, argv);
         return true;
     } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) return status = app.exit(error), false;
+        if (error.get_exit_code() == 0) {
+            status = app.exit(error);
+            return false;
+        }
         const CLI::App& meant = innermost(app);
         status = wrong(meant);
         std::string what = complaint(error, app, argc, argv, elsewhere);

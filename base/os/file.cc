@@ -44,9 +44,13 @@ int facts_of(int file, FileFacts& facts) {
     facts.size = static_cast<std::uint64_t>(st.st_size);
     facts.block = static_cast<std::uint64_t>(fs.f_bsize);
     facts.blocks = static_cast<std::uint64_t>(st.st_blocks);
-    facts.device = st.st_dev, facts.inode = st.st_ino;
-    facts.major = gnu_dev_major(st.st_rdev), facts.minor = gnu_dev_minor(st.st_rdev);
-    facts.owner = st.st_uid, facts.mode = st.st_mode & 07777, facts.names = static_cast<unsigned>(st.st_nlink);
+    facts.device = st.st_dev;
+    facts.inode = st.st_ino;
+    facts.major = gnu_dev_major(st.st_rdev);
+    facts.minor = gnu_dev_minor(st.st_rdev);
+    facts.owner = st.st_uid;
+    facts.mode = st.st_mode & 07777;
+    facts.names = static_cast<unsigned>(st.st_nlink);
     facts.all_may_write = (st.st_mode & S_IWOTH) != 0;
     return 0;
 }
@@ -92,7 +96,8 @@ KeptFile& KeptFile::operator=(KeptFile&& other) noexcept {
     close();
     fd_ = std::exchange(other.fd_, -1);
     known_ = std::exchange(other.known_, false);
-    device_ = other.device_, inode_ = other.inode_;
+    device_ = other.device_;
+    inode_ = other.inode_;
     return *this;
 }
 
@@ -101,7 +106,8 @@ int KeptFile::keep(int fd) {
     fd_ = out_of_the_way(fd);
     struct stat st;
     if (::fstat(fd_, &st) != 0) return errno;
-    device_ = st.st_dev, inode_ = st.st_ino;
+    device_ = st.st_dev;
+    inode_ = st.st_ino;
     known_ = true;
     return 0;
 }
@@ -110,7 +116,10 @@ bool KeptFile::open_again(const char* path) {
     const int fd = ::open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return false;
     struct stat st;
-    if (::fstat(fd, &st) != 0 || st.st_dev != device_ || st.st_ino != inode_) return ::close(fd), false;
+    if (::fstat(fd, &st) != 0 || st.st_dev != device_ || st.st_ino != inode_) {
+        ::close(fd);
+        return false;
+    }
     fd_ = out_of_the_way(fd);
     return true;
 }

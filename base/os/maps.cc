@@ -29,7 +29,8 @@ bool Maps::next(Mapping& out) noexcept {
         if (at_ == held_) {
             const ssize_t n = fd_ < 0 ? 0 : read(fd_, text_, sizeof text_);
             if (n <= 0) return false;
-            at_ = 0, held_ = static_cast<std::size_t>(n);
+            at_ = 0;
+            held_ = static_cast<std::size_t>(n);
         }
         const char c = text_[at_++];
         if (c == '\n') break;
@@ -44,7 +45,10 @@ bool Maps::next(Mapping& out) noexcept {
     };
     out.begin = number(16);
     out.end = number(16);
-    out.readable = at[0] == 'r', out.writable = at[1] == 'w', out.executable = at[2] == 'x', out.shared = at[3] == 's';
+    out.readable = at[0] == 'r';
+    out.writable = at[1] == 'w';
+    out.executable = at[2] == 'x';
+    out.shared = at[3] == 's';
     at += 5;
     out.offset = number(16);
     const auto major_ = static_cast<unsigned>(number(16)), minor_ = static_cast<unsigned>(number(16));

@@ -83,7 +83,10 @@ class Reader {
         rest_ = body.first(head_.body_bytes);
         return nullptr;
     }
-    bool refuse(const char* why) noexcept { return broken_ = why, false; }
+    bool refuse(const char* why) noexcept {
+        broken_ = why;
+        return false;
+    }
 
     ContainerHead head_{};
     std::span<const std::byte> rest_;

@@ -48,7 +48,8 @@ void unpack_zstd(std::span<const std::byte> packed, std::uint64_t size, std::siz
         if (left != 0 && out.pos == 0) broken("zstd text ends early, or is longer than its header says");
         const std::string_view piece(buffer.get(), kept + out.pos);
         if (take(piece)) return;
-        done += out.pos, kept = std::min(before, piece.size());
+        done += out.pos;
+        kept = std::min(before, piece.size());
         std::memmove(buffer.get(), piece.data() + piece.size() - kept, kept);
     }
     if (done != size) broken("zstd text has another length than its header says");
@@ -77,7 +78,10 @@ std::vector<Entry> entries(std::span<const std::byte> container) {
 std::string bytes_of(const Entry& entry) {
     if (entry.flags & flag_zstd) {
         std::string text;
-        unpack_zstd(entry.payload, entry.plain_size, 0, [&](std::string_view piece) { return text += piece, false; });
+        unpack_zstd(entry.payload, entry.plain_size, 0, [&](std::string_view piece) {
+            text += piece;
+            return false;
+        });
         return text;
     }
     if (entry.flags & flag_lz4) return unpack_lz4<std::string>(entry.payload, entry.plain_size);

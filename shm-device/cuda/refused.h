@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * refused.h: what is refused by decision, once: why, and what to do instead. The guest says so where such a function is called
- * (guest-allocator/client/refused.cc), docs/support.md where it is listed. C as well as C++: the functions that refuse are
- * generated (guest-allocator/exports/unsupported.sh). The first entry that names a function counts; a name that ends in * names
- * all that begin so. docs/support.py fails where a refused function has no entry, and where an entry has no refused function.
+ * refused.h: what is refused by decision, once: why, and what to do instead. The guest says so where such a function
+ * is called (guest-allocator/client/refused.cc), docs/support.md where it is listed. C as well as C++: the functions
+ * that refuse are generated (guest-allocator/exports/unsupported.sh). The first entry that names a function counts; a
+ * name that ends in * names all that begin so. docs/support.py fails where a refused function has no entry, and where
+ * an entry has no refused function.
  *
  *   X(why, what to do instead, names)
  */

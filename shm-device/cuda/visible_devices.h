@@ -6,7 +6,8 @@
 //   0,2               by number; spaces before and text behind a number's digits are passed over, as strtol does; of a
 //                     number the lower 32 bits count
 //   GPU-8932f937,...  by UUID, or by enough of its beginning to mean one device. The first entry says which kind a list
-//                     has. No space before it; what is longer than a UUID means the one that it begins with (driver 580)
+//                     has. No space before it; what is longer than a UUID means the one that it begins with
+//                     (driver 580)
 //   MIG-8932f937...   of a driver that shows a part of a GPU as a device: by that device's UUID, whole
 //
 // An entry that means no device ends the list: what stands before it counts (so -1 shows none). A device that is named
@@ -85,7 +86,10 @@ inline VisibleDevices visible_devices(std::span<const DeviceId> devices, const c
             return strcasecmp(devices[static_cast<std::size_t>(a)].pci_bus_id,
                               devices[static_cast<std::size_t>(b)].pci_bus_id) < 0;
         });
-    if (!list) return seen.numbers = counted, seen;
+    if (!list) {
+        seen.numbers = counted;
+        return seen;
+    }
     constexpr std::string_view gpu = "GPU-", mig = "MIG-";
     const std::string_view text = list;
     const std::string_view kind = text.starts_with(gpu) ? gpu : text.starts_with(mig) ? mig : "";
@@ -98,7 +102,10 @@ inline VisibleDevices visible_devices(std::span<const DeviceId> devices, const c
         else if (entry.starts_with(kind)) device = visible::by_uuid(devices, entry.substr(kind.size()), kind == mig);
         seen.repeated = std::ranges::find(seen.numbers, device) != seen.numbers.end();
         if (seen.repeated) seen.numbers.clear();
-        if (device < 0 || seen.repeated) return seen.stopped_at = entry, seen;
+        if (device < 0 || seen.repeated) {
+            seen.stopped_at = entry;
+            return seen;
+        }
         seen.numbers.push_back(device);
     }
     return seen;

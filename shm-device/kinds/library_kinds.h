@@ -278,7 +278,8 @@ template <std::size_t Compute, std::size_t Type> struct Scalar {
         }
         std::uint64_t address() const {
             std::uint64_t a;
-            return std::memcpy(&a, value, sizeof a), a;
+            std::memcpy(&a, value, sizeof a);
+            return a;
         }
         T pass() { return device ? reinterpret_cast<T>(address()) : reinterpret_cast<T>(value); }
     };

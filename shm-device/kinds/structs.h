@@ -105,8 +105,8 @@ template <> struct Crossing<CUDA_RESOURCE_DESC> : PlainCrossing<CUDA_RESOURCE_DE
     }
 };
 
-// ---- memory. Processes of a guest share it by file descriptors (guest-allocator/driver/descriptor.h); handles of other
-// kinds, and memory that the program's own CPU should reach at the driver's address, a guest cannot have: they are
+// ---- memory. Processes of a guest share it by file descriptors (guest-allocator/driver/descriptor.h). A guest cannot
+// have handles of other kinds, nor memory that the program's own CPU should reach at the driver's address: they are
 // refused, not ignored.
 namespace crossing {
 constexpr Verdict shared_as(CUmemAllocationHandleType type) {

@@ -27,7 +27,10 @@ class Writer {
     }
     // Room for n bytes that the caller fills in place; null if there is none.
     std::byte* skip(std::size_t n) {
-        if (!ok_ || n > to_.size() - used_ || padded(n) > to_.size() - used_) return ok_ = false, nullptr;
+        if (!ok_ || n > to_.size() - used_ || padded(n) > to_.size() - used_) {
+            ok_ = false;
+            return nullptr;
+        }
         std::byte* at = to_.data() + used_;
         if (padded(n) != n)
             std::memset(at + n, 0, padded(n) - n);  // no stale bytes of the region or the stack travel along
@@ -54,7 +57,10 @@ class Reader {
         return at;
     }
     const std::byte* skip(std::size_t n) {
-        if (!ok_ || n > left() || padded(n) > left()) return ok_ = false, nullptr;
+        if (!ok_ || n > left() || padded(n) > left()) {
+            ok_ = false;
+            return nullptr;
+        }
         const std::byte* at = from_.data() + used_;
         used_ += padded(n);
         return at;

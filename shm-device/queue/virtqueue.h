@@ -91,7 +91,10 @@ template <unsigned queue_size> struct Place {
 
     void advance(std::uint32_t n) {  // n <= queue_size
         index += n;
-        if (index >= queue_size) index -= queue_size, wrap = !wrap;
+        if (index >= queue_size) {
+            index -= queue_size;
+            wrap = !wrap;
+        }
     }
     std::uint16_t available() const { return wrap ? flag_avail : flag_used; }  // flags that differ: AVAIL == wrap
     std::uint16_t used() const { return wrap ? flag_avail | flag_used : 0; }   // flags that agree, and with wrap

@@ -151,11 +151,17 @@ Error HostRegion::create(const char* path, const Format& format) {
     bool keep = false;
     char* memory = nullptr;
     Error e = open_file(path);
-    if (e || !whole_) return close(), e;
+    if (e || !whole_) {
+        close();
+        return e;
+    }
     e = prepare(path, format, h, keep);
     if (!e) e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
     if (!e) e = whole_->map_header_to_write(&memory);
-    if (e || !memory) return close(), e;
+    if (e || !memory) {
+        close();
+        return e;
+    }
     mine_ = reinterpret_cast<barcuda_header*>(memory);
 
     publish(mine_->magic, 0);  // WORD: closed for guests until announce()
@@ -232,7 +238,10 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
         e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
     }
     if (!e && whole_) e = whole_->map_header_to_write(&memory);
-    if (e || !memory) return close(), e;
+    if (e || !memory) {
+        close();
+        return e;
+    }
     creator_ = os::this_process();
     mine_ = reinterpret_cast<barcuda_header*>(memory);
 
@@ -247,7 +256,9 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
     h.heartbeat = beats_ = there.heartbeat;
     h.magic = there.magic;
     barcuda_header same = there;  // except for what tells of this bridge
-    same.bridge_pid = h.bridge_pid, same.bridge_start = h.bridge_start, same.device_count = h.device_count;
+    same.bridge_pid = h.bridge_pid;
+    same.bridge_start = h.bridge_start;
+    same.device_count = h.device_count;
     std::memcpy(same.build, h.build, sizeof h.build);
     char* const rows = memory + BARCUDA_ROWS_OFFSET;
     const bool changes =
@@ -270,7 +281,10 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
         disowned = true;
     }
     if (disowned) mine_->windows_epoch = mine_->epoch = h.epoch + 1;
-    if (e) creator_ = 0, close();  // the lock stays, and the earlier bridge's pid says what it said
+    if (e) {  // the lock stays, and the earlier bridge's pid says what it said
+        creator_ = 0;
+        close();
+    }
     return e;
 }
 
@@ -294,7 +308,10 @@ void HostRegion::close() {
 Error HostRegion::disown(std::uint32_t index) {
     Channel c;
     if (Error e = map_channel(index, c)) return e;
-    if (Error e = keep_there(c.offset, BARCUDA_COMMANDS_OFFSET, path())) return unmap_channel(c), e;
+    if (Error e = keep_there(c.offset, BARCUDA_COMMANDS_OFFSET, path())) {
+        unmap_channel(c);
+        return e;
+    }
     end_session(c.status(), BARCUDA_STATE_GONE, 0, "the bridge was restarted; start this program again");
     unmap_channel(c);
     return {};

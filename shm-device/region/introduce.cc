@@ -40,7 +40,8 @@ void name_user(unsigned user, char* name, std::size_t room) {
                 if (length < sizeof line - 1) line[length++] = piece[i];
                 continue;
             }
-            line[length] = '\0', length = 0;
+            line[length] = '\0';
+            length = 0;
             found = is_of(line, user, name, room);
         }
     ::close(file);

@@ -31,8 +31,8 @@ Read answer(const barcuda_snapshot& snapshot, std::uint64_t identity, std::size_
 // `found`: how many there are, of which as many as fit are copied.
 Read processes(const barcuda_snapshot& snapshot, std::span<barcuda_process> to, std::size_t& found) noexcept;
 
-// The clients that the host has paused, one after another; a pid of 0 ends the list. It is one answer more in the snapshot, to no question
-// of NVML's: an older bridge has none.
+// The clients that the host has paused, one after another; a pid of 0 ends the list. It is one answer more in the
+// snapshot, to no question of NVML's: an older bridge has none.
 struct PausedClient {
     std::uint32_t pid;  // the guest's, as the client says
     std::uint32_t how;  // enum barcuda_paused

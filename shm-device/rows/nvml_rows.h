@@ -86,9 +86,13 @@ template <class T> struct out : one_key {
     using Stored = T;
     static Parameters ask(const Device*, unsigned, Stored& stored) { return {&stored}; }
     static Status find(const Parameters& given, unsigned, unsigned& key) {
-        return key = 0, std::get<0>(given) ? success : invalid_argument;
+        key = 0;
+        return std::get<0>(given) ? success : invalid_argument;
     }
-    static Status give(const Stored& stored, const Parameters& given) { return *std::get<0>(given) = stored, success; }
+    static Status give(const Stored& stored, const Parameters& given) {
+        *std::get<0>(given) = stored;
+        return success;
+    }
 };
 
 template <unsigned N> struct text : one_key {
@@ -98,14 +102,16 @@ template <unsigned N> struct text : one_key {
     };
     static Parameters ask(const Device*, unsigned, Stored& stored) { return {stored.text, N}; }
     static Status find(const Parameters& given, unsigned, unsigned& key) {
-        return key = 0, std::get<0>(given) ? success : invalid_argument;
+        key = 0;
+        return std::get<0>(given) ? success : invalid_argument;
     }
     static Status give(const Stored& stored, const Parameters& given) {
         const std::size_t length = strnlen(stored.text, N - 1);
         const auto [at, room] = given;
         if (length >= room) return insufficient_size;
         std::memcpy(at, stored.text, length);
-        return at[length] = '\0', success;
+        at[length] = '\0';
+        return success;
     }
 };
 
@@ -137,7 +143,8 @@ template <class... V> struct versions {
         find(given, 0, key);
         std::memcpy(&meant, stored.bytes, sizeof meant);
         if (key >= sizeof...(V) || meant != values[key]) return unknown;
-        return std::memcpy(std::get<0>(given), stored.bytes, sizes[key]), success;
+        std::memcpy(std::get<0>(given), stored.bytes, sizes[key]);
+        return success;
     }
 };
 
@@ -152,14 +159,16 @@ template <class T, unsigned N> struct list : one_key {
         return {&stored.count, stored.items};
     }
     static Status find(const Parameters& given, unsigned, unsigned& key) {
-        return key = 0, std::get<0>(given) ? success : invalid_argument;
+        key = 0;
+        return std::get<0>(given) ? success : invalid_argument;
     }
     static Status give(const Stored& stored, const Parameters& given) {
         const auto [count, items] = given;
         const unsigned there = std::min(stored.count, N), room = items ? *count : 0;
         *count = there;
         if (room < there) return insufficient_size;
-        return std::copy_n(stored.items, there, items), success;
+        std::copy_n(stored.items, there, items);
+        return success;
     }
 };
 
@@ -188,8 +197,10 @@ struct fields : one_key {
         for (FieldValue& value : std::span(std::get<1>(given), static_cast<std::size_t>(std::get<0>(given)))) {
             const std::size_t place = place_of_field(value.field, value.scope);
             const unsigned scope = value.scope;
-            if (place < count_fields()) value = stored.values[place], value.scope = scope;
-            else value.status = not_supported;
+            if (place < count_fields()) {
+                value = stored.values[place];
+                value.scope = scope;
+            } else value.status = not_supported;
         }
         return success;
     }
@@ -221,7 +232,11 @@ template <class... Kinds> struct Shape {
     static constexpr std::array<std::size_t, kinds + 1> firsts = [] {  // parameters
         std::array<std::size_t, kinds + 1> at{};
         std::size_t i = 0;
-        ((at[i + 1] = at[i] + std::tuple_size_v<typename Kinds::Parameters>, ++i), ...);
+        const auto place = [&](std::size_t parameters) {
+            at[i + 1] = at[i] + parameters;
+            ++i;
+        };
+        (place(std::tuple_size_v<typename Kinds::Parameters>), ...);
         return at;
     }();
     static constexpr std::size_t bytes = places[kinds];  // of one answer
@@ -231,7 +246,8 @@ template <class... Kinds> struct Shape {
         std::byte memory[bytes] = {};
         Status status() const {
             Status s;
-            return std::memcpy(&s, memory, sizeof s), s;
+            std::memcpy(&s, memory, sizeof s);
+            return s;
         }
         void set(Status s) { std::memcpy(memory, &s, sizeof s); }
         template <std::size_t I> auto& stored() {
